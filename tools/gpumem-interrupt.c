@@ -59,7 +59,7 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* Without a thread Ctrl-C ends the command as if nothing watched. */
+  /* If no thread can be started, Ctrl-C ends the process without cleanup. */
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);
   if (interrupt->thread == NULL)
     return interrupt;

@@ -63,14 +63,14 @@ usage_error (const char *word)
   return GPUMEM_EXIT_USAGE;
 }
 
-/* At exit, which GOptionContext calls itself after --help. Output that is lost is a failure. */
+/* Runs at exit, as GOptionContext exits by itself after --help. Lost output is a failure. */
 static void
 close_output (void)
 {
   gboolean failed = ferror (stdout) != 0;
 
   errno = 0;
-  /* A standard output that was closed from the start, and that nothing was written to. */
+  /* EBADF: standard output was closed from the start, and nothing was written to it. */
   if (fclose (stdout) != 0 && errno != EBADF)
     failed = TRUE;
   if (!failed)
@@ -88,7 +88,7 @@ main (int    argc,
   const char *word = argc > 1 ? argv[1] : NULL;
 
   atexit (close_output);
-  /* The parent may have left it ignored, and programs that this one starts need it. */
+  /* The parent may ignore it, but child processes of this command need the default. */
   signal (SIGCHLD, SIG_DFL);
   setlocale (LC_CTYPE, "");
   g_set_prgname ("gpumem");

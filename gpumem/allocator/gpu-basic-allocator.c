@@ -21,9 +21,9 @@
  * @see_also: #GpuImmediateAllocator
  *
  * Each memory is a #GpuBuffer of its own. An OpenCL driver may defer the allocation until work uses
- * the memory, and only then find that the device is full. Use a #GpuImmediateAllocator where that
- * is too late. So may the system on the host back end, whose pages are there once they are written
- * to. CUDA allocates immediately.
+ * the memory, and only then find that the device is full. On the host back end the system provides
+ * a page at its first write. Use a #GpuImmediateAllocator where that is too late. CUDA allocates
+ * immediately.
  */
 
 /**
@@ -466,7 +466,7 @@ migrate (GpuStream  *stream,
   return event != NULL && gpu_event_wait (event, NULL, error);
 }
 
-/* The system has the memory ready before anything uses it. */
+/* Has the system provide the memory before anything uses it. */
 static gboolean
 commit (GpuBasicAllocator  *allocator,
         GpuMemory          *memory,
@@ -503,7 +503,7 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
   return g_steal_pointer (&memory);
 }
 
-/* _gpu_buffer_new() signals memory pressure and tries again; what comes after it does not. */
+/* _gpu_buffer_new() signals memory pressure and tries again; migrate() and commit() do not. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,

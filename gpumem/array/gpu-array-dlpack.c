@@ -485,10 +485,10 @@ wrap_tensor (GpuContext         *context,
  *
  * Makes an array over the memory of a tensor, whose deleter is called once nothing uses that any
  * more, on any thread. If this fails the tensor stays the caller's. Nothing is copied, and nobody
- * waits for work on the memory that the library does not know. Where the tensor says that it is
- * only to be read, the memory is %GPU_MEMORY_READ_ONLY and %GPU_MEMORY_HOST_READ_ONLY, and what
- * would write it fails with %GPU_ERROR_INVALID_ARGUMENT. That holds for this array, its memory and
- * their slices: if the memory is the library's own, others may still write it.
+ * waits for work on the memory that the library does not know. If the tensor is
+ * read-only, the memory is %GPU_MEMORY_READ_ONLY and %GPU_MEMORY_HOST_READ_ONLY, and a write
+ * through this array, its memory or their slices fails with %GPU_ERROR_INVALID_ARGUMENT. If the
+ * library itself allocated the memory, other objects may still write it.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context does not
  *   reach the memory, for types that there are not or a tensor of another major version, with

@@ -161,12 +161,12 @@ typedef struct
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
   GpuBufferAllocOp *alloc;
-  /* any thread; may be NULL where alloc() leaves nothing for later, or is_deferred. Has the system
-   * provide all of the memory, of alloc(), whose content is undefined after it. It may take as long
-   * as clearing that. */
+  /* any thread; NULL if alloc() allocates immediately, or if is_deferred. Has the system provide
+   * all pages of memory from alloc(). The content is undefined afterwards. May take as long as
+   * clearing the memory. */
   GpuBufferCommitOp *commit;
   /* any thread; may be NULL: rows are then aligned to the device's base_alignment
-   * and row_alignment. */
+   * and, if possible, to its row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
                                        GpuMemoryFlags           flags,
                                        gsize                    row_size,

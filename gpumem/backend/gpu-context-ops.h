@@ -36,7 +36,7 @@ struct _GpuNativeContext
   void             (*ring_free)  (GpuNativeContext *context);
 
   /* Last, beside what back ends put first: all that an operation looks at. */
-  gint               has_failures;  /* atomic; work failed that may have written its memory */
+  gint               has_failures;  /* atomic; TRUE once work failed that may write its memory */
   gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
@@ -88,8 +88,8 @@ typedef struct
 
   /* The rest may be NULL, and are for any thread. */
 
-  /* Blocks until all work of the context is complete, also what is in streams that the library does
-   * not know. */
+  /* Blocks until all work of the context is complete, including streams that the library does not
+   * know. NULL: the driver has no such call. */
   gboolean           (*synchronize)     (GpuNativeContext       *context,
                                          GError                **error);
 

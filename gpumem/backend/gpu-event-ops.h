@@ -21,8 +21,8 @@ typedef GpuNativeEvent *GpuEventImportHandleOp (GpuNativeContext *context,
 typedef struct
 {
   /* any thread; both may be NULL. An event that set_user() completes or fails, once. When it
-   * fails, work that waits for it completes: with an error, and without having run, where the
-   * driver is able to; the timeline reports the failure in any case. */
+   * fails, work that waits for it completes. Drivers that support this do not run that work,
+   * and report an error; the timeline reports the failure with every driver. */
   GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,

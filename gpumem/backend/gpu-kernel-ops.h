@@ -17,8 +17,8 @@ typedef struct
   gsize            size;            /* for values: bytes, 0 if unknown; for memory: those of an
                                      * address, if its bytes can be passed as well, else 0 */
   gboolean         read_only;       /* for memory and images: the kernel cannot write it */
-  gboolean         is_declared;     /* only the program says what it is, and nothing says whether
-                                     * the kernel writes it */
+  gboolean         is_declared;     /* the program alone described it; whether the kernel writes it
+                                     * is not known */
 } GpuArgumentInfo;
 
 struct _GpuNativeKernel

@@ -58,8 +58,8 @@ typedef struct
    * source and options, decides what a build yields: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
-  /* Whether inline assembly cannot read files, as PTX cannot; otherwise the program cache leaves
-   * out programs that have any. */
+  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not keep
+   * programs that contain assembly. */
   gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,

@@ -44,8 +44,8 @@ typedef struct
    * device. */
   void              (*free)       (GpuNativeStream         *stream);
   guint64           (*get_handle) (GpuNativeStream         *stream);
-  /* any thread; NULL where the driver has no such call. Whether all that is in the stream is
-   * complete, also what the program itself put there. */
+  /* any thread; NULL if the driver has no such call. Does not block. Returns whether all work in
+   * the stream is complete, including work that the program put there itself. */
   GpuEventStatus    (*query)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* stream. An event that completes when all work submitted so far has. @flags may ask for

@@ -195,8 +195,8 @@ typedef enum
 /**
  * GpuMemoryFlags:
  * @GPU_MEMORY_NONE: kernels read and write, the host reads and writes, uses are tracked
- * @GPU_MEMORY_READ_ONLY: kernels only read, which is a promise of the program: a kernel that writes
- *   all the same is not refused, and not ordered as a write. The host and copies may write
+ * @GPU_MEMORY_READ_ONLY: kernels only read. The program promises this: a kernel that writes the
+ *   memory is not refused, and is not ordered as a write. The host and copies may write
  * @GPU_MEMORY_WRITE_ONLY: kernels only write
  * @GPU_MEMORY_HOST_READ_ONLY: the host only reads
  * @GPU_MEMORY_HOST_WRITE_ONLY: the host only writes
@@ -380,8 +380,8 @@ typedef enum
  * @GPU_HOST_MEMORY_PORTABLE: it is page-locked for all contexts of the driver
  * @GPU_HOST_MEMORY_MAPPED: kernels reach it
  * @GPU_HOST_MEMORY_WRITE_COMBINED: the host only writes it, in order: slow to read
- * @GPU_HOST_MEMORY_READ_ONLY: of memory that is registered: nothing writes it, and what would is
- *   refused
+ * @GPU_HOST_MEMORY_READ_ONLY: for registered memory: nothing may write it, and every write through
+ *   the library is refused
  *
  * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_PORTABLE and
  * @GPU_HOST_MEMORY_WRITE_COMBINED ask for does without: they are hints.
@@ -684,13 +684,13 @@ typedef enum
  *   follows
  * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, behind which memory is put as it is needed,
  *   and moved: needs %GPU_CAPABILITIES_VIRTUAL_MEMORY
- * @GPU_MEMORY_POOL_SEGMENTS: large pieces of memory that blocks are cut from: needs memory with
- *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL a block that is cut for the first time
- *   costs a sub-buffer (clCreateSubBuffer)
- * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes that are rounded up so that they fit again.
- *   %GPU_MEMORY_POOL_AUTOMATIC only means this for shared virtual memory that host and device have
- *   in turns, all of it at once: an allocation whose size no request has again is of no use, so a
- *   program with many sizes holds many times the memory that it uses
+ * @GPU_MEMORY_POOL_SEGMENTS: large allocations that blocks are cut from: needs memory with
+ *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
+ *   (clCreateSubBuffer)
+ * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes rounded up so that later requests fit. A
+ *   program with many different sizes may hold many times the memory that it uses, as an
+ *   allocation only serves requests of its own size class. %GPU_MEMORY_POOL_AUTOMATIC chooses bins
+ *   only for shared virtual memory that host and device cannot use at the same time
  *
  * How a pool manages its memory.
  *

@@ -47,7 +47,7 @@ take_job (GpuWorkers *workers)
   if (workers->n_threads <= workers->max_threads && has_job_locked (workers))
     return g_queue_pop_head (workers->jobs.length > 0 ? &workers->jobs : &workers->deferred);
 
-  /* It may have been woken for what another thread has to do now. */
+  /* The wakeup may have been for a job, which another thread must take now. */
   workers->n_threads--;
   g_cond_signal (&workers->cond);
 
@@ -84,7 +84,7 @@ add_thread_locked (GpuWorkers  *workers,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-               "no thread \"%s\" can be started beside %u of them: %s", workers->name,
+               "thread \"%s\" cannot be started, with %u of them running: %s", workers->name,
                workers->n_threads, failure->message);
 
   return FALSE;
@@ -102,7 +102,7 @@ _gpu_workers_push (GpuWorkers     *workers,
 
   workers->max_threads = max_threads;
 
-  /* Where there is a limit the threads at work take the job soon. */
+  /* With a limit, a busy thread takes the job when it is free. */
   if (workers->n_idle <= workers->jobs.length
       && (!is_limited || workers->n_threads < max_threads)
       && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)

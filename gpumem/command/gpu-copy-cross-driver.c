@@ -140,7 +140,7 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Drivers say of work behind a failed event of the user only that it failed, if that. */
+/* Drivers report that work behind a failed user event failed, but not why, or report nothing. */
 static GError *
 explain (gpointer data,
          guint    side)

@@ -507,8 +507,8 @@ _gpu_timeline_map_image (GpuTimeline      *timeline,
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
  *   reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes with another
- *   mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, with %GPU_MAP_FLAGS_READ the error of
- *   the last write of the memory if that failed, or the driver's error
+ *   mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, the error of the last write of the
+ *   memory if that failed and @flags has %GPU_MAP_FLAGS_READ, or the driver's error
  *
  * Since: 0.1
  */

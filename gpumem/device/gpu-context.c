@@ -982,10 +982,10 @@ gpu_context_set_build_options (GpuContext *context,
  *
  * Asks how much memory of the device is free (CUDA: cuMemGetInfo). OpenCL has no call for it:
  * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD tells on devices of AMD, and of those of NVIDIA NVML, where it
- * is installed, by their PCI bus id. Where nobody tells, the figure is the total less what all
- * contexts of the process hold, and @source says so: what other processes use is in there as free.
- * On the host back end the operating system tells, and the limits of the memory cgroups of the
- * process count. Does not wait for work of the device.
+ * is installed, by their PCI bus id. If no source is available, the figure is the total less the
+ * memory that all contexts of the process hold, and @source says so: it counts the memory of other
+ * processes as free. On the host back end the operating system reports it, within the limits of the
+ * memory cgroups of the process. Does not wait for work of the device.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1083,7 +1083,7 @@ gpu_context_get_allocated_size (GpuContext *context)
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
 }
 
-/* Waits for what is in no stream of the library. */
+/* Waits for work that is in no stream of the library. */
 static void
 synchronize_others (GpuNativeContext  *context,
                     GError           **error)
@@ -1103,12 +1103,12 @@ synchronize_others (GpuNativeContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Blocks until all work of @context is complete: everything submitted before on every stream of the
- * library, and what the program put into those by their native handles; on CUDA also the work of
- * others in the same driver's context, on any stream (OpenCL: clEnqueueMarkerWithWaitList,
- * clWaitForEvents for each stream; CUDA: cuEventRecord, cuEventSynchronize, then
- * cuCtxSynchronize). OpenCL has no such call: there, a command queue that was made elsewhere counts
- * while a #GpuStream wraps it.
+ * Blocks until all work of @context is complete: everything submitted before on every #GpuStream,
+ * and work that the program put into these streams by their native handles. On CUDA that includes
+ * the work of other libraries in the same driver context, on any stream. On OpenCL, a command queue
+ * from elsewhere counts while a #GpuStream wraps it. May be called from any thread. (OpenCL:
+ * clEnqueueMarkerWithWaitList, clWaitForEvents for each stream; CUDA: cuEventRecord,
+ * cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
  * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
  *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST

@@ -514,10 +514,10 @@ gpu_device_get_capabilities (GpuDevice *device)
  * gpu_device_get_memory_size:
  * @device: a #GpuDevice
  *
- * Tells how much memory the device has (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`). How
- * much of it is free is for gpu_context_get_memory_info() to tell. On the host back end it is the
- * memory of the machine, or the least limit of the memory cgroups of the process, as it was when
- * devices were listed.
+ * Gets the size of the device's memory (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`).
+ * gpu_context_get_memory_info() gets how much of it is free. On the host back end it is the memory
+ * of the machine or, if smaller, the lowest limit of the memory cgroups of the process, at the time
+ * when the devices were listed.
  *
  * Returns: the size in bytes
  *

@@ -181,7 +181,7 @@ _gpu_array_layout_same_shape (const GpuArrayLayout *a,
          && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
 }
 
-/* For strides of dimensions along which no element follows another: any number will do there. */
+/* For strides of dimensions with fewer than two elements, whose value does not matter. */
 static gssize
 wrapping_product (gssize a,
                   gssize b)
@@ -307,8 +307,8 @@ clamp_index (gssize index,
   return CLAMP (index, least, most);
 }
 
-/* Moves the offset to an index. Without elements the offset means nothing, and the product of
- * index and stride may be larger than any address. */
+/* Moves the offset to an index. An array without elements keeps its offset: the product of index
+ * and stride could overflow there. */
 static void
 move_offset (GpuArrayLayout *layout,
              guint           axis,
@@ -552,7 +552,7 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Whether the dimension with @stride goes on where the one inside of it ends. */
+/* Whether a step of the dimension with @stride is the whole length of the next inner one. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,

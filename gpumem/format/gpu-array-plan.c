@@ -48,7 +48,7 @@ list_axes (GpuArrayPlan         *plan,
   return n;
 }
 
-/* Whether a step leads from the beginning of an axis to its end. */
+/* Whether @step is the whole length of the last axis. */
 static gboolean
 goes_on (gssize step,
          gssize last_step,
@@ -205,7 +205,7 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* With a width that the compiler knows where it is that of a number. Rows may go backwards. */
+/* With a width that the compiler knows where it is that of a number. Pitches may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)

@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* Records within records: walks over the fields of a type are recursive. */
+/* Limits the depth of records within records, as functions that walk over fields recurse. */
 #define GPU_DTYPE_MAX_NESTING 64
 
 typedef struct
@@ -24,7 +24,7 @@ struct _GpuDType
   GpuDTypeKind     kind;
   gsize            item_size;       /* bytes, not 0 */
   GArray          *fields;          /* of GpuDTypeField, NULL if there are none */
-  guint            nesting;         /* records in it, itself included: 0 for a number */
+  guint            nesting;         /* depth of records, including itself; 0 for a number */
 };
 
 /* Of GpuDTypeField, which it owns the parts of. */
@@ -32,8 +32,8 @@ GArray   *_gpu_dtype_fields_new     (void);
 /* A copy of @field. */
 void      _gpu_dtype_fields_append  (GArray               *fields,
                                      const GpuDTypeField  *field);
-/* Takes @fields, which lie within the record. NULL if two have one name, one has none, there are no
- * bytes, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
+/* Takes @fields, which lie within the record. NULL if two fields have the same name, a field has no
+ * name, @item_size is 0, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
 GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
                                      gsize                 item_size);
 /* All the elements of the field: those of its shape. */

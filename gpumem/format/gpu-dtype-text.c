@@ -477,9 +477,9 @@ to_type (const Item *item)
  * before them says; several of anything else, and `(2)x`, two opaque bytes, are a record with the
  * field `f0`. Fields that have no name are called so, too, by their number.
  *
- * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
- *   such format, it has what is no data, such as pointers, records nest more than 64 deep, or it is
- *   not in the byte order of the host
+ * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @format is not
+ *   valid, contains pointers or other elements that are not data, nests records more than 64 deep,
+ *   or is not in the byte order of the host
  *
  * Since: 0.1
  */
@@ -500,9 +500,8 @@ gpu_dtype_new_from_format (const char  *format,
 
   if (parser.is_too_deep)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_dtype_new_from_format: from byte %" G_GSIZE_FORMAT " of the format on, more "
-                 "than %d records are within each other", (gsize) (parser.next - format),
-                 GPU_DTYPE_MAX_NESTING);
+                 "gpu_dtype_new_from_format: at byte %" G_GSIZE_FORMAT " of the format, records nest "
+                 "deeper than %d levels", (gsize) (parser.next - format), GPU_DTYPE_MAX_NESTING);
   else if (dtype == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "gpu_dtype_new_from_format: there is no type for '%s', from '%s' on", format,

@@ -259,7 +259,7 @@ check_field (GpuDType             *dtype,
   if (field->type->nesting >= GPU_DTYPE_MAX_NESTING)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the field '%s' has %u records within each other: a record holds %d at most",
+                   "%s: the field '%s' nests records %u deep; a field may nest them %d deep at most",
                    function, field->name, field->type->nesting, GPU_DTYPE_MAX_NESTING - 1);
       return FALSE;
     }
@@ -292,7 +292,8 @@ check_field (GpuDType             *dtype,
  * Makes another type, with one field more. Fields may overlap, as those of a union do.
  *
  * Returns: (transfer full): the new type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @dtype is
- *   no record, has a field of that name, or is too small, or records would nest more than 64 deep
+ *   not a record, has a field of that name or is too small, or if records would nest more than 64
+ *   deep
  *
  * Since: 0.1
  */

@@ -13,7 +13,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* So many bytes are committed before the free memory is looked at again. */
+/* Bytes to commit between two checks of the free memory. */
 #define COMMIT_STEP ((gsize) 256 * 1024 * 1024)
 
 GpuNativeBuffer *
@@ -63,7 +63,7 @@ _gpu_host_check_room (GpuNativeContext  *context,
   if (size <= total - MIN (held, total))
     return TRUE;
 
-  _gpu_host_set_no_memory (context, "limit of memory", ENOMEM, size, error);
+  _gpu_host_set_no_memory (context, "memory limit", ENOMEM, size, error);
 
   return FALSE;
 }
@@ -109,8 +109,8 @@ touch (guint8 *data,
   *(volatile guint8 *) (data + size - 1) = 0;
 }
 
-/* Writing to a page that cannot be had ends the process. So the kernel is asked, from Linux 5.14
- * on. 0, or an errno. */
+/* Returns 0 or an errno. Uses madvise() since Linux 5.14, as a write to a page that the kernel
+ * cannot provide ends the process. */
 static int
 populate (guint8 *data,
           gsize   size)
@@ -130,7 +130,7 @@ populate (guint8 *data,
   return 0;
 }
 
-/* What exceeds the free memory is refused: the kernel would not refuse it, but kill a process. */
+/* Refuses to exceed the free memory: the kernel would not refuse, but kill a process. */
 gboolean
 _gpu_host_buffer_commit (GpuNativeContext  *context,
                          GpuNativeBuffer   *buffer,

@@ -47,7 +47,7 @@ set_error (const char  *function,
                g_strerror (code), code, size);
 }
 
-/* A mapping of some pages of a file. A range that a mapping covers is not mapped again. */
+/* A mapping of some pages of a file, shared by all buffers in its range. */
 struct _GpuHostFile
 {
   guint        n_users;             /* guarded by the lock, as is the list */
@@ -57,14 +57,14 @@ struct _GpuHostFile
   guint64      offset;              /* of the first page in the file */
   guint8      *data;
   gsize        size;
-  gboolean     is_constant;         /* mapped to be read, and for one buffer alone */
+  gboolean     is_constant;         /* read-only, and not shared by other buffers */
   GpuHostFile *first;               /* nullable, with a use: an older mapping of the same file */
 };
 
 static GMutex lock;
 static GSList *files;
 
-/* The pages of @size bytes from @offset on. The caller has checked that the file holds them. */
+/* Sets the pages that contain the range. The caller has checked that the file contains it. */
 static void
 file_set_pages (GpuHostFile *file,
                 guint64      offset,
@@ -85,7 +85,7 @@ map_pages (const GpuHostFile *file,
   return mmap (NULL, file->size, protection, flags, file->fd, (off_t) file->offset);
 }
 
-/* A file that is sealed against writing has no shared mapping on older kernels. */
+/* Older kernels refuse shared mappings of a file that is sealed against writing. */
 static gpointer
 map_constant (const GpuHostFile *file)
 {
@@ -139,7 +139,7 @@ file_covers (const GpuHostFile *file,
          && offset - file->offset <= file->size - size;
 }
 
-/* A mapping that covers the range, or else any other one of the file. */
+/* A mapping that covers the range, or else any mapping of the file. */
 static GpuHostFile *
 find_locked (const struct stat *status,
              guint64            offset,
@@ -163,7 +163,7 @@ find_locked (const struct stat *status,
   return other;
 }
 
-/* The file holds the range. Takes @fd over, but not if it fails. */
+/* The caller has checked that the file contains the range. Takes @fd over if it succeeds. */
 static GpuHostFile *
 file_use_locked (int        fd,
                  guint64    offset,
@@ -224,7 +224,7 @@ file_use (int        fd,
   return file;
 }
 
-/* Memory that a program wraps is known by its address: so is the beginning of a file. */
+/* Wrapped memory is identified by its address, so a mapping from the start of a file is, too. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,
@@ -344,8 +344,8 @@ is_sealed (int      fd,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "host: the file behind descriptor %d can be truncated: only a memfd with "
-               "F_SEAL_SHRINK is taken", fd);
+               "host: the file behind descriptor %d can be truncated: it must be a memfd with "
+               "F_SEAL_SHRINK", fd);
 
   return FALSE;
 }
@@ -363,13 +363,13 @@ holds_range (int      fd,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "host: the file behind descriptor %d does not hold %" G_GSIZE_FORMAT " bytes at %"
-               G_GUINT64_FORMAT, fd, size, offset);
+               "host: the file behind descriptor %d does not contain %" G_GSIZE_FORMAT
+               " bytes at offset %" G_GUINT64_FORMAT, fd, size, offset);
 
   return FALSE;
 }
 
-/* The size may come from another process. */
+/* The size may come from another process, so it is checked before mmap(). */
 static gboolean
 check_size (GpuNativeContext  *context,
             gsize              size,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How much memory there is: that of the machine, within the limits of the memory cgroups that the
- * process is in, of both versions. A limit may change at any time, so nothing is kept.
+ * The memory of the machine, within the limits of the memory cgroups of the process, versions 1 and
+ * 2. A limit may change at any time, so no figure is cached.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* The files of a version of memory cgroups, and the key of the page cache that can be reclaimed. */
+/* File names of a cgroup version, and the key of the reclaimable page cache in memory.stat. */
 typedef struct
 {
   const char *limit;
@@ -50,7 +50,7 @@ _gpu_host_read_value (const char *path,
   return NULL;
 }
 
-/* The number that a file holds, or @fallback: "max" is none. */
+/* The number in a file, or @fallback, also for "max". */
 static guint64
 read_number (const char *folder,
              const char *name,
@@ -104,7 +104,7 @@ apply_cgroup (const char        *folder,
   limits->free_size = MIN (limits->free_size, limit - MIN (limit, usage));
 }
 
-/* From the cgroup of the process up to that which is mounted. */
+/* Applies the cgroup of the process and its ancestors, up to the mounted one. */
 static void
 apply_cgroups (const char        *mount_point,
                const char        *relative,
@@ -137,7 +137,7 @@ has_word (const char *list,
 }
 
 /* The path of the process in the hierarchy of that version, from the lines of /proc/self/cgroup,
- * "NUMBER:CONTROLLERS:PATH"; NULL if it is in none. */
+ * "NUMBER:CONTROLLERS:PATH". NULL if there is no such hierarchy. */
 static char *
 find_cgroup (char              **lines,
              const CgroupFiles  *files)
@@ -253,7 +253,7 @@ _gpu_host_get_memory (guint64  *free_size,
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "host: sysconf: the system does not tell how much memory it has");
+                       "host: sysconf: the system does not report the size of its memory");
 
   return FALSE;
 }

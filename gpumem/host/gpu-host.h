@@ -38,14 +38,14 @@ typedef struct
   guint64          chunks_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
 } GpuHostContext;
 
-/* Bytes of memory that the process can have, all in all and now. */
+/* Bytes of memory that the process may use: in total, and free now. */
 typedef struct
 {
   guint64 total_size;
   guint64 free_size;
 } GpuHostLimits;
 
-/* Why work of a stream failed, and up to which operation somebody was told. */
+/* Why work of a stream failed, and up to which operation the error was returned. */
 typedef struct
 {
   gatomicrefcount  refs;
@@ -130,11 +130,11 @@ guint64         _gpu_host_get_time            (void);
 /* The value of the first line "@key : value" in the file @path, or NULL. */
 char           *_gpu_host_read_value          (const char              *path,
                                                const char              *key);
-/* As _gpu_host_get_memory(), from files below @root, "" but for tests. */
+/* As _gpu_host_get_memory(), from files below @root, which is "" except in tests. */
 void            _gpu_host_read_limits         (const char              *root,
                                                GpuHostLimits           *limits);
-/* Bytes that the operating system could still give, and all that it ever gives to this process:
- * what the machine has, within the limits of cgroups. Reads files. */
+/* Gets the free and the total memory of the machine, within the limits of the cgroups of the
+ * process. Reads files of the system each time. */
 gboolean        _gpu_host_get_memory          (guint64                 *free_size,
                                                guint64                 *total_size,
                                                GError                 **error);
@@ -203,8 +203,8 @@ void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                int                      code,
                                                gsize                    size,
                                                GError                 **error);
-/* FALSE with that error if the context would hold more than the device has. Memory is there only
- * when it is written to, so the system refuses far too late. */
+/* FALSE with that error if the context would hold more than the device's memory. The system itself
+ * would not refuse: it provides pages at the first write, and kills a process when it cannot. */
 gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
                                                gsize                    size,
                                                GError                 **error);

@@ -184,7 +184,7 @@ gpu_buffer_export_fd (GpuBuffer   *buffer,
   return fd;
 }
 
-/* NULL for files that may be memory. Character devices are: NVIDIA's memory is one. */
+/* NULL for files that may be memory, including character devices, as NVIDIA's memory is one. */
 static const char *
 get_file_kind (mode_t mode)
 {
@@ -200,8 +200,8 @@ get_file_kind (mode_t mode)
   return NULL;
 }
 
-/* Bytes behind the descriptor, or -1 if the system does not know. Files have a size. The inode of a
- * dma-buf has none, but its end can be sought. */
+/* Bytes behind the descriptor, or -1 if the system does not know. The inode of a dma-buf has no
+ * size, but lseek() returns its end. */
 static gint64
 get_file_size (int                fd,
                const struct stat *status)
@@ -212,8 +212,7 @@ get_file_size (int                fd,
   return status->st_size > 0 ? status->st_size : lseek (fd, 0, SEEK_END);
 }
 
-/* Drivers believe the size that they are told: NVIDIA's ends the process when memory is used that
- * is not there. */
+/* Drivers trust the stated size: NVIDIA's ends the process when work uses memory beyond the end. */
 gboolean
 _gpu_buffer_check_fd (const char  *function,
                       int          fd,
@@ -248,7 +247,7 @@ _gpu_buffer_check_fd (const char  *function,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
                "%s: there are %" G_GINT64_FORMAT " bytes behind file descriptor %d, not %"
-               G_GSIZE_FORMAT, function, size, fd, whole_size);
+               G_GSIZE_FORMAT " as stated", function, size, fd, whole_size);
 
   return FALSE;
 }
@@ -366,12 +365,12 @@ open_range (GpuContext        *context,
  * Makes a buffer of memory that another library shares, or this one with gpu_buffer_export_fd()
  * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
  * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
- * the host, of which only the pages of the buffer are mapped). @whole_size must be what the
- * exporter states: where the system does not know the size of the memory, drivers believe it. Both
- * see what the other one writes; uses there are not tracked here, and the program orders them:
- * before it submits work to one side it waits for the work on the other, with
- * gpu_stream_synchronize(), gpu_event_wait() or what the other API has for that. On CUDA and OpenCL
- * the same memory imported again is mapped, and tracked, apart. It does not count for
+ * the host, of which only the pages of the buffer are mapped). @whole_size must be the size that
+ * the exporter states: if the system does not know the size of the memory, the driver trusts it.
+ * Each side sees the writes of the other. The library does not track uses by the exporter, so the
+ * program must order them: before it submits work to one side it waits for the work on the other,
+ * with gpu_stream_synchronize(), gpu_event_wait() or the calls of the other API. On CUDA and OpenCL
+ * every import of the same memory is mapped, and tracked, separately. The memory does not count for
  * gpu_context_get_allocated_size(). Does not block; may be called from any thread.
  *
  * On OpenCL every operation that uses the buffer is put between

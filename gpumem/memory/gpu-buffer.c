@@ -487,7 +487,7 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
-/* For memory, and for images with elements as texels. */
+/* The alignment of memory and of rows of images whose texels have @element_size bytes. */
 static gsize
 get_row_alignment (const GpuNativeDevice *device,
                    gsize                  element_size)
@@ -511,11 +511,12 @@ get_row_alignment (const GpuNativeDevice *device,
  * @element_size: bytes that a kernel reads or writes at a time: 4, 8 or 16; 0 if unknown
  * @error: return location for an error
  *
- * Allocates rows so that each begins where the device reaches it fast. gpu_buffer_get_row_pitch()
- * tells the distance of two rows. (CUDA: cuMemAllocPitch. OpenCL has no call for it: rows begin at
- * multiples of the alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, and so they do on the host
- * back end. Where %GPU_CAPABILITIES_IMAGE_FROM_BUFFER is they are also rows of an image with texels
- * of @element_size bytes, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, if that is known.)
+ * Allocates rows that begin where the device accesses them fast. gpu_buffer_get_row_pitch() gets
+ * the distance between two rows. (CUDA: cuMemAllocPitch. On OpenCL, which has no such call, and on
+ * the host back end, rows begin at multiples of the alignment of memory,
+ * CL_DEVICE_MEM_BASE_ADDR_ALIGN. On devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER the rows also
+ * fit images whose texels have @element_size bytes, if the driver reports
+ * CL_DEVICE_IMAGE_PITCH_ALIGNMENT.)
  *
  * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
  *

@@ -56,7 +56,7 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
-/* Whether a use is refused: a single test, as it is made for every use. */
+/* Whether a use is refused. A single test, as every use pays for it. */
 static inline gboolean
 _gpu_memory_refuses (const GpuMemory *memory,
                      gboolean         write)
@@ -66,7 +66,7 @@ _gpu_memory_refuses (const GpuMemory *memory,
   return (g_atomic_int_get (&memory->state) | (memory->is_constant & write)) != 0;
 }
 
-/* Refuses all that writes through @memory from now on. Nobody else knows it yet. */
+/* Refuses writes through @memory from now on. Before any other thread has @memory. */
 void     _gpu_memory_set_constant (GpuMemory      *memory);
 /* The storage with a user more, for the caller to take back with _gpu_storage_unuse(). */
 GpuStorage *
@@ -153,8 +153,8 @@ gboolean _gpu_buffer_check_size  (const char        *function,
                                   GpuNativeContext  *context,
                                   gsize              size,
                                   GError           **error);
-/* Checks a file descriptor from outside before a driver sees it: it must be open, of a file that
- * can be memory, and of at least @whole_size bytes where the system knows the size. */
+/* Checks a file descriptor from outside before a driver gets it. It must be open and may be memory,
+ * of at least @whole_size bytes if the system knows the size. */
 gboolean _gpu_buffer_check_fd    (const char        *function,
                                   int                fd,
                                   gsize              whole_size,

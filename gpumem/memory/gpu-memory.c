@@ -18,10 +18,10 @@
  * moment and on any thread. Work that was submitted before goes on, and the driver's memory is
  * freed once the last of it is complete.
  *
- * If the last work that wrote memory failed, its content is not known, and all that reads it,
- * copies from it or maps it for reading fails with the error of that work, until something writes
- * it, be it a part. A kernel that may write memory counts as work that wrote it. Memory that is
- * %GPU_MEMORY_UNTRACKED does not remember this.
+ * If the last work that wrote a memory failed, the content of the memory is undefined. Until the
+ * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
+ * for reading, fails with the error of that work. A kernel that may write the memory counts as a
+ * write. Memory with %GPU_MEMORY_UNTRACKED does not remember failures.
  */
 
 /**

@@ -99,13 +99,13 @@ struct _GpuStorage
   gsize             size;
   guint64           alias_id;       /* of a root that others find by it, or 0 */
   GpuStorageKind    kind;
-  gboolean          is_constant;    /* nothing may write through it, nor through its slices; of a
-                                     * root: nor through what joins it */
+  gboolean          is_constant;    /* writes through it and its slices are refused; of a root,
+                                     * also through its aliases */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
-  guint64           start_seq;      /* of a root: the writer's, while that is what
-                                     * _gpu_storage_start_after() entered */
+  guint64           start_seq;      /* of a root: that of the writer if
+                                     * _gpu_storage_start_after() entered it; else 0 */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
@@ -237,8 +237,8 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
  * GpuPoint. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
-/* The last use of @root that wrote; FALSE if there was none, or only what its allocation waits for.
- * @point is cleared by the caller. */
+/* Gets the last write of @root. FALSE if there was none; the point from _gpu_storage_start_after()
+ * is no write. The caller clears @point. */
 gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
                                          GpuPoint          *point);
 /* The mapping that a use of the range would clash with, or NULL. */

@@ -100,9 +100,9 @@ event_create_user (GpuNativeContext  *context,
   return &event->base;
 }
 
-/* When a user event fails, Intel's runtime for CPUs runs what an in-order queue has behind it, and
- * crashes or hangs with an out-of-order one. There the event completes: the timeline reports the
- * failure of what waited for it. */
+/* When a user event fails, Intel's runtime for CPUs runs the work behind it in an in-order queue,
+ * and crashes or hangs in an out-of-order one. So the driver's event completes there, and the
+ * timeline reports the failure. */
 static cl_int
 get_failed_status (GpuOpenclEvent *event)
 {
@@ -133,7 +133,7 @@ event_free (GpuNativeEvent *native)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
 
-  /* Nobody can set it any more: what waits for it must not wait for ever. */
+  /* No call can set it any more: work that waits for it must not hang. */
   if (g_atomic_int_get (&event->unset))
     clSetUserEventStatus (event->event, get_failed_status (event));
   clReleaseEvent (event->event);

@@ -337,7 +337,7 @@ enqueue_whole (GpuOpenclRegion     *region,
       || _gpu_opencl_region_fits (region, to, from, extent)
       || (!both && count_pieces (region, to, from, extent) <= N_PIECES))
     {
-      /* Intel's runtime takes two layers of one array for an overlap. */
+      /* Intel's runtime reports an overlap for two layers of one array. */
       if (enqueue_or_layers (region, to, from, extent, event)
           || !both || region->code != CL_MEM_COPY_OVERLAP)
         return region->code == CL_SUCCESS;

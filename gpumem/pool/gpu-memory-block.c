@@ -298,8 +298,9 @@ gpu_memory_block_get_size (const GpuMemoryBlock *block)
  * @stream: a #GpuStream of the context of the pool
  * @error: return location for an error
  *
- * Tells that work on @stream uses the block, too: when it is given back, nobody gets it before all
- * that was submitted to @stream by then is over, or without waiting for that. Any thread.
+ * Registers @stream as a user of the block. When the block is freed, its memory is reused only by
+ * requests that are ordered after all work submitted to @stream by then. Does not block; may be
+ * called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @stream is of another context or
  *   was never initialised

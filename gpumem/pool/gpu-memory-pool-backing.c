@@ -15,8 +15,8 @@
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* The memory that views are cut from: sub-buffers have no sub-buffers, and the memory of an
- * allocator may be a slice, or lie in another pool. @offset becomes that of @source there. */
+/* The memory to cut views from, and the offset of @source in it. Sub-buffers cannot have
+ * sub-buffers, and @source may be a slice, or a block of another pool. */
 static GpuNativeBuffer *
 find_whole (GpuStorage *source,
             gsize      *offset)
@@ -440,7 +440,7 @@ _gpu_pool_takes_turns (GpuNativeContext *context)
          && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
-/* Blocks begin where a view of them may begin on every device of the context. */
+/* Blocks are aligned so that a sub-buffer may begin there on every device of the context. */
 static gsize
 get_unit (GpuNativeContext *context)
 {

@@ -243,8 +243,9 @@ gpu_memory_pool_get_history_size (GpuMemoryPool *pool)
  * @n_events: how many events to keep, at most %GPU_MEMORY_POOL_MAX_HISTORY; 0 to keep none
  * @error: return location for an error
  *
- * Has the pool keep its last events, see gpu_memory_pool_get_history(), and forget those that it
- * has. To keep them costs a clock and a lock for each, and nothing where none are kept. Any thread.
+ * Sets the number of events that the pool keeps, see gpu_memory_pool_get_history(), and discards
+ * the events so far. Each event costs a lock and a read of the clock; with 0 there is no cost. Does
+ * not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @n_events is too large or @pool was
  *   never initialised

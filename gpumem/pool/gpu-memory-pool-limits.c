@@ -227,11 +227,13 @@ gpu_memory_pool_get_fragmentation_target (GpuMemoryPool *pool)
  * @target: a part, not less than 0
  * @error: return location for an error
  *
- * Sets what part of the most that was ever in use an expandable pool may have beyond that before it
- * moves free memory to where it is needed rather than have more from the driver. Less saves memory,
- * and takes more calls of the driver.
+ * Sets the fragmentation target of an expandable pool: the memory that the pool may have beyond its
+ * peak use, as a fraction of that peak. Beyond the target the pool moves free memory to where it is
+ * needed instead of allocating more from the driver. A lower target saves memory and costs more
+ * calls of the driver. Does not block; may be called from any thread.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for another @target
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @target is negative or not a
+ *   number
  *
  * Since: 0.1
  */
@@ -248,7 +250,7 @@ gpu_memory_pool_set_fragmentation_target (GpuMemoryPool  *pool,
   if (!(target >= 0.0))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_memory_pool_set_fragmentation_target: the target is 0 or more, not %g",
+                   "gpu_memory_pool_set_fragmentation_target: the target must be 0 or more, not %g",
                    target);
       return FALSE;
     }

@@ -533,8 +533,8 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Immediate: the pool must learn at once whether allocation fails. Except on the host: blocks are
- * cut from large segments, whose pages the system need not provide before a block is used. */
+/* Immediate, so that the pool gets the error if allocation fails. Deferred on the host: large
+ * segments must not occupy memory before their blocks are used. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
@@ -554,8 +554,8 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* The first kind of GpuMemoryPoolKind that the device supports. Bins hold up to ten times the
- * memory of segments, where sizes vary, and are no faster. */
+/* The first kind of GpuMemoryPoolKind that the device supports, with bins only where nothing else
+ * works: if sizes vary they hold up to ten times the memory of segments, and are no faster. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)

@@ -47,9 +47,8 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
-/* The program says of memory with this flag that kernels only read it, and is believed. What was
- * given to be read only must not be written by mistake, so that counts what the kernel says, if it
- * says anything. */
+/* For memory with GPU_MEMORY_READ_ONLY the program promises that kernels only read it. Constant
+ * memory is checked all the same: a kernel that is described as writing it is a writer. */
 static inline gboolean
 _gpu_launch_may_write (GpuMemory             *memory,
                        const GpuArgumentInfo *info)

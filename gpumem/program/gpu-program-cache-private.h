@@ -5,8 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* An entry of the cache: the binary, and what only the build from source reports: the arguments of
- * the kernels, and the log. */
+/* An entry of the cache: the binary, and what drivers only report for a build from source, the
+ * arguments of the kernels and the log. */
 typedef struct
 {
   GBytes   *binary;
@@ -29,7 +29,8 @@ void           _gpu_program_cache_store  (const char        *key,
                                           GVariant          *descriptions,
                                           const char        *log);
 
-/* FALSE if a build may depend on files or the clock. @any_assembly: assembly cannot read files. */
+/* FALSE if a build may depend on files or the clock. @any_assembly: the program may contain
+ * assembly, as that cannot read files. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Binaries of programs, kept on disk. An entry is one file, named by a SHA-256 digest of all that
- * decides what a build yields: source, options, back end, and what the back end says of device,
- * driver and compiler. It begins with a header and a digest of the rest: a damaged entry, or one of
- * another version, is ignored and replaced. Files are written aside and renamed: processes that
- * share the directory see whole entries or none. A hit sets the time of its file, and when the
- * files together are too large, the oldest are removed.
+ * Binaries of programs on disk. An entry is one file, named by a SHA-256 digest of all inputs of
+ * the build: source, options, back end, and the back end's description of device, driver and
+ * compiler. It begins with a header and a digest of the rest: a damaged entry, or one of another
+ * version, is ignored and replaced. Entries are written to a temporary file, which is then renamed:
+ * processes that share the directory see whole entries or none. A hit updates the time of its file.
+ * When the files exceed the size limit, the oldest are removed.
  *
  * The directory may hold files of other programs: only a file with the name and the header of an
  * entry, of this user, is ever removed.
@@ -294,7 +294,7 @@ _gpu_program_cache_load (const char *key)
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* Fails in a directory that this process can only read, which it never evicts from either. */
+  /* Ignore failure: a process that cannot write the directory cannot evict entries either. */
   if (entry != NULL)
     g_utime (path, NULL);
 
@@ -311,7 +311,7 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* @is_aside: the file was being written. */
+/* Sets @is_aside for a temporary file, which is renamed once it is complete. */
 static gboolean
 is_entry_name (const char *name,
                gboolean   *is_aside)
@@ -328,8 +328,7 @@ is_entry_name (const char *name,
   return length == 0 || (length == ASIDE_LENGTH && name[strlen (name) - ASIDE_LENGTH] == '.');
 }
 
-/* Whether the file begins as an entry does, of any version. One that was being written may end
- * anywhere. */
+/* Whether the file begins as an entry of any version. A temporary file may end anywhere. */
 static gboolean
 has_magic (const char *path,
            gboolean    is_aside)
@@ -348,8 +347,7 @@ has_magic (const char *path,
   return n >= 0 && ((gsize) n == length || is_aside) && memcmp (start, ENTRY_MAGIC, n) == 0;
 }
 
-/* The entries in @directory, and their bytes. Removes files that a process that died left behind
- * half written. */
+/* The entries in @directory, and their bytes. Removes incomplete files of processes that died. */
 static GPtrArray *
 list_entries (const char *directory,
               guint64    *total)

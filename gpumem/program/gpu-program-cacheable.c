@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether source and options alone decide what a build yields. A build that may read a file or the
- * clock must not be cached. The text is not preprocessed, so this errs on the side of building: a
- * directive counts in a comment or a string, too.
+ * Checks whether the result of a build depends on source and options alone. A build that may read a
+ * file or the clock must not be cached. The text is not preprocessed, so some programs are built
+ * again without need: a directive in a comment or a string counts, too.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ has_match (const char *pattern,
   return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* Of a line splice at @text: compilers allow blanks between the backslash and the line's end. */
+/* The length of a line splice at @text, or 0. Compilers allow blanks after the backslash. */
 static gsize
 get_splice_length (const char *text)
 {
@@ -112,8 +112,8 @@ has_file_directive (const char *text)
   return FALSE;
 }
 
-/* An assembler reads files: .incbin, .include. Its directives can be spelled in pieces, so any
- * assembly counts. */
+/* Any assembly counts: an assembler reads files with .incbin and .include, and macros can spell
+ * these directives in pieces. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
@@ -132,16 +132,16 @@ is_source_cacheable (const char *source,
   g_autoptr (GRegex) paste = g_regex_new ("\\s*(?:##|%:%:)\\s*", G_REGEX_RAW, 0, NULL);
   g_autofree char *pasted = g_regex_replace_literal (paste, text, -1, 0, "", 0, NULL);
 
-  /* The trigraph of the backslash splices lines with some options and none with others. */
+  /* The trigraph of the backslash is a line splice only with some options. */
   if (pasted == NULL || strstr (source, "\?\?/") != NULL)
     return FALSE;
 
-  /* As written, too, for a compiler that does not take a backslash before blanks for a splice. */
+  /* Also as written: for some compilers a backslash before blanks is no line splice. */
   return !has_file_directive (text) && !has_volatile_word (source, any_assembly) &&
          !has_volatile_word (text, any_assembly) && !has_volatile_word (pasted, any_assembly);
 }
 
-/* Options that name files or directories, or hand others on to a tool. */
+/* Options that name files or directories, or pass options to another tool, are not cacheable. */
 static gboolean
 are_options_cacheable (const char *options,
                        gboolean    any_assembly)

@@ -144,7 +144,7 @@ load_cached (GpuNativeContext       *context,
     native = ops->load_binary (context, entry->binary, inputs->options, &error);
   if (native == NULL)
     {
-      /* The entry stays, as the reason may pass; the build that follows replaces it. */
+      /* Keep the entry: the failure may be temporary, and the build that follows replaces it. */
       _gpu_debug_print (GPU_DEBUG_CACHE, "%s: refused: %s", key, error->message);
       return NULL;
     }

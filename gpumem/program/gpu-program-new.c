@@ -8,7 +8,7 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
-/* Asynchronous builds at a time; others wait. */
+/* Concurrent asynchronous builds; further ones wait. */
 #define MAX_BUILDS 10
 
 /**
@@ -68,7 +68,7 @@ gpu_program_new_from_source_full (GpuContext       *context,
                          "options", options, "flags", flags, NULL);
 }
 
-/* A build on another thread, which goes on after its task was cancelled. */
+/* A build on another thread. It continues after its task was cancelled. */
 typedef struct
 {
   GpuProgram   *program;
@@ -80,7 +80,7 @@ static void
 build_end (Build        *build,
            const GError *error)
 {
-  /* The program first: the last reference is that of the main context. */
+  /* Drop the program first: its last reference must go in the main context of the task. */
   g_object_unref (build->program);
   g_clear_object (&build->cancellable);
   _gpu_task_wait_end (build->wait, error);
@@ -125,8 +125,8 @@ build_start (GTask      *task,
  *
  * Builds a program as gpu_program_new_from_source() does, on another thread. @callback is called
  * in the thread-default main context of the caller. Cancelling calls it at once; a compiler that
- * is already at work then finishes in vain. If no thread can be started the error is
- * %GPU_ERROR_OUT_OF_HOST_MEMORY.
+ * is already running finishes, and its result is discarded. If no thread can be started, the error
+ * is %GPU_ERROR_OUT_OF_HOST_MEMORY.
  *
  * Since: 0.1
  */
@@ -266,7 +266,7 @@ is_ptx (const char *text)
     }
 }
 
-/* Whether @data are text but for NUL bytes, which would cut it. */
+/* Whether @data is text that contains a NUL byte; sets the offset of the first. */
 static gboolean
 is_text_with_nul (const char *data,
                   gsize       size,
@@ -301,8 +301,8 @@ is_text_with_nul (const char *data,
  * that some drivers give for one; any other text is source. Blocks for reading and building.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set: to a #GIOErrorEnum if the
- *   file cannot be read, %GPU_ERROR_INVALID_ARGUMENT for text with a NUL byte, else as by the
- *   function for what it holds
+ *   file cannot be read, %GPU_ERROR_INVALID_ARGUMENT for text with a NUL byte, else the error of
+ *   the function for its format
  *
  * Since: 0.1
  */
@@ -339,9 +339,8 @@ gpu_program_new_from_file (GpuContext  *context,
   if (is_text_with_nul ((const char *) data, size, &nul))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_program_new_from_file: the source has a NUL byte at offset %"
-                   G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes, which would end it there", nul,
-                   size);
+                   "gpu_program_new_from_file: the source contains a NUL byte at offset %"
+                   G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes", nul, size);
       return NULL;
     }
   if (size > 0 && !g_utf8_validate_len ((const char *) data, size, NULL))

@@ -26,15 +26,16 @@
  * directory (see g_get_user_cache_dir()), or the one that the environment variable
  * `GPUMEM_CACHE_DIR` names; if that is set to nothing there is no cache.
  * %GPU_PROGRAM_FLAGS_NO_CACHE leaves a single program out of it. Programs that include other
- * files, or whose options name files or directories to search, are never kept, as what those files
- * hold may change; nor are those that read the clock or, except on CUDA, contain assembly.
+ * files, or whose options name files or directories to search, are never cached, as the content of
+ * those files may change; nor are programs that read the clock or, except on CUDA, contain
+ * assembly.
  *
  * Together the files take 256 MiB at most, or as many bytes as `GPUMEM_CACHE_SIZE` says (`64M`,
- * `1G`, and `0` for no cache); what was not used for the longest time goes first. A file
- * that is damaged, that another user owns or that other users can write is ignored and replaced, a
- * binary that the driver no longer takes is built anew, and a directory that cannot be written is
- * no error. The cache removes no files but its own. Any number of processes can share a directory.
- * `GPUMEM_DEBUG=cache` tells what happens.
+ * `1G`, and `0` for no cache); the least recently used files are removed first. A file that is
+ * damaged, that another user owns or that other users can write is ignored and replaced. A binary
+ * that the driver no longer accepts is built again, and a directory that cannot be written is no
+ * error. The cache only removes its own files. Any number of processes can share a directory.
+ * `GPUMEM_DEBUG=cache` reports hits, misses and reasons.
  *
  * A program never changes once it is built: any thread may use it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Two groups of threads. Copying threads, as many as GPUMEM_COPY_THREADS, wait for nothing but
- * work. Waiting threads wait for the device, one for each copy that no caller waits for.
+ * Two groups of threads. Copying threads, at most GPUMEM_COPY_THREADS, only wait for
+ * jobs. Waiting threads wait for the device, one for each copy that no caller waits for.
  */
 #include "config.h"
 
@@ -55,7 +55,7 @@ _gpu_transfer_get_n_threads (void)
 static GpuWorkers copy_workers = { .name = "gpumem-copy" };
 static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
-/* Why a thread could not be started: once, and taken by who tells. */
+/* Why a thread could not be started; set once, and taken by _gpu_transfer_report_threads(). */
 static char *failure_text;          /* atomic */
 static gint  has_failed;            /* atomic */
 
@@ -71,7 +71,7 @@ _gpu_transfer_report_threads (void)
     g_message ("gpumem: no thread for copies, which go on more slowly: %s", text);
 }
 
-/* The copies of a caller without a thread go on more slowly: that is told once. */
+/* Without a thread the caller copies by itself, more slowly; the reason is reported once. */
 static gboolean
 push (GpuWorkers       *workers,
       guint             max_threads,

@@ -388,9 +388,9 @@ gpu_event_complete (GpuEvent  *event,
  * @error: return location for an error
  *
  * Fails @event: every wait for @event, or for work that waits for it, fails with %GPU_ERROR_FAILED
- * and @message (OpenCL: clSetUserEventStatus if a stream waits). So does every read of memory that
- * such work was to write, until it is written again. The work does not run. The exception is
- * Intel's OpenCL runtime for CPUs, which runs it.
+ * and @message (OpenCL: clSetUserEventStatus if a stream waits). That work does not run, except on
+ * Intel's OpenCL runtime for CPUs. Reads of memory that it would have written fail with the same
+ * error, until the memory is written again.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
  *   completed or failed before, or with the driver's error

@@ -50,7 +50,7 @@ enum
 
 static GParamSpec *props[N_PROPS];
 
-/* Microseconds that a marker in an idle stream may take to complete. */
+/* Microseconds that gpu_stream_is_idle() waits for a marker to complete. */
 #define MARKER_TIME G_TIME_SPAN_MILLISECOND
 
 static void initable_iface_init (GInitableIface *iface);
@@ -293,8 +293,8 @@ choose_device (GpuStream         *stream,
   return NULL;
 }
 
-/* As the driver does, so that the property has what it uses. Ranges are those of the first device:
- * a driver whose devices differ would clamp the rest. */
+/* Clamps as the driver does, so that the property has the priority in effect. Uses the range of the
+ * first device: if those of others differ, the driver clamps again. */
 static void
 clamp_priority (GpuStream        *stream,
                 GpuNativeContext *context)
@@ -473,9 +473,9 @@ gpu_stream_new (GpuContext      *context,
  * @error: return location for an error
  *
  * Makes a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
- * OpenCL knows three priorities: that of negative numbers, of 0, and of positive ones;
- * gpu_context_get_priority_range() tells those of CUDA. A number beyond the range is clamped to it,
- * and gpu_stream_get_priority() returns the clamped one.
+ * OpenCL has three priorities: negative numbers, 0, and positive numbers. For CUDA,
+ * gpu_context_get_priority_range() gets the range. A number beyond the range is clamped to it, and
+ * gpu_stream_get_priority() returns the clamped number.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
  *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
@@ -644,11 +644,11 @@ peek_handle (GpuStream *stream)
  * @stream: a #GpuStream
  *
  * Gets the driver's own handle: a cl_command_queue on OpenCL, a CUstream on CUDA; on the host back
- * end a number that means nothing to others. It stays with @stream: do not release it. From the
- * first call on the program may have put work of its own into @stream: what waits for all of
- * @stream, gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and
- * gpu_context_synchronize(), then asks the driver, which costs a call. gpu_stream_equal() and
- * gpu_stream_hash() compare handles without that.
+ * end a number that has no meaning elsewhere. @stream owns the handle: do not release it. After the
+ * first call the program may put work of its own into the driver's stream. So from then on
+ * gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and gpu_context_synchronize()
+ * include that work, at the cost of a call of the driver. To compare streams, use
+ * gpu_stream_equal() and gpu_stream_hash(), which avoid that cost. May be called from any thread.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -662,7 +662,7 @@ gpu_stream_get_native_handle (GpuStream *stream)
   if (stream->timeline == NULL)
     return 0;
 
-  /* Without wrap() there is no call that takes the handle. */
+  /* A back end without wrap() has no streams that others can put work into. */
   if (stream->timeline->context->backend->stream->wrap != NULL)
     g_atomic_int_set (&stream->timeline->is_open, TRUE);
 
@@ -674,10 +674,11 @@ gpu_stream_get_native_handle (GpuStream *stream)
  * @a: a #GpuStream
  * @b: a #GpuStream
  *
- * Tells whether two objects stand for the same stream of the same driver: the handles are compared,
- * and those of the contexts, as every context of CUDA has a default stream of its own. Any thread.
+ * Compares two streams by the driver's handles of the streams and of their contexts, as every
+ * context of CUDA has a default stream of its own. Streams that were never initialised are only
+ * equal to themselves. Does not block; may be called from any thread.
  *
- * Returns: %TRUE if they do
+ * Returns: %TRUE if both stand for the same stream of the same driver
  *
  * Since: 0.1
  */
@@ -706,9 +707,10 @@ gpu_stream_equal (GpuStream *a,
  * gpu_stream_hash:
  * @stream: a #GpuStream
  *
- * A hash that goes with gpu_stream_equal(). Any thread.
+ * Computes a hash value for use with gpu_stream_equal(). Does not block; may be called from any
+ * thread.
  *
- * Returns: the hash
+ * Returns: the hash value
  *
  * Since: 0.1
  */
@@ -1141,7 +1143,7 @@ is_idle_by_marker (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Asks the driver, once all that the library submitted is complete. */
+/* Asks the driver. Call it once all work that the library submitted is complete. */
 static gboolean
 is_idle_for_driver (GpuTimeline  *timeline,
                     GError      **error)
@@ -1171,10 +1173,10 @@ is_idle_for_driver (GpuTimeline  *timeline,
  *
  * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList
  * and clFlush for the first to ask, clGetEventInfo; CUDA: cuEventRecord for the first to ask,
- * cuEventQuery). Once the program has the native handle of @stream, or gave it, that includes what
+ * cuEventQuery). If the program wrapped @stream or got its native handle, that includes work that
  * the program itself put into it (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA:
- * cuStreamQuery). Does not block, but that OpenCL may take a millisecond to find such a stream
- * idle, as it has no call to ask for that.
+ * cuStreamQuery). Does not block, except for up to a millisecond on such streams of OpenCL, which
+ * has no call to query a queue.
  *
  * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
  *   it failed or the driver could not tell

@@ -28,15 +28,15 @@ typedef struct
   gboolean             retains_events; /* of what hands external memory over: the work may fail */
   GpuNativeEvent      *handover[5]; /* n_handover: those */
   guint                n_handover;
-  GPtrArray           *causes;      /* nullable; the user events that fail what the caller asked to
-                                     * wait for */
+  GPtrArray           *causes;      /* nullable; user events that fail the work which the caller
+                                     * asked to wait for */
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */
   gboolean             has_failure_lock;
-  gboolean             has_dropped; /* a wait for what has failed, which nobody has recorded yet */
-  gboolean             may_retry;   /* it has not been tried before */
-  gboolean             must_retry;  /* for that reason nothing was submitted */
+  gboolean             has_dropped; /* a wait for failed work, whose failure is not recorded yet */
+  gboolean             may_retry;   /* this is the first attempt */
+  gboolean             must_retry;  /* nothing was submitted, because of has_dropped */
   GpuNativeContext    *lost;        /* another one that turned out to be lost, nullable */
   GError              *loss;        /* how: for that context to be told, with no lock held */
   gboolean             is_others;   /* the error is one of theirs, not of our context */
@@ -62,11 +62,11 @@ void     _gpu_submitter_clear          (GpuSubmitter  *s);
 void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
-/* With no lock held: FALSE if the last write of memory that is to be read failed, also if that is
- * found out only now. */
+/* FALSE if the last write of memory that the submission reads failed. May ask the driver. Caller
+ * holds no lock. */
 gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
                                         GError              **error);
-/* FALSE if it would write memory that was given to be read only. */
+/* FALSE if the submission writes constant memory. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);
 /* With the locks: FALSE for memory that was released or is mapped meanwhile. */

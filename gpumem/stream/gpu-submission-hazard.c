@@ -358,7 +358,7 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Drivers that run what waits for failed work do not tell of it. */
+/* Drivers that run work behind a failed event report no failure. */
 static gboolean
 check_causes (GpuSubmitter  *s,
               GError       **error)

@@ -47,7 +47,7 @@ typedef struct
   guint             peers : 1;      /* memory may be of other contexts of the back end */
   guint             maps : 1;       /* it is the host that uses the memory from then on */
   guint             unmaps : 1;     /* up to then it was */
-  guint             reads : 1;      /* what it writes it reads, too: refused after a failed write */
+  guint             reads : 1;      /* it also reads what it writes: refused after a failed write */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
   GpuOperationFunc  run_infallible; /* nullable; in the place of run where no event of the user
                                      * can hold up the work or make it fail */

@@ -23,14 +23,14 @@ fail_constant (const GpuSubmission  *submission,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of the memory %p would be "
-               "written, which was given to be read only; kernels must take it by a pointer to "
+               "written, but it was given to be read only; kernels must take it by a pointer to "
                "const", submission->function, offset, offset + access->size,
                (void *) access->memory);
 
   return FALSE;
 }
 
-/* TRUE if the access is right after all. */
+/* TRUE if the access is allowed. */
 GPU_COLD static gboolean
 fail_access (const GpuSubmission    *submission,
              const GpuNativeContext *context,
@@ -42,7 +42,7 @@ fail_access (const GpuSubmission    *submission,
   if (!_gpu_memory_check (memory, submission->function, error))
     return FALSE;
 
-  /* Without an operation it is only ordered as if it were written. */
+  /* Without an operation nothing is written: the access is only ordered as a write. */
   if (memory->storage->context == context || submission->peers)
     return submission->run == NULL || fail_constant (submission, access, error);
 
@@ -622,7 +622,8 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* A failure of work in one context is looked for in the others whose memory it writes. */
+/* Failures are recorded in the context of the stream; other contexts whose memory it writes must
+ * look for them, too. */
 static void
 share_failures (GpuTimeline         *timeline,
                 const GpuSubmission *submission)
@@ -636,8 +637,8 @@ share_failures (GpuTimeline         *timeline,
     }
 }
 
-/* Sets @retry, if that is not NULL, if the failure of a write was found that is not recorded:
- * nothing was submitted then. */
+/* Sets @retry, which may be NULL, if it found a failed write that is not recorded yet. Then nothing
+ * was submitted. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -675,7 +676,7 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
-/* Now the failure that the first try came upon is recorded. */
+/* The second attempt finds the failure recorded. */
 static gboolean
 submit_again (GpuTimeline          *timeline,
               const GpuSubmission  *submission,

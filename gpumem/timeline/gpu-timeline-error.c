@@ -7,8 +7,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Always keep the most recent failures: a thread that has just waited will query one, and memory
- * that was written then may be read at any later time. */
+/* Always keep the most recent failures: a thread that has just waited will query one, and reads of
+ * memory look up the failure of its last write. */
 #define RECENT_FAILURES 1024
 
 /* The points in (from, to] failed. */
@@ -22,8 +22,8 @@ typedef struct
 typedef struct
 {
   guint64       seq;
-  guint64       until;              /* all from seq to here fails with the event; 0 for all that is
-                                     * submitted, until it has failed */
+  guint64       until;              /* all points from seq to here fail with the event; 0: the
+                                     * event has not failed, and later points depend on it, too */
   GpuUserEvent *event;
   GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
   gboolean      reordered;          /* later work waits for what is before this itself */
@@ -174,8 +174,8 @@ _gpu_timeline_note_failed_locked (GpuTimeline *timeline)
     }
 }
 
-/* Whether the point fails with the event: not on account of a fence, of which only the driver
- * knows. */
+/* Whether the point fails with the event. FALSE for waits for a fence, as only the driver knows
+ * whether that failed. */
 static gboolean
 depends_on (guint64            seq,
             const GpuUserWait *wait)
@@ -377,8 +377,8 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
-/* A driver says of work behind a failed user event that it failed, or says nothing: what we know of
- * the user event says that, and why. */
+/* For work behind a failed user event, drivers report a failure without its reason, or nothing. The
+ * user event has the reason. */
 void
 _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
                                         guint64       seq,
@@ -445,7 +445,7 @@ _gpu_timeline_check_pending (GpuTimeline  *timeline,
   return !failed;
 }
 
-/* Of work behind work that failed the driver says no more than that it failed, too. */
+/* For work behind failed work the driver only reports that it failed, too. */
 void
 _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                     guint64       from,

@@ -179,8 +179,8 @@ gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
 
-/* Why the point @seq, which is not known to be complete, is going to be one that failed: TRUE if no
- * user event says so by now. */
+/* FALSE, with the reason, if the point @seq will fail because of a user event that has failed. For
+ * points that are not known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
@@ -211,7 +211,7 @@ gboolean        _gpu_timeline_lock_against_failure (GpuTimeline  *timeline);
 void            _gpu_timeline_unlock_against_failure (GpuTimeline       *timeline,
                                                       gboolean           has_failure_lock);
 
-/* The user events that have failed by now fail what was submitted by now, and no more. */
+/* Ends the range of points that each failed user event fails at the last submission. */
 void            _gpu_timeline_note_failed_locked (GpuTimeline    *timeline);
 
 /* Counts a submission; its number. */
@@ -238,7 +238,7 @@ void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
  * is borrowed and gone there is one already. */
 guint64         _gpu_timeline_append_point    (GpuTimeline       *timeline);
 
-/* The same, without a new point where the library submits all that is in the stream. */
+/* The same, but without a new point if only the library submits work to the stream. */
 static inline guint64
 _gpu_timeline_get_last_point (GpuTimeline *timeline)
 {
@@ -311,12 +311,12 @@ void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
 /* Those of them that work up to @seq waits for; NULL if there are none. */
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
-/* Those of them that fail the point @seq, which may be the next, if they fail, or have failed it;
- * likewise. */
+/* (transfer full) (nullable): the user events that the point @seq depends on: if one of them fails,
+ * the point fails. @seq may be the next point. */
 GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
                                                guint64            seq);
-/* Why a user event fails the operation @seq, which is complete, though not all before it may be:
- * TRUE if none does. Drivers do not always tell. */
+/* FALSE, with the reason, if a user event failed the complete operation @seq, which drivers do not
+ * always report. Points before it may be pending. */
 gboolean        _gpu_timeline_check_operation (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
@@ -417,8 +417,8 @@ gboolean _gpu_pending_wait (GpuPending           *pending,
 
 typedef struct _GpuTaskWait GpuTaskWait;
 
-/* Returns @task when its cancellable is cancelled, or else once _gpu_task_wait_end() is called, in
- * its main context: with @result, which it takes over, or with TRUE if that is NULL. */
+/* Returns @task in its main context, once its cancellable is cancelled or _gpu_task_wait_end() is
+ * called: with @result, which it takes over, or with TRUE if that is NULL. */
 GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
                                                gpointer           result,
                                                GDestroyNotify     result_free);

@@ -5,9 +5,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Both the work and the cancellable may end the wait, on different threads: the first wins. What
- * the task holds, its source object before all, then goes in the task's main context, and does not
- * stay until the other is through with the wait, too. */
+/* Both the work and the cancellable may end the wait, on different threads: the first wins. It
+ * releases the task, and with it the source object, in the task's main context, without waiting for
+ * the other. */
 struct _GpuTaskWait
 {
   gatomicrefcount  refs;

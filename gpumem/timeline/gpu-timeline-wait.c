@@ -424,7 +424,7 @@ add_waiter_locked (GpuTimeline    *timeline,
       || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
     return FALSE;
 
-  /* A new job finds the waiter: it needs the lock first. */
+  /* A new job cannot miss the waiter, as it takes the lock first. */
   _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
 
   return TRUE;

@@ -161,7 +161,7 @@ _gpu_cuda_binary_is_cubin (GBytes *binary)
   return open_elf (binary, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
-/* Sets where the entries begin and end. FALSE: not the whole of a fatbin. */
+/* Sets where the entries begin and end. FALSE: the fatbin is truncated. */
 static gboolean
 open_fatbin (GBytes *binary,
              gsize  *begin,
@@ -183,7 +183,7 @@ open_fatbin (GBytes *binary,
   return TRUE;
 }
 
-/* The entry at @at, and what follows its header. FALSE: it reaches past @end. */
+/* Gets the entry at @at, and in @part its data. FALSE: the entry reaches past @end. */
 static gboolean
 get_entry (GBytes       *binary,
            gsize         at,
@@ -204,8 +204,8 @@ get_entry (GBytes       *binary,
   return TRUE;
 }
 
-/* A cubin that is not compressed is checked as one that stands alone; only the driver can read what
- * is compressed. */
+/* Checks uncompressed cubins in it as cubins on their own. Only the driver can read compressed
+ * ones. */
 static gboolean
 check_fatbin (GBytes *binary)
 {

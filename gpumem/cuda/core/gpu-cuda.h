@@ -71,9 +71,9 @@ typedef struct
   GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
                                          * while devices get access to it */
   GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
-  GMutex            import_lock;        /* guards what follows, held while the driver opens */
+  GMutex            import_lock;        /* guards the fields below; held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
-  int               pool_fd;            /* what pool is exported with; -1 before */
+  int               pool_fd;            /* descriptor that exports of pool are copies of; -1: none */
 } GpuCudaContext;
 
 typedef struct
@@ -269,8 +269,7 @@ typedef struct
   CUdeviceptr  address;
   gsize        size;
   GTree       *mapped;              /* of bytes by offset: each allocation */
-  GHashTable  *exported;            /* nullable; of descriptors by offset: those allocations that
-                                     * other processes were given */
+  GHashTable  *exported;            /* nullable; descriptors by offset, of exported allocations */
 } GpuCudaRange;
 
 /* Fills in the devices that reach memory of @context, its own one first, and returns their
@@ -304,8 +303,8 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
                                     gsize            size);
-/* Exports of one allocation, mapped at @address, have one open file: so the kernel tells importers
- * that they are the same. Takes over the descriptor of the newest one; returns the caller's. */
+/* Has all exports of the allocation at @address share one open file description, so that importers
+ * can compare them. Takes @fd over; returns the descriptor to export. */
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);

@@ -125,8 +125,7 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
   return bytes;
 }
 
-/* With the context entered. What the driver takes for the allocation may be the piece of the pool
- * that it was cut from. */
+/* With the context entered. The driver may report the chunk of the pool as the allocation. */
 static gboolean
 handle_init_pooled (GpuCudaHandle  *handle,
                     GpuCudaBuffer  *buffer,
@@ -170,8 +169,8 @@ fail_pooled (GpuCudaContext  *context,
   return _gpu_cuda_fail_ipc (error);
 }
 
-/* The pool has one descriptor for all its exports: the kernel tells the importer that they are of
- * one pool. Takes @fd over. */
+/* Has all exports of the pool share one open file description, so that importers can compare them.
+ * Takes @fd over; returns the descriptor to export. */
 static int
 share_pool_fd (GpuCudaContext *context,
                int             fd)

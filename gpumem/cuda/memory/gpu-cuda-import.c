@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of other processes: what is imported twice is opened once.
+ * Memory of other processes: memory that is imported twice is opened once.
  *
- * The bytes of a handle come from outside, and a hostile process may send those of another one with
- * a descriptor of its own. So imports are the same only if the driver or the kernel says so: the
- * driver's own handle, and the file behind the descriptor.
+ * The bytes of a handle come from outside: a hostile process may send the bytes of another process
+ * with a descriptor of its own. So two imports are the same memory only if the driver's own handle
+ * is the same, and the kernel identifies the files behind their descriptors as the same.
  */
 #include "config.h"
 
@@ -23,18 +23,18 @@
 #define F_DUPFD_QUERY 1027
 #endif
 
-/* What the kernel and the driver vouch for. */
+/* The identity of memory according to the kernel and the driver. */
 typedef struct
 {
   guint32 kind;
-  int     fd;                       /* -1 where the driver's handle has none */
+  int     fd;                       /* -1 for handles without a descriptor */
   dev_t   device;
   ino_t   inode;
   mode_t  mode;
   guint8  native[CU_IPC_HANDLE_SIZE];
 } ImportKey;
 
-/* Memory of another process, as often as it is imported. */
+/* Memory of another process, shared by all its imports. */
 typedef struct
 {
   guint          refs;
@@ -64,7 +64,7 @@ import_hash (gconstpointer data)
   return (guint) (bits ^ (bits >> 32));
 }
 
-/* FALSE, too, if the kernel does not tell: memory is then opened once more. */
+/* Also FALSE if the kernel cannot compare: the memory is then opened again. */
 static gboolean
 is_same_description (int a,
                      int b)
@@ -79,8 +79,8 @@ is_same_description (int a,
   return answer == 1;
 }
 
-/* Files in memory are known by their inodes. All of NVIDIA's descriptors have the inode of one
- * device, and are copies of each other if they share an open file description. */
+/* An inode identifies a memfd. All of NVIDIA's descriptors have the inode of one device, so there
+ * only descriptors of one open file description are the same memory. */
 static gboolean
 import_equal (gconstpointer a,
               gconstpointer b)
@@ -95,7 +95,7 @@ import_equal (gconstpointer a,
   return one->fd < 0 || S_ISREG (one->mode) || is_same_description (one->fd, other->fd);
 }
 
-/* Takes a copy of @fd, unless that is -1. */
+/* Copies @fd, unless it is -1. */
 static gboolean
 import_key_init (ImportKey            *key,
                  const GpuCudaHandle  *handle,
@@ -137,7 +137,7 @@ import_free (Import *import)
   g_free (import);
 }
 
-/* The bytes of the whole allocation from its address on; the driver tells. */
+/* The bytes from @address to the end of the allocation, as the driver reports them. */
 static guint64
 ask_size (CUdeviceptr address)
 {
@@ -166,7 +166,7 @@ open_memory (Import  *import,
   return TRUE;
 }
 
-/* With the context entered. The driver maps an allocation as a whole: no other size is one. */
+/* With the context entered. The driver only maps whole allocations, so it refuses wrong sizes. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,
@@ -262,7 +262,7 @@ import_external (Import                      *import,
   return FALSE;
 }
 
-/* With the context entered. The driver believes the size: the front class has asked the system. */
+/* With the context entered. The driver trusts the size, which the front class has checked. */
 static gboolean
 open_external (GpuCudaContext  *context,
                Import          *import,
@@ -352,7 +352,7 @@ import_close (GpuCudaContext *context,
     }
 }
 
-/* Each handle of the same memory states a range of its own. */
+/* Each handle of the same memory states its own range, so each is checked. */
 static gboolean
 check_range (const Import         *import,
              const GpuCudaHandle  *handle,
@@ -404,7 +404,7 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   import_free (import);
 }
 
-/* With the lock held and the context entered. Takes @key over, but not if it fails. */
+/* With the lock held and the context entered. Takes @key over if it succeeds. */
 static Import *
 import_new_locked (GpuCudaContext       *context,
                    const ImportKey      *key,
@@ -433,7 +433,7 @@ import_new_locked (GpuCudaContext       *context,
   return import;
 }
 
-/* With the lock held and the context entered. Takes @key over, but not if it fails. */
+/* With the lock held and the context entered. Takes @key over if it succeeds. */
 static Import *
 import_locked (GpuCudaContext       *context,
                ImportKey            *key,

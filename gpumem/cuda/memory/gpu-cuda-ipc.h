@@ -29,7 +29,7 @@ typedef struct
   guint32 version;
   guint32 kind;
   guint32 reserved;
-  guint64 process;                  /* a random number of the exporter's; no identity */
+  guint64 process;                  /* a random number of the exporter; identifies nothing */
   guint64 size;                     /* bytes of the buffer */
   guint64 offset;                   /* of the buffer in the allocation */
   guint64 whole_size;               /* bytes of the allocation */
@@ -53,14 +53,14 @@ gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
-/* A buffer of @size bytes of the memory behind @fd, mapped apart from all other imports. */
+/* A buffer of @size bytes of the memory behind @fd, in a mapping of its own. */
 GpuNativeBuffer *
           _gpu_cuda_import_alone (GpuNativeContext     *context,
                                   const GpuCudaHandle  *handle,
                                   int                   fd,
                                   gsize                 size,
                                   GError              **error);
-/* Whether @fd is of an allocation of CUDA. */
+/* Whether @fd is the descriptor of a CUDA allocation. */
 gboolean  _gpu_cuda_is_own_fd    (GpuNativeContext     *context,
                                   int                   fd);
 

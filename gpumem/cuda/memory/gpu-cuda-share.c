@@ -106,7 +106,7 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                           fd, error);
 }
 
-/* Each import is mapped apart: the program orders the uses of memory that another library has. */
+/* Each import gets its own mapping: the program orders uses by this and other libraries. */
 GpuNativeBuffer *
 _gpu_cuda_open_fd (GpuNativeContext  *context,
                    GpuFdKinds         kind,
@@ -136,7 +136,8 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
       if (buffer != NULL)
         return buffer;
 
-      /* The driver would believe any size of another library's memory, but has refused this one. */
+      /* Only for memory of other libraries: for that, cuImportExternalMemory() trusts any size, but
+       * the driver has just refused this size of CUDA's own memory. */
       if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
           || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
           || _gpu_cuda_is_own_fd (context, fd))

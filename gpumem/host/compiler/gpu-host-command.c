@@ -11,14 +11,14 @@
 
 #include "gpumem/host/compiler/gpu-host-command.h"
 
-/* In the child. A compiler that inherits an ignored SIGCHLD cannot wait for its own passes. */
+/* In the child: a compiler that inherits an ignored SIGCHLD cannot wait for its own passes. */
 static void
 restore_sigchld (gpointer data G_GNUC_UNUSED)
 {
   signal (SIGCHLD, SIG_DFL);
 }
 
-/* A setup function makes GLib fork instead of using posix_spawn(), so only where it is needed. */
+/* NULL unless it is needed: with a setup function GLib forks instead of calling posix_spawn(). */
 static GSpawnChildSetupFunc
 get_child_setup (void)
 {

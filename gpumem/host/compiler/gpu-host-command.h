@@ -10,10 +10,10 @@
 G_BEGIN_DECLS
 
 /* Runs @command, which ends with NULL, with @arguments behind it, without a shell, in @directory,
- * which may be NULL. Appends its output to @log. Fails with GLib's errors. If this process cannot
- * learn the exit status, since it ignores SIGCHLD or another thread reaps all children, success is
- * that the command wrote the file @product in @directory, or, without @product, that it printed
- * something. */
+ * which may be NULL. Appends its output to @log. Fails with GLib's errors. If the exit status
+ * is lost, because the process ignores SIGCHLD or another thread reaps all children, the command
+ * counts as successful if the file @product exists in @directory afterwards or, with @product NULL,
+ * if the command printed something. */
 gboolean _gpu_host_command_run      (const char *const  *command,
                                      GPtrArray          *arguments,
                                      const char         *directory,

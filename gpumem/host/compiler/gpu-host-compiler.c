@@ -94,8 +94,8 @@ append_copies (GPtrArray         *array,
     g_ptr_array_add (array, g_strdup (strings[i]));
 }
 
-/* Appends the compiler's messages to @log. Makes the file @product in @directory; both may be
- * NULL. */
+/* Appends the compiler's messages to @log. @product is the file in @directory that the compiler
+ * writes; both may be NULL. */
 static gboolean
 run_compiler (GPtrArray   *arguments,
               const char  *directory,

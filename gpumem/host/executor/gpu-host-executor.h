@@ -85,8 +85,8 @@ extern const GpuHostImageFunctions _gpu_host_image_functions;
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
 
-/* Runs @func on a thread of the process-wide pool, or in the caller if there is no thread and none
- * can be started. Called with no lock held. */
+/* Runs @func on a thread of the process-wide pool, or in the calling thread if the pool has no
+ * thread and cannot start one. Call it without locks. */
 void            _gpu_host_pool_push           (GpuHostPoolFunc          func,
                                                gpointer                 data);
 /* Runs @func here and on idle threads of the pool at the same time; all of them are back when

@@ -65,8 +65,8 @@ _gpu_opencl_mem_get (cl_mem        mem,
   return FALSE;
 }
 
-/* Intel's runtime names an object of its own for a buffer over shared virtual memory, of which it
- * then knows nothing. */
+/* For a buffer over shared virtual memory, Intel's runtime returns as the parent an object that no
+ * other call accepts. */
 cl_mem
 _gpu_opencl_mem_get_parent (cl_mem  mem,
                             gsize  *offset)

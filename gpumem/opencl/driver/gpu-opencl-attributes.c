@@ -13,7 +13,7 @@
 #define CL_DEVICE_PCI_SLOT_ID_NV                  0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV                0x400A
 
-/* Of cl_khr_spirv_queries, which older headers do not have. */
+/* Of cl_khr_spirv_queries, which older headers lack. */
 #ifndef CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR
 #define CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR 0x12B9
 #define CL_DEVICE_SPIRV_EXTENSIONS_KHR                0x12BA

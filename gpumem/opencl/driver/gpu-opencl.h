@@ -75,7 +75,7 @@ typedef struct
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
-  gboolean          cannot_fail;                /* a user event that the driver may not fail */
+  gboolean          cannot_fail;                /* a user event that must never fail in the driver */
   gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 
@@ -278,10 +278,10 @@ gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* What @mem is a part of, or made over, and where in that; NULL for none. */
+/* The memory that @mem is a part of, or is over, and the offset in it; NULL: none. */
 cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
                                               gsize               *offset);
-/* For memory that somebody else made: is it of @context? */
+/* Checks that memory from elsewhere belongs to @context. */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,
                                               GError             **error);

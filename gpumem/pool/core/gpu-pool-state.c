@@ -91,8 +91,8 @@ sum_active (GpuPool *pool)
   return MAX (bytes, 0);
 }
 
-/* What other threads have freed into their caches is in the counts of the pool until they flush
- * theirs, so a peak that these seem to reach is looked at closely. */
+/* The counts of the pool include blocks that other threads have freed into their caches and not yet
+ * flushed. So a new peak is computed from the counts of all caches. */
 static inline void
 update_peaks (GpuPool *pool)
 {
