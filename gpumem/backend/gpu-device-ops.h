@@ -23,7 +23,7 @@ struct _GpuNativeDevice
   guint64           memory_size;    /* bytes */
   guint64           max_allocation; /* bytes of one allocation */
   gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
-  guint             row_alignment;  /* texels, of rows of images over buffers; 0: none, or unknown */
+  guint             row_alignment;  /* texels, of rows of images over buffers; 0: unknown */
   guint64           handle;
 };
 

@@ -613,7 +613,7 @@ function _takeData() {
     }
 }
 
-// A string ends at a null character where it becomes one of C.
+// Rejects texts with a null character, which would end the string in C.
 function _checkTexts() {
     const functions = [
         [Gpu.Context.prototype, 'set_build_options'],
@@ -633,7 +633,7 @@ function _checkTexts() {
             for (const text of args.flat()) {
                 const offset = typeof text === 'string' ? text.indexOf('\0') : -1;
                 if (offset >= 0)
-                    throw new RangeError(`a null character at offset ${offset} would end the text`);
+                    throw new RangeError(`the text has a null character at offset ${offset}`);
             }
             return native.apply(this, args);
         };

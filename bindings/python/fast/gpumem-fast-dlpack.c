@@ -43,7 +43,7 @@ gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
   return PyCapsule_New (tensor, names[versioned], destroy);
 }
 
-/* Test and renaming are one step, as nothing here lets another thread run. */
+/* Checks and renames in one step: no call here lets another thread run. */
 PyObject *
 gpu_fast_take_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
                               PyObject *const  *args,

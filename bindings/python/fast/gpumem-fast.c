@@ -192,8 +192,8 @@ static PyMethodDef methods[] = {
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "A capsule for the tensor at an address, which frees it if nobody takes it." },
   { "take_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_take_dlpack_capsule,
-    METH_FASTCALL, "The address of the tensor in a capsule, which is renamed, and whether it is a "
-    "versioned one; None if there is none." },
+    METH_FASTCALL, "Renames a capsule; returns the address of its tensor and whether it is "
+    "versioned, or None if it holds no tensor." },
   { NULL, NULL, 0, NULL }
 };
 

@@ -73,7 +73,7 @@ typedef struct
   GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
   GMutex            import_lock;        /* guards the fields below; held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
-  int               pool_fd;            /* descriptor that exports of pool are copies of; -1: none */
+  int               pool_fd;            /* of which exports of pool are copies; -1: none */
 } GpuCudaContext;
 
 typedef struct

@@ -75,7 +75,7 @@ typedef struct
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
-  gboolean          cannot_fail;                /* a user event that must never fail in the driver */
+  gboolean          cannot_fail;                /* a user event that must not fail in the driver */
   gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 

@@ -5,8 +5,8 @@ Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, cty
 and from the device at the speed of memcpy: their memory is handed over by address, and never
 converted element by element. Arrays that are not C-contiguous are made so first.
 
-Sizes, offsets and counts are what operator.index() takes, except truth values: a float is a
-TypeError, as with NumPy.
+Sizes, offsets and counts are integers: anything that operator.index() accepts, except truth values.
+A float raises TypeError, as in NumPy.
 
 Every stream=None stands for the default stream of the context.
 
@@ -139,8 +139,9 @@ def _to_device(value):
 class Context(Gpu.Context):
     """Gpu.Context() is one for the default device, Gpu.Context("host") for a device by name,
     Gpu.Context([device, ...]) for several, by name or not. As the context of a with statement it
-    waits for all of its work at the end. Equal to what has the same native handle, as all contexts
-    of CUDA are that share the primary one; memory and streams of one still are not of the other."""
+    waits for all of its work at the end. Contexts with the same native handle are equal, such as
+    those that share the primary context of CUDA; memory and streams of one still do not belong to
+    the other."""
     device = _get("device")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
@@ -213,9 +214,9 @@ class Context(Gpu.Context):
             self.stop_profiler()
 
     def synchronize(self):
-        """Waits for all work of the context: what was submitted to any of its streams, what the
-        program put into streams by their native handles, and on CUDA that of others in the same
-        driver's context."""
+        """Waits for all work of the context: work of all its streams, including work that the
+        program put into them by their native handles, and on CUDA all work of other libraries in
+        the same driver context."""
         return run_interruptible(lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
@@ -284,7 +285,7 @@ def _rest(memory, offset, size):
 
 
 def _is_numpy_number(value):
-    """A float of NumPy's is bytes-like, too, but meant as a size."""
+    """NumPy's numbers are bytes-like, too, but are sizes here."""
     numpy = loaded_numpy()
     return numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
 
@@ -993,8 +994,8 @@ Kernel = override(Kernel)
 
 class Stream(AsyncStream, Gpu.Stream):
     """Its methods enqueue work and return at once; memory and data may be dropped right away. It
-    can be awaited under asyncio, and a with statement waits for it at the end. Equal to what has
-    the same native handle in the same context."""
+    can be awaited under asyncio, and a with statement waits for it at the end. Streams with the
+    same native handle in the same driver context are equal."""
     context = _get("context")
     device = _get("device")
     flags = _get("flags")

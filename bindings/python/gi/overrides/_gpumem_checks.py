@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stricter arguments for all functions of the library. PyGObject cuts the fraction off a number
-that stands for an integer, takes True for 1, and ends a string at a null character; here each is an
-error."""
+"""Strict checks of the arguments of all functions of the library. PyGObject truncates a fraction
+that is passed for an integer, takes True for 1, and ends a string at a null character; here each of
+these raises an error."""
 
 import operator
 
@@ -17,7 +17,7 @@ _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
 
 def to_index(value, name):
-    """An int, from what operator.index() takes, except truth values."""
+    """Converts to int anything that operator.index() accepts, except truth values."""
     if type(value) is int:
         return value
     if type(value).__name__ not in ("bool", "bool_"):       # also those of NumPy
@@ -29,21 +29,20 @@ def to_index(value, name):
 
 
 def to_indices(value, name):
-    """A list of ints. Anything but a sequence is left to PyGObject."""
+    """Converts a sequence to a list of ints. Leaves anything else to PyGObject."""
     if not hasattr(value, "__iter__") or isinstance(value, (str, bytes, bytearray)):
         return value
     return [to_index(item, f"{name}[{i}]") for i, item in enumerate(value)]
 
 
 def to_text(value, name):
-    """The text, which has no null character."""
+    """Returns the text; raises ValueError if it has a null character."""
     if isinstance(value, str):
         offset = value.find("\0")
     else:
         offset = value.find(b"\0") if isinstance(value, bytes) else -1
     if offset >= 0:
-        raise ValueError(f"{name} has a null character at offset {offset} of {len(value)}, which "
-                         "would end it there")
+        raise ValueError(f"{name} has a null character at offset {offset} of {len(value)}")
     return value
 
 
@@ -69,7 +68,7 @@ def _find_check(type_info):
 
 
 def _find_checks(info, first):
-    """(position, name, check) of the arguments that Python passes."""
+    """(position, name, check) for the arguments that Python passes."""
     arguments = info.get_arguments()
     hidden = {info.get_return_type().get_array_length()}
     for argument in arguments:
@@ -113,7 +112,7 @@ def _replace(owner, info):
 
 
 def _replace_fields(owner):
-    """Fields of a structure that are numbers."""
+    """Replaces the setters of integer fields of a structure."""
     for name, field in list(vars(owner).items()):
         info = getattr(getattr(field, "fset", None), "__self__", None)
         if info is not None and info.get_type().get_tag() in _INTEGERS:
@@ -125,9 +124,9 @@ def _strict_setter(put, name):
 
 
 class _StrictModule(type(Gpu)):
-    """Replaces the functions of a class when that is made. Classes are made when they are first
-    asked for: a class made before its parent is overridden would not inherit from the override.
-    Numbers of Gpu.Arguments are values, and may be True."""
+    """Replaces the functions of a class when the class is created, at its first use: a class that
+    is created before the override of its parent would not inherit from the override. Leaves out
+    Gpu.Arguments, whose numbers are values of kernel arguments, and may be True."""
 
     def __getattr__(self, name):
         value = super().__getattr__(name)
@@ -142,5 +141,5 @@ class _StrictModule(type(Gpu)):
         return value
 
 
-# Before any class is made.
+# Before any class is created.
 Gpu.__class__ = _StrictModule

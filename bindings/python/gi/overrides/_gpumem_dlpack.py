@@ -138,9 +138,9 @@ def _to_context(context, device):
 
 
 def take_capsule(capsule):
-    """The tensor in a capsule, and whether it is a versioned one, or None. The capsule is renamed
-    at once, so that no other thread takes it, too. The module in C has this as well, and is safe
-    from other libraries, which know nothing of the lock."""
+    """Renames the capsule, so that no other thread takes its tensor. Returns the tensor and whether
+    it is versioned, or None. The version in C also excludes other libraries, which do not take this
+    lock."""
     with _taking:
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
@@ -153,12 +153,12 @@ def take_capsule(capsule):
 def _import_capsule(context, capsule):
     taken = take_capsule(capsule)
     if taken is None:
-        raise ValueError("the capsule holds no tensor of DLPack, or it was taken before")
+        raise ValueError("the capsule holds no DLPack tensor, or its tensor was taken before")
     tensor, versioned = taken
     try:
         return Gpu.Array.new_from_dlpack(context, tensor, versioned)
     except BaseException:
-        _set_name(capsule, _NAMES[versioned])   # the tensor stays the capsule's
+        _set_name(capsule, _NAMES[versioned])   # the capsule still owns the tensor
         raise
 
 

@@ -145,7 +145,7 @@ class _Held:
 
 
 class _HostView:
-    """Memory that the host reaches, for NumPy alone, which keeps this and with it the array."""
+    """Shows NumPy memory that the host can access. NumPy keeps this object, and so the array."""
 
     def __init__(self, array, interface):
         self._array = array
@@ -471,21 +471,20 @@ class DeviceArrayMethods(DLPackMethods):
         return interface
 
     def __array__(self, dtype=None, copy=None):
-        """As numpy.asarray(): without a copy where the host reaches the memory, unless copy=True;
-        copy=False raises ValueError where a copy is needed."""
+        """As numpy.asarray(): copies only with copy=True, or if the host cannot access the memory.
+        copy=False raises ValueError if a copy is needed."""
         import numpy
         interface = None if copy else getattr(self, "__array_interface__", None)
         if interface is not None:
             array = numpy.asarray(_HostView(self, interface))
         elif copy is False and self.size > 0:
-            raise ValueError("the host does not reach the memory of the array without a copy")
+            raise ValueError("the host cannot access the memory of the array without a copy")
         else:
             array = self.to_numpy()
         if dtype is None or array.dtype == dtype:
             return array
         if copy is False:
-            raise ValueError(f"elements of dtype {array.dtype} are not those of {dtype} without a "
-                             "copy")
+            raise ValueError(f"elements of dtype {array.dtype} cannot become {dtype} without a copy")
         return array.astype(dtype)
 
     def __repr__(self):

@@ -23,8 +23,8 @@ def checked(value, kind, name):
 
 
 def to_property(name, value, spec):
-    """A value of the type of a property, and within its limits. GObject itself would cut a
-    fraction off, and warn of a value outside the limits and ignore it."""
+    """Checks type and limits of a value for a property. GObject itself would truncate a fraction,
+    and only warn about a value outside the limits."""
     kind = type(spec.default_value)
     if kind not in (int, float):
         return checked(value, kind, name)
@@ -32,12 +32,12 @@ def to_property(name, value, spec):
             or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
         raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
     if not spec.minimum <= value <= spec.maximum:
-        raise ValueError(f"{name} is {spec.minimum} to {spec.maximum}, not {value!r}")
+        raise ValueError(f"{name} must be {spec.minimum} to {spec.maximum}, not {value!r}")
     return kind(value)
 
 
 def to_numbers(value, most, what):
-    """A whole number or up to so many of them, as a tuple."""
+    """A tuple of 1 to @most integers."""
     single = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
     try:
         if isinstance(value, (bytes, bytearray, dict, set)):
