@@ -111,7 +111,7 @@ count_descriptors (void)
   return n;
 }
 
-/* Without a fault: the other API has the memory again that was acquired. */
+/* Without a fault: all memory that was acquired has been released to the other API. */
 static gboolean
 is_released (void)
 {

@@ -287,7 +287,7 @@ def section_cases(name):
 
 
 def parity_cases(name):
-    """A test parity/ROW for each section of a guide for programs of others."""
+    """A test parity/ROW for each section of a guide for users of another library."""
     guide = Guide(name)
     for section in guide.sections:
         if section.blocks:

@@ -423,7 +423,7 @@ allocator_custom (TestFixture *fixture)
 
 /* --- memory of the host ----------------------------------------------------------------------- */
 
-/* How many of the pages of large memory are there. */
+/* The number of resident pages of large memory. */
 static gsize
 count_pages (GpuMemory *memory)
 {
@@ -444,7 +444,7 @@ is_host (TestFixture *fixture)
 {
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     return TRUE;
-  g_test_skip ("the memory is not the machine's");
+  g_test_skip ("the device does not use memory of the machine");
   return FALSE;
 }
 
@@ -466,7 +466,7 @@ check_immediate (TestFixture *fixture, GpuAllocator *allocator, gsize size)
   g_object_unref (memory);
 }
 
-/* Memory is there once it is written to: an immediate allocator has it there before. */
+/* Pages become resident at the first write; an immediate allocator makes them resident before. */
 static void
 allocator_committed (TestFixture *fixture)
 {
@@ -500,8 +500,8 @@ assert_no_memory (GpuBuffer *buffer, GError **error, gsize size)
   test_assert_gpu_error (*error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, text);
 }
 
-/* The host has no more than the machine, in one piece or several, and an immediate allocator none
- * that is not free: what it cannot have it does not touch. */
+/* Allocations of the host, one or several, are limited to the memory of the machine. An immediate
+ * allocator refuses to exceed the free memory, and touches nothing then. */
 static void
 allocator_no_memory (TestFixture *fixture)
 {

@@ -168,7 +168,7 @@ dlpack_refused (TestFixture *fixture)
   gpu_dlpack_free (foreign.inner, TRUE);
 }
 
-/* The deleter of a tensor without elements is called once, too, by the import. */
+/* The import calls the deleter of a tensor without elements once. */
 static void
 dlpack_empty (TestFixture *fixture)
 {

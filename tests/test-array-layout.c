@@ -532,8 +532,8 @@ layout_few_regions (void)
   g_assert_cmpuint (plan.n_regions, ==, 1);
 }
 
-/* As a tensor of DLPack may have them: products of index and stride are larger than any number
- * where they lead to no element. The sanitizer of undefined behaviour sees those that overflow. */
+/* A tensor of DLPack may have strides whose product with an index overflows, if it has no such
+ * element. The undefined-behaviour sanitizer detects the overflow. */
 static void
 layout_huge_strides (void)
 {
@@ -547,7 +547,7 @@ layout_huge_strides (void)
   GpuArrayPlan plan;
   gsize begin, end;
 
-  /* Rows that would overlap: the end of the rows before them is no positive number */
+  /* Rows that would overlap: the end of the previous row is not positive */
   init (&layout, shape, 2, 1, GPU_ARRAY_ORDER_C);
   init (&to, shape, 2, 1, GPU_ARRAY_ORDER_C);
   layout.strides[0] = 1;

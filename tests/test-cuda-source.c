@@ -500,7 +500,7 @@ assert_lists_k (GBytes *image)
   g_assert_cmpstr (names[0], ==, "k");
 }
 
-/* The driver reads each section that a cubin names, however long it is said to be. */
+/* The driver trusts the sizes of the sections in a cubin, so each must be checked. */
 static void
 source_sections (void)
 {

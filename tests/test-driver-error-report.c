@@ -10,8 +10,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "test-util.h"
 
-/* Back ends and tables of ops made here, never freed: threads of a context may use them until the
- * end. */
+/* Back ends and tables of ops of this test. Never freed, as threads of a context may use them until
+ * exit. */
 static GPtrArray *made;
 
 static gpointer

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much memory the host back end finds, on systems that are made up of files. */
+/* The memory that the host back end finds, on systems simulated by files. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -110,7 +110,7 @@ limits_container (void)
   assert_limits (root, 100 * MEGA, 0);
 }
 
-/* Nothing that a file holds is trusted to be well-formed. */
+/* Malformed files are ignored. */
 static void
 limits_malformed (void)
 {

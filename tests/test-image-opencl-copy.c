@@ -405,8 +405,8 @@ other_formats (TestFixture *fixture)
     }
 }
 
-/* Behind an event that fails nothing is copied, in pieces or not, but by Intel's driver, and the
- * stream goes on. */
+/* No copy behind a failed event runs, split or not, except with Intel's driver, and the stream
+ * stays usable. */
 static void
 failed (TestFixture *fixture)
 {

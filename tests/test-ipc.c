@@ -361,7 +361,7 @@ ipc_handle_twice (TestFixture *fixture)
 
 /* --- hostile processes -------------------------------------------------------------- */
 
-/* What gpumem/device/gpu-ipc.c seals. */
+/* The envelope of gpumem/device/gpu-ipc.c. */
 #define ENVELOPE "(sstuiay)"
 
 /* @handle as a hostile process may send it: with @size, unless that is 0, and @payload. */
@@ -411,8 +411,8 @@ exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
   return buffer;
 }
 
-/* A process that was given the handle of one memory sends it with the descriptor of another one:
- * that must not pass for the memory that its owner sends later. */
+/* A process sends the handle of one memory with the descriptor of another one. The import must not
+ * be taken for the first memory, which its owner sends later. */
 static void
 ipc_confused_fd (TestFixture *fixture)
 {
@@ -539,7 +539,7 @@ ipc_sizes (TestFixture *fixture)
   assert_resized (fixture, handle, 0, large);
   assert_resized (fixture, handle, large, 1);
 
-  /* Less than there is keeps nobody from the rest. */
+  /* A smaller size must not limit later imports. */
   less = gpu_buffer_new_from_handle (fixture->context, small, &error);
   g_assert_no_error (error);
   all = gpu_buffer_new_from_handle (fixture->context, handle, &error);
@@ -723,7 +723,7 @@ replace (GBytes *handle, guint place, GVariant *value)
   return g_variant_get_data_as_bytes (new);
 }
 
-/* Each value of a handle is looked at, and the error names it. */
+/* Each value of a handle is checked, and the error names it. */
 static void
 ipc_bad_fds (TestFixture *fixture)
 {

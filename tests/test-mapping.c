@@ -190,7 +190,7 @@ fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboo
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 }
 
-/* Each of several mappings bars its own bytes, and no other, until it ends itself. */
+/* Each of several mappings blocks only its own bytes, until it ends. */
 static void
 mapping_several (TestFixture *fixture)
 {

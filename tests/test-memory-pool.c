@@ -915,7 +915,7 @@ pool_closing (TestFixture *fixture)
   test_pool_each_kind (fixture, check_closing);
 }
 
-/* A pool over a pool cuts its memory from memory that is cut from something itself. */
+/* A pool over a pool: its segments are blocks themselves. */
 static void
 pool_nested (TestFixture *fixture)
 {
@@ -945,7 +945,7 @@ pool_nested (TestFixture *fixture)
     }
 }
 
-/* Sizes that never come again do not add up: the best kind holds little more than is in use. */
+/* Sizes that are never requested again must not accumulate in the default kind of pool. */
 static void
 pool_sizes (TestFixture *fixture)
 {

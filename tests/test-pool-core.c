@@ -361,7 +361,7 @@ test_completed_neighbour (Fixture       *fixture,
   give (fixture, first, fixture->a);
 }
 
-/* Of the free blocks of other streams the tightest is taken. */
+/* A request takes the best fit of the free blocks of other streams. */
 static void
 test_tightest (Fixture       *fixture,
                gconstpointer  data)
@@ -557,7 +557,7 @@ set_true (gpointer data)
   *(gboolean *) data = TRUE;
 }
 
-/* A closed pool is there until its last block is back. */
+/* A closed pool lives until its last block is freed. */
 static void
 test_close (Fixture       *fixture,
             gconstpointer  data)

@@ -45,7 +45,7 @@ run_program (TestFixture *fixture, GpuProgram *program)
   const guint32 *values;
 
   g_assert_no_error (error);
-  /* Intel's driver tells nothing of kernels in binaries. */
+  /* Intel's driver does not describe kernels in binaries. */
   if (gpu_program_get_source (program) == NULL)
     test_assert_ok (gpu_kernel_declare_arguments (kernel, "p", &error), error);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, buffer),
@@ -505,7 +505,7 @@ program_cache_damage (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Changes the digest only: what drivers and checks of the content accept must be refused, too. */
+/* Changes only the digest: the entry must be refused although its content is valid. */
 static void
 program_cache_digest (TestFixture *fixture)
 {
@@ -574,8 +574,8 @@ add_old_file (const char *directory, const char *name, const char *text)
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* Files of others in the directory stay, whatever their names and ages; those that a process left
- * half written go. */
+/* Files of other programs stay, whatever their names and ages. Incomplete files of a dead process
+ * are removed. */
 static void
 program_cache_foreign (TestFixture *fixture)
 {
@@ -621,7 +621,7 @@ program_cache_foreign (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* The log of the build comes out of the cache with the program. */
+/* The cache returns the log of the build with the program. */
 static void
 program_cache_log (TestFixture *fixture)
 {
@@ -705,7 +705,8 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Other inputs of a build than its text: an assembler reads files, and macros can spell names. */
+/* Builds that depend on more than their text: an assembler reads files, and macros can spell names.
+ * */
 static void
 program_cache_volatile (TestFixture *fixture)
 {
@@ -784,7 +785,7 @@ program_sigchld (TestFixture *fixture)
   signal (SIGCHLD, before);
 }
 
-/* A reason for which an entry cannot be loaded may pass: the entry stays. */
+/* An entry that cannot be loaded stays, as the failure may be temporary. */
 static void
 program_cache_passing (TestFixture *fixture)
 {
@@ -863,7 +864,7 @@ program_cache_order (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A file under the name of another program is not that program. */
+/* An entry under the name of another program is refused. */
 static void
 program_cache_renamed (TestFixture *fixture)
 {

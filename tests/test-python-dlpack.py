@@ -198,7 +198,7 @@ take (__global const uint *from, __global uint *to)
 
 
 def check_constant(fixture, array):
-    """Nothing writes the array: not the streams, nor the host, nor kernels that say they might."""
+    """Writes by streams, by the host and by kernels with a pointer without const are refused."""
     context, memory, size = fixture.context, array.memory, array.memory.size
     source = fixture.buffer(bytes(size))
     part = memory[:8] if isinstance(memory, Gpu.Buffer) else memory
@@ -233,8 +233,7 @@ def check_constant(fixture, array):
 
 
 def test_constant_own_memory(fixture):
-    """A tensor that is only to be read, of memory of this library: the memory itself may still be
-    written."""
+    """A read-only tensor over memory of this library: the memory itself may still be written."""
     need_numpy()
     numbers = np.arange(1, 65, dtype="uint32")
     buffer = fixture.buffer(numbers)

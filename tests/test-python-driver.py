@@ -254,8 +254,8 @@ slow (unsigned int *x, int n)
 
 
 class ForeignWork:
-    """Writes a buffer late, without the library: a slow kernel of CUDA, or a fill of OpenCL that
-    waits for an event which another thread sets."""
+    """Writes a buffer late, without the library: with a slow kernel of CUDA, or with a fill of
+    OpenCL that waits for an event which another thread sets."""
 
     def __init__(self, fixture):
         self.fixture = fixture
@@ -302,8 +302,8 @@ def wait_for_dlpack(stream, buffer):
 
 
 def test_foreign_work(fixture):
-    """What waits for all of a stream waits for what came into it by its handle. The library does
-    not know of the write: another stream reads what is there."""
+    """Waiting for a stream includes work that was submitted by its handle. The library does not
+    know of that write, so another stream reads without waiting."""
     work = ForeignWork(fixture)
     reader = fixture.new_stream()
     waits = [lambda stream, buffer: stream.synchronize(),
@@ -325,7 +325,7 @@ def test_foreign_work(fixture):
 
 
 def test_foreign_work_elsewhere(fixture):
-    """On CUDA a context waits for streams, too, that the library does not know."""
+    """On CUDA a context also waits for streams that the library does not know."""
     work = ForeignWork(fixture)
     if fixture.device.backend != "cuda":
         raise Skip("only CUDA waits for all of a context")
@@ -345,7 +345,7 @@ def test_foreign_work_elsewhere(fixture):
 
 
 def test_equal_handles(fixture):
-    """Objects around one handle are equal; to compare them gives no handle out."""
+    """Objects with the same handle are equal. Comparing does not count as getting the handle."""
     again = Gpu.Context.new(fixture.device)
     equal(again == fixture.context,
           again.get_native_handle() == fixture.context.get_native_handle())

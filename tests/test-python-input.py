@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding: bad input raises. Sizes and offsets that are no whole numbers, texts with a
+"""The Python binding: bad input raises. Sizes and offsets that are not integers, texts with a
 null character, setters with values outside their limits, and every method of objects that were
 never initialised, over every device that GPUMEM_TEST chooses."""
 
@@ -26,7 +26,7 @@ if np is not None:
 # --- numbers -------------------------------------------------------------------------------------
 
 def get_calls(fixture, number):
-    """Functions to which the number is a size, an offset or a count."""
+    """Functions that take the number as a size, an offset or a count."""
     context, stream = fixture.context, fixture.stream
     buffer, other = fixture.buffer(4096), fixture.buffer(4096)
     pool = Gpu.MemoryPool(context)
@@ -140,7 +140,7 @@ def functions():
 
 
 def plain_every_function():
-    """No function of the GIR takes a fraction or a truth value for a number, or cuts a text."""
+    """Functions of the GIR refuse fractions, truth values and texts with a null character."""
     n = 0
     for owner, method, checks in functions():
         for position, name, check in checks:
@@ -164,7 +164,7 @@ def plain_every_function():
 
 
 def plain_without_fast():
-    """All of this, without the module in C."""
+    """The same tests without the module in C."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         raise Skip("this is without it")
     result = subprocess.run([sys.executable, __file__, "host/"], timeout=600, text=True,
@@ -190,7 +190,7 @@ def test_null_characters(fixture):
 # --- setters -------------------------------------------------------------------------------------
 
 def test_setters(fixture):
-    """A setter that refuses a value raises, and leaves what there was."""
+    """A setter that refuses a value raises, and keeps the old value."""
     pool = Gpu.MemoryPool(fixture.context)
     pool.fragmentation_target, pool.history_size, pool.limit = 0.5, 10, 1 << 20
     for bad in (-1.0, float("nan"), -0.001):
@@ -260,7 +260,7 @@ def set_extremes():
 
 
 def plain_void_setters():
-    """A void setter takes every value of its type: one that may refuse a value has a GError."""
+    """A void setter accepts every value of its type."""
     result = subprocess.run([sys.executable, __file__, "--setters"], timeout=120, text=True,
                             stdin=subprocess.DEVNULL, capture_output=True)
     equal((result.returncode, result.stderr), (0, ""))

@@ -80,7 +80,7 @@ def check_data(fixture, pool):
 
 
 def test_released_buffers(fixture):
-    """The wrapper goes after the memory went back to the pool, which hands it out again."""
+    """The wrapper is freed after its memory was freed to the pool and reused."""
     for pool in pools(fixture):
         for i in range(50):
             buffer = pool.alloc_buffer(4096)
@@ -126,7 +126,7 @@ def test_nothing(fixture):
 
 
 def test_peak_of_threads(fixture):
-    """What another thread has freed into its cache counts for no peak."""
+    """Blocks that another thread has freed into its cache do not count for the peak."""
     pool = Gpu.MemoryPool(fixture.context)
 
     def take_and_drop():

@@ -10,7 +10,7 @@ from python_util import GLib, Gpu, equal, main, need
 
 SIZE = 4096
 SMALL = (0, 1, 2, 3, 7, 8, 64, SIZE - 1, SIZE)
-# None of a size that a machine might have
+# All larger than the memory of any machine
 HUGE = (2**61, 2**62, 2**63 - SIZE, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - SIZE, 2**64 - 8, 2**64 - 1)
 SIZES = SMALL + (2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1) + HUGE
 PITCHES = (0, 0, 0, 1, 1, 2, 4, 16, 64, 2**32, 2**63, 2**64 - 64, 2**64 - 1)
@@ -19,13 +19,13 @@ REFUSALS = (GLib.Error, OverflowError, ValueError, TypeError, IndexError)
 
 
 def choices(count, *pools):
-    """The same each time, of every device."""
+    """The same numbers in each run and on every device."""
     source = random.Random(str(pools))
     return [tuple(source.choice(pool) for pool in pools) for _ in range(count)]
 
 
 def attempt(call, *arguments):
-    """What the call returns, or None where it was refused."""
+    """The result of the call, or None if it was refused."""
     try:
         return call(*arguments)
     except REFUSALS:
@@ -77,7 +77,7 @@ def test_ranges(fixture):
 
 
 def region_end(layout, extent):
-    """The first byte behind a region, or None for one that is empty."""
+    """The end of a region, or None if it is empty."""
     width, height, depth = extent
     row, pitch, x, y, z = layout
     row = row or width
@@ -120,7 +120,7 @@ def test_regions(fixture):
 
 
 def test_allocations(fixture):
-    """What is larger than any memory is refused, everywhere, and nothing stays behind."""
+    """Sizes beyond any memory are refused everywhere, and leave nothing allocated."""
     context, stream = fixture.context, fixture.stream
     pool = Gpu.MemoryPool.new(context)
     calls = {

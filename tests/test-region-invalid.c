@@ -134,7 +134,7 @@ refused_bounds (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* Products that wrap to a place within the buffer: byte 0, or byte 16. */
+/* Products that overflow to an offset within the buffer: byte 0, or byte 16. */
 static void
 refused_origins (TestFixture *fixture)
 {

@@ -438,7 +438,7 @@ share_descriptors (TestFixture *fixture)
       assert_refused (fixture, pipes[0], GPU_ERROR_IPC, "a pipe");
       assert_refused (fixture, ends[0], GPU_ERROR_IPC, "a socket");
       assert_refused (fixture, folder, GPU_ERROR_IPC, "a directory");
-      /* Memory of NVIDIA is a character device, so others are for the driver to refuse. */
+      /* NVIDIA's memory is a character device, so the driver must refuse other devices. */
       if (!test_is_opencl (fixture))
         {
           g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,
@@ -479,7 +479,7 @@ file_new (gsize size, int seals)
   return fd;
 }
 
-/* What can be truncated under a mapping would end the process. */
+/* A file that can be truncated is refused: an access to its mapping could crash the process. */
 static void
 share_unsealed (TestFixture *fixture)
 {
@@ -544,8 +544,8 @@ get_address_space (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* A hostile process makes its file as large as it likes: only what is asked for is mapped, also
- * far from the beginning, and two ranges of a file are one memory. */
+/* A hostile process may send a file of any size: only the requested range is mapped, also far from
+ * the start, and two ranges of a file are tracked as one memory. */
 static void
 share_sparse (TestFixture *fixture)
 {

@@ -173,8 +173,7 @@ hazard_kinds (TestFixture *fixture)
 
 #define N_READERS 4
 
-/* A write waits for the reads of all other streams that have not ended, in whatever order they
- * do. */
+/* A write waits for the pending reads of all other streams, in whatever order they complete. */
 static void
 hazard_readers (TestFixture *fixture)
 {
@@ -329,7 +328,7 @@ hazard_own_read (TestFixture *fixture)
   write_after_own_read (fixture, TRUE);
 }
 
-/* Stream-ordered memory is there when its stream gets to it: other streams wait for that. */
+/* Stream-ordered memory exists once its stream reaches the allocation: other streams wait. */
 static void
 hazard_ordered (TestFixture *fixture)
 {

@@ -364,8 +364,8 @@ do_nothing (gpointer data)
   return data;
 }
 
-/* Has the system refuse new threads to this process, which is nobody's from then on. Skips the
- * test, with a reason, where it does not. */
+/* Makes the system refuse new threads to this process, by changing to the user "nobody". Skips the
+ * test, with a reason, if that has no effect. */
 static gboolean
 forbid_threads (struct rlimit *before)
 {
@@ -375,7 +375,7 @@ forbid_threads (struct rlimit *before)
   if (geteuid () == 0 && (setresgid (NOBODY, NOBODY, NOBODY) != 0
                           || setresuid (NOBODY, NOBODY, NOBODY) != 0))
     {
-      g_test_skip ("the process cannot become another user's");
+      g_test_skip ("the process cannot change its user");
       return FALSE;
     }
   g_assert_cmpint (getrlimit (RLIMIT_NPROC, before), ==, 0);
@@ -386,7 +386,7 @@ forbid_threads (struct rlimit *before)
   if (thread == NULL)
     return TRUE;
   g_thread_join (thread);
-  g_test_skip ("the limit of threads does not count here");
+  g_test_skip ("the limit of threads has no effect here");
   return FALSE;
 }
 
@@ -400,7 +400,7 @@ assert_byte (GpuStream *stream, GpuBuffer *buffer, guint8 value)
   test_assert_value (content, value, SIZE);
 }
 
-/* Has its thread, where it needs one, and no helper. */
+/* Has the thread that it needs, but no helper. */
 static GpuStream *
 started_stream (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -415,13 +415,13 @@ started_stream (TestFixture *fixture, GpuStreamFlags flags)
       test_open (gate);
     }
   test_synchronize (stream);
-  /* GLib has a thread for the first GTask of a process. */
+  /* GLib starts a thread at the first GTask of a process. */
   gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
   test_assert_ok (gpu_stream_synchronize_finish (stream, test_await (&result), &error), error);
   return stream;
 }
 
-/* Work of a stream that has no helper is done all the same. */
+/* Work of a stream without a helper completes. */
 static void
 limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
 {
@@ -436,7 +436,7 @@ limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
     }
 }
 
-/* Waiting beside the main loop needs a thread: that it cannot be had is an error. */
+/* An asynchronous wait needs a thread, and fails if none can be started. */
 static void
 limited_wait (TestFixture *fixture, GpuStream *stream)
 {

@@ -22,7 +22,7 @@ const char  *test_tool_folder (void);
 /* The words up to a NULL, the command left out. */
 GSubprocess *test_tool_start  (GSubprocessFlags   flags,
                                const char *const *words);
-/* With a standard output that takes nothing, /dev/full. */
+/* Runs the command with /dev/full as standard output. */
 GSubprocess *test_tool_start_full (const char *const *words);
 TestRun      test_tool_run    (const char        *word,
                                ...) G_GNUC_NULL_TERMINATED;

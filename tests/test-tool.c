@@ -301,7 +301,7 @@ can_build (void)
   return FALSE;
 }
 
-/* Output that cannot be written is a failure of every command. */
+/* Every command fails if it cannot write its output. */
 static void
 test_full_output (void)
 {

@@ -54,7 +54,7 @@ use (const Functions *functions)
   g_assert_no_error (error);
 }
 
-/* The types stay those of GLib, and the thread of a stream may still end. */
+/* GLib keeps the types, and the thread of a stream may still run. */
 static void
 unload_again (void)
 {

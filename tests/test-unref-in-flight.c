@@ -364,7 +364,7 @@ lifetime_async (TestFixture *fixture)
     }
 }
 
-/* Memory that several streams read is freed when the last of them is done. */
+/* Memory that several streams read is freed when the last read has completed. */
 static void
 lifetime_readers (TestFixture *fixture)
 {

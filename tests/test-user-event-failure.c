@@ -135,7 +135,7 @@ failure_goes_on (TestFixture *fixture)
 
 /* --- every waiter, whatever the driver says --------------------------------------------------- */
 
-/* Points with a fence each, and one that gets its fence when all is over. */
+/* Points with a fence each, and one that gets its fence after all work has completed. */
 static void
 every_point (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -238,7 +238,7 @@ assert_remembered (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "last write", "lost bytes");
 }
 
-/* Work behind an event that fails; nothing asks how it ended, unless @asks. */
+/* Submits work behind an event that fails. The result is only queried if @asks. */
 static void
 lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message,
       gboolean asks)
@@ -254,7 +254,7 @@ lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *me
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* All that would read the memory says why its content is not known, and a write ends that. */
+/* Every read of the memory fails with the reason of the failed write, until the next write. */
 static void
 assert_lost (TestFixture *fixture, GpuBuffer *buffer)
 {

@@ -476,7 +476,7 @@ test_run_under_layer (TestFixture *fixture, const char *name)
 
 #define HOLD_SIZE 4096
 
-/* A kernel that looks at memory of the host, or an event. */
+/* A kernel that polls memory of the host, or an event. */
 struct _TestHold
 {
   gint      *go;                    /* NULL with an event */
@@ -484,8 +484,8 @@ struct _TestHold
   GpuEvent  *gate;
 };
 
-/* GPUs do not see what the host writes meanwhile; Intel's driver for CPUs runs kernels on a thread
- * that waits, which could not end the kernel then. */
+/* GPUs do not see concurrent writes of the host. Intel's driver for CPUs runs kernels on a waiting
+ * thread, which then cannot end the kernel. */
 static gboolean
 needs_gate (TestFixture *fixture)
 {

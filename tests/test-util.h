@@ -52,7 +52,7 @@ gboolean      test_has            (TestFixture   *fixture,
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
-/* docs/internals/pocl.md and opencl-drivers.md have what these do otherwise than OpenCL says. */
+/* Deviations from OpenCL: see docs/internals/pocl.md and opencl-drivers.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless writes of kernels outside of images do nothing. */
@@ -72,8 +72,8 @@ GpuEvent     *test_record         (GpuStream     *stream);
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
-/* Keeps the stream at work from here on until it is let go: by a kernel, or by a user event where
- * kernels cannot wait for the host. Skips the test, with a reason, unless the device can. */
+/* Keeps the stream busy until the test releases it: with a kernel, or with a user event where
+ * kernels cannot wait for the host. Skips the test, with a reason, if the device can do neither. */
 gboolean      test_can_hold       (TestFixture   *fixture);
 TestHold     *test_hold           (GpuStream     *stream);
 void          test_let_go         (TestHold      *hold);

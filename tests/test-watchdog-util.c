@@ -27,7 +27,7 @@
 #define STACK_SIZE       (512 << 10)
 #define MAX_FRAMES       64
 #define MAX_PATH         1024
-/* Not one that GLib, the sanitizers or a driver uses. */
+/* A signal that neither GLib, the sanitizers nor a driver uses. */
 #define STACK_SIGNAL     (SIGRTMIN + 7)
 
 /* A POSIX lock, as in layer-fault.c: ThreadSanitizer sees it. Only this file takes it. */
@@ -40,7 +40,7 @@ static guint timeout;
 static const char *test_name;       /* NULL between tests */
 static struct timespec deadline;
 
-/* All that the report needs is made when the watchdog starts: then every lock is free. */
+/* Everything that the report needs is prepared at the start, while no lock is held. */
 static char debugger[MAX_PATH];     /* empty: none */
 static gboolean is_gdb;
 static char pid_text[24];
@@ -145,7 +145,7 @@ for_each_thread (void (*func) (const char *id))
     close (fd);
 }
 
-/* What the kernel knows: enough for a thread that no debugger can stop. */
+/* The state according to the kernel, for a thread that no debugger can stop. */
 static void
 say_state (const char *id)
 {
@@ -244,7 +244,7 @@ run_debugger (void)
   if (debugger[0] == '\0')
     return FALSE;
 
-  /* Where only ancestors may trace a process otherwise */
+  /* Otherwise only ancestors may trace this process on some systems */
   prctl (PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (posix_spawn (&child, debugger, &to_stderr, &attributes, is_gdb ? gdb : other, environ) != 0)
     return FALSE;
@@ -261,7 +261,7 @@ run_debugger (void)
   return FALSE;
 }
 
-/* A person with a debugger has time. */
+/* A program in a debugger may stop for any time. */
 static gboolean
 is_traced (void)
 {
@@ -329,7 +329,7 @@ prepare_report (void)
   struct sigaction action = { .sa_handler = write_own_stack, .sa_flags = SA_RESTART };
   void *frame;
 
-  /* The first call loads a library */
+  /* The first call loads a library, so make it now */
   backtrace (&frame, 1);
   sigaction (STACK_SIGNAL, &action, NULL);
 #endif
@@ -357,7 +357,7 @@ start_thread (void)
   pthread_cond_init (&changed, &clock);
   pthread_condattr_destroy (&clock);
 
-  /* Signals are for the threads of the test */
+  /* Leave signals to the threads of the test */
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &old);
   pthread_attr_init (&small);

@@ -14,9 +14,9 @@ G_BEGIN_DECLS
  * GPUMEM_TEST_DEBUGGER names a program to use instead of gdb or eu-stack; if it is "none" the
  * threads write their own stacks. */
 void test_watchdog_start (void);
-/* A test begins: the time starts anew. @name must live until the next call. */
+/* Restarts the timer for a new test. @name must live until the next call. */
 void test_watchdog_enter (const char *name);
-/* Nothing is running any more. */
+/* Stops the timer: no test is running. */
 void test_watchdog_leave (void);
 /* Ends the thread. */
 void test_watchdog_stop  (void);

@@ -34,7 +34,7 @@ is_child (const char *of)
   return FALSE;
 }
 
-/* A thread that has a lock waits for others that want it. */
+/* Deadlock: a thread that holds a lock waits for threads that wait for the lock. */
 static void
 hang_in_deadlock (void)
 {
@@ -63,7 +63,7 @@ hang_in_loop (void)
     ;
 }
 
-/* A thread in the allocator, or in what else its handlers of fork() wait for. */
+/* A thread in the allocator, or elsewhere with a lock that handlers of fork() need. */
 static void
 stay (void)
 {
@@ -121,7 +121,7 @@ watchdog_deadlock (void)
 #endif
 }
 
-/* Containers may forbid to trace processes. */
+/* Containers may forbid tracing. */
 static gboolean
 can_trace (const char *gdb)
 {
@@ -169,7 +169,7 @@ watchdog_fork (void)
   run_child ("fork", NULL);
 }
 
-/* Each of several tests takes less than the time, all together take more. */
+/* Each test takes less than the limit, all together take more. */
 static void
 watchdog_restarts (void)
 {

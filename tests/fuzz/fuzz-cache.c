@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of the program cache whose digest is right: what a peer could store that may write the
- * folder, behind the checks of owner and permissions.
+ * Entries of the program cache with a correct digest: behind the checks of owner and permissions, a
+ * peer that may write the folder could store them.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ remove_folder (void)
   g_rmdir (folder);
 }
 
-/* A folder of its own is the cache from here on. */
+/* Uses a new folder as the cache from now on. */
 static void
 use_folder (void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tensors of DLPack from a broken library: an array that lies in the memory must be readable, its
- * tensor is freed once, and a tensor that was refused stays the caller's.
+ * Tensors of DLPack from a broken library: an array within the memory must be readable, its
+ * tensor is freed once, and the caller keeps a tensor that was refused.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #define MOST_COPIED (1 << 14)
 #define DEADLINE    (10 * G_USEC_PER_SEC)
 
-/* Which fields the second byte of an input makes odd. */
+/* The fields that the second byte of an input makes invalid. */
 enum
 {
   ODD_VERSION     = 1 << 0,
@@ -125,8 +125,7 @@ static void
 run (const guint8 *data,
      gsize         size)
 {
-  /* Nothing says when a tensor without a deleter was read for the last time: the next one has
-   * another place */
+  /* Without a deleter, nothing reports the last read of the tensor: put the next one elsewhere */
   static GpuDLManaged all_managed[N_TENSORS];
   static GpuDLVersioned all_versioned[N_TENSORS];
   static guint turn;

@@ -24,7 +24,7 @@ check_fields (GpuDType *type)
     }
 }
 
-/* What the library writes for a type it must read. */
+/* The library must read the text that it writes for a type. */
 static void
 check_texts (GpuDType *type)
 {

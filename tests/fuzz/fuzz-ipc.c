@@ -69,7 +69,7 @@ make_envelope (Case *self)
   return g_variant_get_data_as_bytes (envelope);
 }
 
-/* Other bytes in some places, and perhaps an end that comes too early. */
+/* Changes some bytes, and may truncate the handle. */
 static GBytes *
 change_envelope (Case   *self,
                  GBytes *envelope)
@@ -132,7 +132,7 @@ import_fd (Case    *self,
                                  whole_size, self->offset, self->size, error);
 }
 
-/* A page that is not there ends the program. */
+/* Touches every page: a missing one crashes the program. */
 static void
 touch (const Case *self,
        GpuBuffer  *buffer)

@@ -5,7 +5,7 @@
 #include "gpumem/format/gpu-region-private.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Of 128 bits, which stay at the largest value where a result would be larger. */
+/* Saturating arithmetic in 128 bits. */
 __extension__ typedef unsigned __int128 Big;
 
 #define MOST ((Big) 1 << 126)

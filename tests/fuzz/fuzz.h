@@ -35,7 +35,7 @@ extern const FuzzTarget fuzz_trace;
 /* All of them, up to a NULL. */
 extern const FuzzTarget *const fuzz_targets[];
 
-/* Also without assertions of GLib: a failed requirement is a finding. */
+/* Reports a finding if the condition is FALSE, also without assertions of GLib. */
 #define FUZZ_REQUIRE(condition) \
   G_STMT_START { \
     if (!(condition)) \
@@ -45,14 +45,14 @@ extern const FuzzTarget *const fuzz_targets[];
 void fuzz_fail (const char *location,
                 const char *condition) G_GNUC_NORETURN;
 
-/* What is left of an input that is read number by number. */
+/* The rest of an input that is read number by number. */
 typedef struct
 {
   const guint8 *data;
   gsize         size;
 } FuzzInput;
 
-/* A number of up to @n_bytes bytes, with zeros for what is missing. */
+/* A number of @n_bytes bytes; missing bytes are 0. */
 guint64 fuzz_take       (FuzzInput    *input,
                          guint         n_bytes);
 /* Numbers at which arithmetic breaks: small ones, powers of two and their neighbours, and the ends

@@ -5,8 +5,7 @@
  *
  *   test-fuzz                        the tests, as TAP
  *   test-fuzz --write-seeds FOLDER   writes FOLDER/TARGET/NUMBER, the corpus of `make fuzz`
- *   test-fuzz --target=NAME FILE...  runs the target on files, as those in which libFuzzer keeps
- *                                    what it has found
+ *   test-fuzz --target=NAME FILE...  runs the target on files, such as findings of libFuzzer
  */
 #include "config.h"
 
@@ -27,7 +26,7 @@ make_seeds (const FuzzTarget *target)
   return seeds;
 }
 
-/* A copy without room behind it, so that valgrind and the sanitizers see each byte too far. */
+/* A copy of the exact size, so that valgrind and the sanitizers detect reads past the end. */
 static void
 run_exact (const FuzzTarget *target,
            gconstpointer     data,

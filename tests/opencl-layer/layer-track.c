@@ -323,7 +323,7 @@ layer_map (gpointer mem)
   pthread_mutex_unlock (&lock);
 }
 
-/* One that a fault keeps from the driver ends no mapping. */
+/* An unmap that a fault keeps from the driver ends no mapping. */
 void
 layer_unmap (LayerCall *call,
              gpointer   mem)
@@ -339,8 +339,8 @@ layer_unmap (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Drivers treat such a mapping differently. After a fault the program may be unable to unmap.
- * Under the lock. */
+/* Drivers differ in how they treat a release of mapped memory. After a fault the program may be
+ * unable to unmap. Caller holds the lock. */
 static gboolean
 is_mapped (LayerCall   *call,
            LayerObject *object)

@@ -4,8 +4,8 @@
  *
  *   GPUMEM_LAYER_VENDOR=amd:KIB          so much memory is free; nothing at all if that is 0
  *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  where the device is
- *   GPUMEM_LAYER_PLATFORM=NAME           the name of every platform: "NVIDIA CUDA" has the library
- *                                        take the ways around faults of NVIDIA's driver
+ *   GPUMEM_LAYER_PLATFORM=NAME           the name of every platform: "NVIDIA CUDA" enables the
+ *                                        library's workarounds for NVIDIA's driver
  */
 
 #include "config.h"

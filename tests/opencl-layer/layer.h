@@ -56,7 +56,7 @@ gboolean  layer_may_run         (const LayerCall *call);
 int       layer_leave           (const LayerCall *call, int code);
 void      layer_write_counts    (const char *path);
 void      layer_report_fault    (FILE *file);
-/* Whether a call was ever made to fail. */
+/* Whether any fault was injected so far. */
 gboolean  layer_has_failed      (void);
 
 /* layer-signal.c */

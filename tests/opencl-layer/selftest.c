@@ -461,7 +461,7 @@ crash_on_error (Work *work)
   return code;
 }
 
-/* As a program that finds in a cache what the run without a fault has built. */
+/* Behaves as a program that finds in a cache what the run without a fault has built. */
 static cl_int
 fewer_calls (Work *work)
 {

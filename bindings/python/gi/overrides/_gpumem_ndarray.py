@@ -484,7 +484,7 @@ class DeviceArrayMethods(DLPackMethods):
         if dtype is None or array.dtype == dtype:
             return array
         if copy is False:
-            raise ValueError(f"elements of dtype {array.dtype} cannot become {dtype} without a copy")
+            raise ValueError(f"dtype {array.dtype} cannot become {dtype} without a copy")
         return array.astype(dtype)
 
     def __repr__(self):
