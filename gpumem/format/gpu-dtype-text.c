@@ -500,8 +500,8 @@ gpu_dtype_new_from_format (const char  *format,
 
   if (parser.is_too_deep)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_dtype_new_from_format: at byte %" G_GSIZE_FORMAT " of the format, records "
-                 "nest deeper than %d levels", (gsize) (parser.next - format),
+                 "gpu_dtype_new_from_format: at byte %" G_GSIZE_FORMAT " of the format, more "
+                 "than %d records are nested", (gsize) (parser.next - format),
                  GPU_DTYPE_MAX_NESTING);
   else if (dtype == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,

@@ -259,7 +259,7 @@ check_field (GpuDType             *dtype,
   if (field->type->nesting >= GPU_DTYPE_MAX_NESTING)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the field '%s' nests records %u deep; the limit for a field is %d",
+                   "%s: the field '%s' nests %u records; the limit for a field is %d",
                    function, field->name, field->type->nesting, GPU_DTYPE_MAX_NESTING - 1);
       return FALSE;
     }
