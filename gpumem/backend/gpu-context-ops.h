@@ -36,7 +36,6 @@ struct _GpuNativeContext
   void             (*ring_free)  (GpuNativeContext *context);
 
   /* Last, beside what back ends put first: all that an operation looks at. */
-  gint               has_failures;  /* atomic; TRUE once work failed that may write its memory */
   gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 

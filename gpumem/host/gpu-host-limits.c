@@ -155,6 +155,15 @@ find_cgroup (char              **lines,
   return NULL;
 }
 
+static gboolean
+is_below (const char *path,
+          const char *folder)
+{
+  gsize length = strlen (folder);
+
+  return g_str_has_prefix (path, folder) && (path[length] == '/' || path[length] == '\0');
+}
+
 /* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS". */
 static void
 apply_mount (const char     *root,
@@ -189,7 +198,7 @@ apply_mount (const char     *root,
   relative = path;
 
   if (!g_str_equal (fields[3], "/"))
-    relative = g_str_has_prefix (path, fields[3]) ? path + strlen (fields[3]) : "";
+    relative = is_below (path, fields[3]) ? path + strlen (fields[3]) : "";
 
   if (g_str_equal (relative, "/") || g_str_has_prefix (relative, "/.."))
     relative = "";

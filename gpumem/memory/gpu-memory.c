@@ -293,16 +293,17 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 
   /* What comes back to the same object is looked at by others meanwhile. */
   if (memory->storage != storage || memory->size != storage->size
-      || memory->flags != storage->flags)
+      || memory->flags != storage->flags || memory->is_constant != storage->is_constant
+      || memory->is_image != storage->buffer->is_image)
     {
       memory->storage = storage;
       memory->size = storage->size;
       memory->span = storage->size;
       memory->flags = storage->flags;
+      memory->is_constant = storage->is_constant;
+      memory->is_image = storage->buffer->is_image;
     }
 
-  memory->is_constant = storage->is_constant;
-  memory->is_image = storage->buffer->is_image;
   memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);

@@ -338,7 +338,7 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
       GpuPoint writer = { NULL, 0 };
       gboolean success;
 
-      if (access->memory == NULL || (access->write && !submission->reads)
+      if (access->memory == NULL || (access->write && !access->is_promoted && !submission->reads)
           || !_gpu_storage_get_writer (access->storage->root, &writer))
         continue;
 

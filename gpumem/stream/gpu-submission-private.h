@@ -18,6 +18,7 @@ typedef struct
   gsize       offset;               /* within the memory */
   gsize       size;
   GpuStorage *storage;              /* set from the memory, if there is one */
+  gboolean    is_promoted;          /* set if a read is ordered as a write */
 } GpuAccess;
 
 typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,

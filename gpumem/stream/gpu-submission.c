@@ -44,7 +44,8 @@ fail_access (const GpuSubmission    *submission,
 
   /* Without an operation nothing is written: the access is only ordered as a write. */
   if (memory->storage->context == context || submission->peers)
-    return submission->run == NULL || fail_constant (submission, access, error);
+    return submission->run == NULL || !_gpu_memory_refuses (memory, access->write)
+           || fail_constant (submission, access, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory %p and the stream belong to different contexts",
@@ -70,6 +71,7 @@ check_memories (const GpuSubmission  *submission,
       if (G_LIKELY (memory != NULL))
         {
           access->storage = memory->storage;
+          access->is_promoted = FALSE;
 
           if ((G_UNLIKELY (access->storage == NULL)
                || G_UNLIKELY (_gpu_memory_refuses (memory, access->write))
@@ -558,6 +560,7 @@ _gpu_submitter_promote_to_write (GpuSubmitter *s)
       if (!access->storage->root->is_exclusive && !access->storage->root->is_external)
         continue;
 
+      access->is_promoted |= !access->write;
       access->write = TRUE;
       s->is_exclusive |= access->storage->root->is_exclusive;
       s->is_external |= access->storage->root->is_external;
@@ -622,21 +625,6 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* Failures are recorded in the context of the stream; other contexts whose memory it writes must
- * look for them, too. */
-static void
-share_failures (GpuTimeline         *timeline,
-                const GpuSubmission *submission)
-{
-  for (guint i = 0; submission->peers && i < submission->n_accesses; i++)
-    {
-      GpuNativeContext *context = submission->accesses[i].storage->context;
-
-      if (context != timeline->context)
-        g_atomic_int_set (&context->has_failures, TRUE);
-    }
-}
-
 /* Sets @retry, which may be NULL, if it found a failed write that is not recorded yet. Then nothing
  * was submitted. */
 G_GNUC_NO_INLINE static gboolean
@@ -656,7 +644,6 @@ submit_shared (GpuTimeline          *timeline,
   if (submission->n_accesses > MAX_ROOTS)
     s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
-  share_failures (timeline, submission);
   lock_roots (&s);
 
   if (_gpu_submission_check_locked (submission, &failure)
@@ -739,11 +726,16 @@ _gpu_submit (GpuTimeline          *timeline,
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (G_LIKELY (check_memories (submission, timeline, &failure))
-           && (G_LIKELY (!g_atomic_int_get (&timeline->context->has_failures))
-               || _gpu_submission_check_writers (submission, &failure))
-           && G_UNLIKELY (!submit_biased (timeline, submission, pending, &failure)))
-    return submit_again (timeline, submission, pending, error);
+  else if (G_LIKELY (check_memories (submission, timeline, &failure)))
+    {
+      /* The failure may be the loss of another context: it is not one of this stream's. */
+      if (G_UNLIKELY (g_atomic_int_get (&_gpu_timeline_any_failed))
+          && !_gpu_submission_check_writers (submission, error))
+        return FALSE;
+
+      if (G_UNLIKELY (!submit_biased (timeline, submission, pending, &failure)))
+        return submit_again (timeline, submission, pending, error);
+    }
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

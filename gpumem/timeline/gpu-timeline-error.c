@@ -11,6 +11,8 @@
  * memory look up the failure of its last write. */
 #define RECENT_FAILURES 1024
 
+gint _gpu_timeline_any_failed;
+
 /* The points in (from, to] failed. */
 typedef struct
 {
@@ -153,7 +155,7 @@ _gpu_timeline_fail_locked (GpuTimeline *timeline,
 
   g_array_append_val (timeline->failures, failure);
   g_atomic_int_set (&timeline->failed, TRUE);
-  g_atomic_int_set (&timeline->context->has_failures, TRUE);
+  g_atomic_int_set (&_gpu_timeline_any_failed, TRUE);
 }
 
 static gboolean

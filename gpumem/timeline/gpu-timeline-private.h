@@ -179,6 +179,9 @@ gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
 
+/* Atomic; TRUE once any work of the process has failed. Until then nobody looks for failures. */
+extern gint _gpu_timeline_any_failed;
+
 /* FALSE, with the reason, if the point @seq will fail because of a user event that has failed. For
  * points that are not known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-latch-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 typedef struct
@@ -90,7 +91,7 @@ set_status (GpuUserEvent  *event,
     }
 
   if (failure != NULL)
-    g_atomic_int_set (&event->context->has_failures, TRUE);
+    g_atomic_int_set (&_gpu_timeline_any_failed, TRUE);
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
