@@ -157,7 +157,8 @@ def _import_capsule(context, capsule):
     tensor, versioned = taken
     try:
         return Gpu.Array.new_from_dlpack(context, tensor, versioned)
-    except BaseException:
+    except (GLib.Error, TypeError, ValueError, OverflowError):
+        # Not KeyboardInterrupt: it may come when the array has the tensor.
         _set_name(capsule, _NAMES[versioned])   # the capsule still owns the tensor
         raise
 
