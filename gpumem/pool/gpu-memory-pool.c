@@ -555,7 +555,7 @@ make_allocator (GpuMemoryPool  *pool,
 }
 
 /* The first kind of GpuMemoryPoolKind that the device supports, with bins only where nothing else
- * works: if sizes vary they hold up to ten times the memory of segments, and are no faster. */
+ * works: if sizes vary they hold up to ten times the memory of segments. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
