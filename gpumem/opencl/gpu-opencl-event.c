@@ -116,8 +116,10 @@ event_set_user (GpuNativeEvent  *native,
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
   cl_int status = success ? CL_COMPLETE : get_failed_status (event);
-  cl_int code = clSetUserEventStatus (event->event, status);
+  cl_int code;
 
+  g_atomic_int_set (&event->failed, !success && event->cannot_fail);
+  code = clSetUserEventStatus (event->event, status);
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clSetUserEventStatus", code, "status %d", status);
@@ -168,6 +170,18 @@ set_status_error (GError **error,
 
   _gpu_opencl_set_error_as (error, meaning, "clGetEventInfo", status,
                             "the command, or one that it waited for, ended with this status");
+}
+
+/* FALSE for a failed user event that the driver takes for a complete one. */
+static gboolean
+check_user (GpuNativeEvent  *native,
+            GError         **error)
+{
+  if (!g_atomic_int_get (&((GpuOpenclEvent *) native)->failed))
+    return TRUE;
+
+  set_status_error (error, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  return FALSE;
 }
 
 static gboolean
@@ -251,7 +265,8 @@ event_query (GpuNativeEvent  *native,
 {
   cl_int status = CL_COMPLETE;
 
-  if (!get_status (_gpu_opencl_event_handle (native), &status, error))
+  if (!check_user (native, error)
+      || !get_status (_gpu_opencl_event_handle (native), &status, error))
     return GPU_EVENT_STATUS_FAILED;
 
   if (status < 0)
@@ -338,7 +353,7 @@ event_wait (GpuNativeEvent  *native,
     }
 
   /* Not every driver tells by the code of the wait that the command failed. */
-  if (!get_status (event, &status, error))
+  if (!check_user (native, error) || !get_status (event, &status, error))
     return FALSE;
   if (status < CL_COMPLETE)
     {

@@ -76,6 +76,7 @@ typedef struct
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
   gboolean          cannot_fail;                /* a user event that must not fail in the driver */
+  gint              failed;                     /* atomic; set complete there instead of failed */
   gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 
