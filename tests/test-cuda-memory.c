@@ -276,6 +276,8 @@ memory_pitched (TestFixture *fixture)
 
 /* --- memory that pools keep ------------------------------------------------------ */
 
+#define LARGE_DEVICE ((guint64) 32 << 30)
+
 /* Has the pool of @context keep @size bytes that nobody uses. */
 static void
 fill_pool (GpuContext *context, gsize size)
@@ -346,6 +348,9 @@ memory_pool_gives (TestFixture *fixture)
       const gsize size = free_size / 10 * 5 / 65536 * 65536;
       g_autoptr (GpuBuffer) buffer = NULL;
 
+      /* A driver clears a large memory for seconds: each kind there in one of the contexts. */
+      if (free_size > LARGE_DEVICE && i / 4 != i % 2)
+        continue;
       fill_pool (fixture->context, free_size / 10 * 7);
       buffer = new_by_kind (i < 4 ? fixture->context : own, i % 4, size, &error);
       g_assert_no_error (error);
