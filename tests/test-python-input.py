@@ -127,40 +127,61 @@ def test_limits_of_numbers(fixture):
 
 
 def functions():
-    """(class, its name, function, checks) of all functions that take numbers or texts."""
+    """(class, function, checks of its arguments) of all functions that take numbers or texts."""
     gpu = get_introspection_module("Gpu")
     for info in gi.Repository.get_default().get_infos("Gpu"):
         if not hasattr(info, "get_methods") or info.get_name() == "Arguments":
             continue
         for method in info.get_methods():
-            is_bound = method.is_method() or method.is_constructor()
-            checks = _gpumem_checks._find_checks(method, 1 if is_bound else 0)
-            if checks:
+            checks = _gpumem_checks.find_checks(method)
+            if any(check for _, check in checks):
                 yield getattr(gpu, info.get_name()), method, checks
 
 
 def plain_every_function():
     """Functions of the GIR refuse fractions, truth values and texts with a null character."""
+    bads = {_gpumem_checks.to_index: (2.5, True, "1"),
+            _gpumem_checks.to_indices: ([1, 2.5], (1, True)),
+            _gpumem_checks.to_text: ("a\0b", b"a\0b"),
+            _gpumem_checks.to_texts: (["a", "b\0"],)}
     n = 0
     for owner, method, checks in functions():
-        for position, name, check in checks:
-            bads = {_gpumem_checks.to_index: (2.5, True, "1"),
-                    _gpumem_checks.to_indices: ([1, 2.5],),
-                    _gpumem_checks.to_text: ("a\0b",),
-                    _gpumem_checks.to_texts: (["a", "b\0"],)}[check]
-            for bad in bads:
-                good = {_gpumem_checks.to_index: 1}
-                args = [None] * (position + 1)
-                for other, _, kind in checks:
-                    if other < position:
-                        args[other] = good.get(kind)
-                args[position] = bad
-                if method.is_constructor():
-                    del args[0]
-                with raises(ValueError if "text" in check.__name__ else TypeError, name):
+        good = [1 if check is _gpumem_checks.to_index else None for _, check in checks]
+        first = [None] * method.is_method()
+        for position, (name, check) in enumerate(checks):
+            for bad in bads.get(check, ()):
+                args = [*first, *good]
+                args[len(first) + position] = bad
+                with raises(ValueError if "text" in check.__name__ else TypeError,
+                            name):
                     getattr(owner, method.__name__)(*args)
-            n += 1
-    assert n > 150, n
+                n += 1
+    assert n > 400, n
+
+
+def test_optional_arguments(fixture):
+    """As in PyGObject: what may be None at the end may be left out, arguments have names, and a
+    callback gets any number of data."""
+    stream, buffer = fixture.stream, fixture.buffer(64)
+    gpu = get_introspection_module("Gpu")
+    buffer.fill(7)
+    for args, kwargs in (((stream, 16, 8), {}), ((stream, 16, 8, None), {}),
+                         ((stream,), {"size": 8, "offset": 16})):
+        equal(gpu.Buffer.read_bytes(buffer, *args, **kwargs).get_data(), bytes([7] * 8))
+    for args, kwargs in (((stream, 16), {}), ((stream, 16, 8, None, None), {}),
+                         ((stream, 16, 8), {"length": 8}), ((stream, 16, 8), {"size": 8})):
+        with raises(TypeError, "read_bytes"):
+            gpu.Buffer.read_bytes(buffer, *args, **kwargs)
+    loop = GLib.MainLoop()
+    for data in ((), (1,), (1, "two", None)):
+        got = []
+
+        def done(source, result, *data):
+            got.append((source.read_bytes_finish(result).get_data(), data))
+            loop.quit()
+        gpu.Buffer.read_bytes_async(buffer, stream, 16, 8, None, done, *data)
+        loop.run()
+        equal(got, [(bytes([7] * 8), data)])
 
 
 def plain_without_fast():
@@ -212,6 +233,92 @@ def test_setters(fixture):
         GObject.new(get_introspection_module("Gpu").MemoryPool).set_history_size(1)
 
 
+def get_setters(thing, name):
+    """Every way to set a property of an object from Python."""
+    return [lambda value: thing.set_property(name, value),
+            lambda value: thing.set_properties(**{name.replace("-", "_"): value}),
+            lambda value: setattr(thing.props, name.replace("-", "_"), value)]
+
+
+def test_properties(fixture):
+    """The properties of GObject take what the setters take."""
+    deferred = Gpu.DeferredAllocator(fixture.context)
+    pool = Gpu.MemoryPool(fixture.context)
+    for thing, name in ((pool, "limit"), (pool, "history-size"), (pool, "release-threshold"),
+                        (Gpu.LimitAllocator(deferred, 64), "limit"),
+                        (Gpu.HostAllocator(fixture.context), "held-limit"),
+                        (Gpu.DeferredFreeAllocator(deferred), "max-count")):
+        for put in get_setters(thing, name):
+            for good in GOOD:
+                put(good)
+                equal(thing.get_property(name), 16)
+            for bad in BAD:
+                with raises(TypeError, name):
+                    put(bad)
+            for bad in (-1, 1 << 64):
+                with raises(ValueError, name, str(bad)):
+                    put(bad)
+            equal(thing.get_property(name), 16)
+            put(8)
+            equal(getattr(thing.props, name.replace("-", "_")), 8)
+    for put in get_setters(pool, "history-size"):
+        with raises(ValueError, "history-size", "4294967295"):
+            put(4294967295)
+    for thing, name in ((fixture.context, "build-options"),
+                        (Gpu.TrackingAllocator(deferred), "tag")):
+        for put in get_setters(thing, name):
+            put("text")
+            with raises(ValueError, name, "offset 1"):
+                put("a\0b")
+            equal(thing.get_property(name), "text")
+            put(None)
+            assert not thing.get_property(name)
+
+
+def test_constructors(fixture):
+    """Numbers that become properties. No class with some leaves its constructor to PyGObject."""
+    context = fixture.context
+    deferred = Gpu.DeferredAllocator(context)
+    for bad in BAD:
+        for call in (lambda: Gpu.LimitAllocator(deferred, limit=bad),
+                     lambda: Gpu.LimitAllocator(upstream=deferred, limit=bad),
+                     lambda: Gpu.TrackingAllocator(deferred, backtrace_depth=bad),
+                     lambda: Gpu.DeferredFreeAllocator(deferred, max_count=bad),
+                     lambda: Gpu.DeferredFreeAllocator(deferred, max_bytes=bad),
+                     lambda: Gpu.MemoryPool.new_for_allocator(deferred, leading_bits=bad),
+                     lambda: Gpu.Sampler(context, max_anisotropy=bad),
+                     lambda: Gpu.Stream.new_full(context, None, Gpu.StreamFlags.NONE, bad),
+                     lambda: Gpu.Svm(context, 64, alignment=bad),
+                     lambda: Gpu.SvmAllocator(context, alignment=bad)):
+            with raises(TypeError, repr(bad)):
+                call()
+    for kind in (getattr(Gpu, name) for name in dir(Gpu)):
+        if isinstance(kind, type) and issubclass(kind, GObject.Object) \
+                and not kind.__gtype__.is_abstract() \
+                and any(spec.flags & GObject.ParamFlags.WRITABLE and
+                        type(spec.default_value) in (int, float)
+                        for spec in kind.list_properties()):
+            assert kind.__new__ is not GObject.Object.__new__, kind
+
+
+def test_property_names(fixture):
+    """props lists what PyGObject lists, of objects and of classes."""
+    pool = Gpu.MemoryPool(fixture.context)
+    equal(Gpu.MemoryPool.props.limit.name, "limit")
+    assert "history_size" in dir(pool.props) and "limit" in dir(Gpu.MemoryPool.props)
+    equal([spec.name for spec in pool.props], [spec.name for spec in Gpu.MemoryPool.props])
+    equal(pool.props.context, fixture.context)
+    for call in (lambda: pool.props.size_of_all, lambda: setattr(pool.props, "size_of_all", 1)):
+        with raises(AttributeError, "size_of_all"):
+            call()
+    with raises(TypeError, "size-of-all"):
+        pool.set_property("size-of-all", 1)
+    with raises(TypeError, "not writable"):
+        pool.props.active_bytes = 1
+    pool.set_properties(limit=64, fragmentation_target=0.25)
+    equal(pool.get_properties("limit", "fragmentation-target"), (64, 0.25))
+
+
 def test_stream_of_another_context(fixture):
     pool = Gpu.MemoryPool(fixture.context)
     try:
@@ -252,7 +359,7 @@ def set_extremes():
             for value in (0, 1, (1 << 32) - 1, (1 << 64) - 1, -1.5, float("nan"), "", "text",
                           None, False):
                 try:
-                    getattr(gpu, info.get_name()).__dict__[method.__name__](thing, value)
+                    getattr(getattr(gpu, info.get_name()), method.__name__)(thing, value)
                 except (TypeError, ValueError, OverflowError):
                     pass
     for number in ((1 << 32) - 1, 0):

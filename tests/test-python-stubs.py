@@ -74,7 +74,8 @@ def runtime_names(found):
         if one.__module__.startswith(("gi.repository.Gpu", "gi.overrides")) and \
                 "GObject" not in one.__module__ and one.__module__ != "gi.overrides.Gio":
             names |= {name for name in vars(one) if not name.startswith("_")}
-    return names
+    # In the types these are GObject.Object's, also where they check values.
+    return names - {"props", "set_properties", "set_property"}
 
 
 def plain_members():

@@ -33,7 +33,7 @@ from ._gpumem_arrays import memory_of, to_range
 from ._gpumem_async import (AsyncBuffer, AsyncHostMemory, AsyncImage, AsyncProgram, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
-from ._gpumem_checks import to_index
+from ._gpumem_checks import checked, to_index
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
@@ -45,8 +45,7 @@ from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_repr import install as install_repr
 from ._gpumem_scope import ScopeMethods, get_current_allocator, using_allocator
 from ._gpumem_svm import SvmMethods, array_over
-from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
-                             to_shape)
+from ._gpumem_values import Local, to_arguments, to_extent, to_layout, to_origin, to_shape
 
 Gpu = get_introspection_module("Gpu")
 

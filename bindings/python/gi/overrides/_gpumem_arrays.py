@@ -138,8 +138,10 @@ def memory_of(array):
 def to_range(value, offset, size=None):
     """(memory, offset, size) for so many bytes of memory, or of an array over memory; without a
     size, of what is left."""
-    offset = to_index(offset, "offset")
-    size = None if size is None else to_index(size, "size")
+    if type(offset) is not int:
+        offset = to_index(offset, "offset")
+    if size is not None and type(size) is not int:
+        size = to_index(size, "size")
     if isinstance(value, Gpu.Memory):
         return value, offset, max(value.get_size() - offset, 0) if size is None else size
     memory, start, length = _locate(value)

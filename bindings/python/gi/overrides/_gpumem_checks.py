@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Strict checks of the arguments of all functions of the library. PyGObject truncates a fraction
 that is passed for an integer, takes True for 1, and ends a string at a null character; here each of
-these raises an error."""
+these raises an error. So do values for properties, except in GObject.new() and
+GObject.Object.__init__(), which belong to PyGObject: the classes here have constructors of their
+own."""
 
+import numbers
 import operator
+from types import MethodType
 
 from gi._gi import Direction, FunctionInfo, TypeTag
+from gi._gi import GObject as _GObject
+from gi.repository import GObject
 
 from ..module import get_introspection_module
 
@@ -30,7 +36,13 @@ def to_index(value, name):
 
 def to_indices(value, name):
     """Converts a sequence to a list of ints. Leaves anything else to PyGObject."""
-    if not hasattr(value, "__iter__") or isinstance(value, (str, bytes, bytearray)):
+    if type(value) in (list, tuple):
+        for item in value:
+            if type(item) is not int:
+                break
+        else:
+            return value
+    elif not hasattr(value, "__iter__") or isinstance(value, (str, bytes, bytearray)):
         return value
     return [to_index(item, f"{name}[{i}]") for i, item in enumerate(value)]
 
@@ -52,6 +64,28 @@ def to_texts(value, name):
     return [to_text(item, f"{name}[{i}]") for i, item in enumerate(value)]
 
 
+def checked(value, kind, name):
+    """The value of an argument, if it is of that type: values of all enumerations and flags are
+    numbers, and would be taken for each other."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    return value
+
+
+def to_property(name, value, spec):
+    """Checks type and limits of a value for a property. GObject itself would truncate a fraction,
+    and only warn about a value outside the limits."""
+    kind = type(spec.default_value)
+    if kind not in (int, float):
+        return checked(value, kind, name)
+    if isinstance(value, bool) \
+            or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    if not spec.minimum <= value <= spec.maximum:
+        raise ValueError(f"{name} must be {spec.minimum} to {spec.maximum}, not {value!r}")
+    return kind(value)
+
+
 def _find_check(type_info):
     tag = type_info.get_tag()
     if tag in _INTEGERS:
@@ -67,48 +101,104 @@ def _find_check(type_info):
     return None
 
 
-def _find_checks(info, first):
-    """(position, name, check) for the arguments that Python passes."""
+def _list_arguments(info):
+    """The arguments that Python passes, without the object or the class."""
     arguments = info.get_arguments()
     hidden = {info.get_return_type().get_array_length()}
     for argument in arguments:
         hidden.add(argument.get_destroy())
         hidden.add(argument.get_type().get_array_length())
-    visible = [argument for i, argument in enumerate(arguments)
-               if i not in hidden and argument.get_direction() != Direction.OUT]
-    checks = ((i, argument.get_name(), _find_check(argument.get_type()))
-              for i, argument in enumerate(visible, first))
-    return tuple(check for check in checks if check[2] is not None)
+    return [argument for i, argument in enumerate(arguments)
+            if i not in hidden and argument.get_direction() != Direction.OUT]
 
 
-def _strict(info, checks):
-    def call(*args, **kwargs):
-        for position, name, check in checks:
-            if position < len(args):
-                value = args[position]
-                if type(value) is not int or check is not to_index:
-                    args = (*args[:position], check(value, name), *args[position + 1:])
-            elif name in kwargs:
-                kwargs[name] = check(kwargs[name], name)
-        return info(*args, **kwargs)
-    call.__name__ = info.__name__
-    call.__qualname__ = info.__name__
+def find_checks(info):
+    """(name, check) for each of the arguments that Python passes; None for those without a check"""
+    return [(argument.get_name(), _find_check(argument.get_type()))
+            for argument in _list_arguments(info)]
+
+
+# The code of each check. It calls the check only if the argument may be wrong: a call takes ten
+# times as long as the condition. The names end in an underscore, which no argument does.
+_LINES = {
+    to_index: "if type_({0}) is not int_: {0} = to_index_({0}, {0!r})",
+    to_indices: "if {0} is not None: {0} = to_indices_({0}, {0!r})",
+    to_text: "if {0} is not None and (type_({0}) is not str_ or '\\0' in {0}):"
+             " {0} = to_text_({0}, {0!r})",
+    to_texts: "if {0} is not None: {0} = to_texts_({0}, {0!r})",
+}
+
+_NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
+          "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts}
+
+
+def _list_parameters(info, has_self):
+    """The parameters of the Python function, and the arguments that it passes to PyGObject. As in
+    PyGObject, the caller may leave out the last arguments if they may be None, and may pass any
+    number of arguments for a callback."""
+    arguments = _list_arguments(info)
+    passed = [argument.get_name() for argument in arguments]
+    parameters = list(passed)
+    optional = len(arguments)
+    closures = {argument.get_closure() for argument in info.get_arguments()} - {-1}
+    if closures:
+        optional -= 1
+        parameters[optional] = passed[optional] = "*" + passed[optional]
+    while optional > 0 and arguments[optional - 1].may_be_null():
+        optional -= 1
+        parameters[optional] += "=None"
+    first = ["self_"] * has_self
+    return ", ".join(first + parameters), ", ".join(first + passed)
+
+
+def _strict(info, checks, has_self):
+    """A function with the parameters of this one, made from its code: a function for any arguments
+    would take a tuple and a dictionary apart at each call."""
+    parameters, passed = _list_parameters(info, has_self)
+    lines = [f"def {info.__name__}({parameters}):"]
+    lines += [_LINES[check].format(name) for name, check in checks if check is not None]
+    lines.append(f"return call_({passed})")
+    names = dict(_NAMES, call_=info)
+    exec("\n ".join(lines), names)
+    call = names[info.__name__]
     call.__doc__ = info.__doc__
     call.__wrapped__ = info
     return call
 
 
-def _replace(owner, info):
-    is_bound = info.is_method() or info.is_constructor()
-    checks = _find_checks(info, 1 if is_bound else 0)
-    if not checks:
-        return
-    call = _strict(info, checks)
+def _check_arguments(info, is_module=False):
+    """The function with checks, or PyGObject's own if there is nothing to check."""
+    checks = find_checks(info)
+    if not any(check for _, check in checks):
+        return info
+    call = _strict(info, checks, info.is_method() or info.is_constructor())
     if info.is_constructor():
-        call = classmethod(call)
-    elif not is_bound and owner is not Gpu:
-        call = staticmethod(call)
-    setattr(owner, info.__name__, call)
+        return classmethod(call)
+    return call if info.is_method() or is_module else staticmethod(call)
+
+
+class _Deferred:
+    """A function of a class until its first use. A program uses a few of some 500, and to make all
+    of them would double the time of the import."""
+    __slots__ = ("owner", "name", "info")
+
+    def __init__(self, owner, name, info):
+        self.owner, self.name, self.info = owner, name, info
+
+    def __get__(self, thing, kind=None):
+        function = _check_arguments(self.info)
+        setattr(self.owner, self.name, function)
+        if function is not self.info:
+            return function.__get__(thing, kind)
+        # Python cannot call the __get__() of PyGObject.
+        bound = kind if self.info.is_constructor() else thing if self.info.is_method() else None
+        return self.info if bound is None else MethodType(self.info, bound)
+
+
+def _replace_functions(owner):
+    for name, info in list(vars(owner).items()):
+        if isinstance(info, FunctionInfo):
+            setattr(owner, name, _Deferred(owner, name, info))
 
 
 def _replace_fields(owner):
@@ -123,6 +213,73 @@ def _strict_setter(put, name):
     return lambda self, value: put(self, to_index(value, name))
 
 
+# --- properties ----------------------------------------------------------------------------------
+
+_NUMBERS = {GObject.TYPE_INT, GObject.TYPE_UINT, GObject.TYPE_LONG, GObject.TYPE_ULONG,
+            GObject.TYPE_INT64, GObject.TYPE_UINT64, GObject.TYPE_FLOAT, GObject.TYPE_DOUBLE}
+
+
+def _check_property(thing, name, value):
+    spec = thing.find_property(name)
+    if spec is not None and spec.flags & GObject.ParamFlags.WRITABLE:
+        if spec.value_type in _NUMBERS:
+            return to_property(spec.name, value, spec)
+        if spec.value_type == GObject.TYPE_STRING:
+            return to_text(value, spec.name)
+    return value
+
+
+class _Properties:
+    """thing.props, which checks values."""
+    __slots__ = ("_thing", "_props")
+
+    def __init__(self, thing, props):
+        object.__setattr__(self, "_thing", thing)
+        object.__setattr__(self, "_props", props)
+
+    def __getattr__(self, name):
+        return getattr(self._props, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._props, name, _check_property(self._thing, name, value))
+
+    def __dir__(self):
+        return dir(self._props)
+
+    def __iter__(self):
+        return iter(self._props)
+
+    def __len__(self):
+        return len(self._props)
+
+
+class _PropertiesOf:
+    """The attribute props of classes and their objects."""
+
+    def __get__(self, thing, owner=None):
+        props = vars(_GObject)["props"].__get__(thing, owner)
+        return props if thing is None else _Properties(thing, props)
+
+
+def _set_property(self, name, value):
+    """Sets a property."""
+    GObject.Object.set_property(self, name, _check_property(self, name, value))
+
+
+def _set_properties(self, **values):
+    """Sets properties, whose names may have underscores."""
+    GObject.Object.set_properties(self, **{name: _check_property(self, name, value)
+                                           for name, value in values.items()})
+
+
+def _replace_properties(owner):
+    """Replaces the setters of properties, of the first class below GObject.Object."""
+    if GObject.Object in owner.__bases__:
+        owner.props = _PropertiesOf()
+        owner.set_property = _set_property
+        owner.set_properties = _set_properties
+
+
 class _StrictModule(type(Gpu)):
     """Replaces the functions of a class when the class is created, at its first use: a class that
     is created before the override of its parent would not inherit from the override. Leaves out
@@ -131,13 +288,12 @@ class _StrictModule(type(Gpu)):
     def __getattr__(self, name):
         value = super().__getattr__(name)
         if isinstance(value, FunctionInfo):
-            _replace(self, value)
-            return self.__dict__[name]
-        if isinstance(value, type) and name != "Arguments":
-            for method in list(vars(value).values()):
-                if isinstance(method, FunctionInfo):
-                    _replace(value, method)
+            value = _check_arguments(value, True)
+            setattr(self, name, value)
+        elif isinstance(value, type) and name != "Arguments":
+            _replace_functions(value)
             _replace_fields(value)
+            _replace_properties(value)
         return value
 
 

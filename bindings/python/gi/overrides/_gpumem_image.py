@@ -9,8 +9,8 @@ from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, hold, loaded_numpy, new_bytes, to_glib_bytes
-from ._gpumem_values import (checked, to_extent, to_layout, to_numbers, to_origin,
-                             to_property)
+from ._gpumem_checks import checked, to_property
+from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
 Gpu = get_introspection_module("Gpu")
 

@@ -5,7 +5,6 @@ with statement."""
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem_values import to_property
 
 Gpu = get_introspection_module("Gpu")
 
@@ -132,7 +131,7 @@ def _attribute(spec, is_writable):
         return self.get_property(spec.name)
 
     def put(self, value):
-        self.set_property(spec.name, to_property(spec.name, value, spec))
+        self.set_property(spec.name, value)
     return property(get, put if is_writable else None)
 
 

@@ -3,7 +3,6 @@
 arguments of kernels."""
 
 import ctypes
-import numbers
 import reprlib
 
 from ..module import get_introspection_module
@@ -12,28 +11,6 @@ from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import to_index
 
 Gpu = get_introspection_module("Gpu")
-
-
-def checked(value, kind, name):
-    """The value of an argument, if it is of that type: values of all enumerations and flags are
-    numbers, and would be taken for each other."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
-    return value
-
-
-def to_property(name, value, spec):
-    """Checks type and limits of a value for a property. GObject itself would truncate a fraction,
-    and only warn about a value outside the limits."""
-    kind = type(spec.default_value)
-    if kind not in (int, float):
-        return checked(value, kind, name)
-    if isinstance(value, bool) \
-            or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
-    if not spec.minimum <= value <= spec.maximum:
-        raise ValueError(f"{name} must be {spec.minimum} to {spec.maximum}, not {value!r}")
-    return kind(value)
 
 
 def to_numbers(value, most, what):
