@@ -337,7 +337,13 @@ install_knobs (void)
 /**
  * GpuMemoryPool:peak-active-bytes:
  *
- * The most that #GpuMemoryPool:active-bytes has been.
+ * The most that #GpuMemoryPool:active-bytes has been. Pools of kind %GPU_MEMORY_POOL_BINS count it
+ * exactly. Other pools update it when a thread takes memory that its cache of freed blocks does not
+ * hold, and when a program reads the figures of the pool. A peak between two such points, reached
+ * by blocks from the caches alone, is missed. The value is then too small by no more than the
+ * caches held: for each thread 16 MiB, or its share of an eighth of #GpuMemoryPool:managed-bytes if
+ * that is more, but at most 64 MiB; less in a pool with a limit. #GpuMemoryPool:peak-managed-bytes
+ * is exact.
  *
  * Since: 0.1
  */
