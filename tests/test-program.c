@@ -717,7 +717,12 @@ program_cache_volatile (TestFixture *fixture)
   } cases[] = {
     { "__asm__ (\".section .note\\n.incbin \\\"/etc/passwd\\\"\\n.previous\");", NULL, FALSE },
     { "__asm__ (\".section .note\\n.in\" \"cbin \\\"/etc/passwd\\\"\\n.previous\");", NULL, FALSE },
-    { "#define word __as##m\n", NULL, FALSE },
+    { "#define word __as##m\nword (\"\");", NULL, FALSE },
+    { "#define J(a, b) a##b\nJ (__as, m__) (\"\");", NULL, FALSE },
+    { "#define J(a, b) a##b\nstatic const char text[] = J (__TI, ME__);", NULL, FALSE },
+    { "static const char text[] = J (__TI, ME__);", "'-DJ(a, b)=a##b'", FALSE },
+    { "__attribute__ ((section (\".x\\n.incbin \\\"/etc/passwd\\\"\\n#\"))) int x;", NULL,
+      FALSE },
     { "/* __TIME\\\n__ */", NULL, FALSE },
     { "#define time __TI ## ME__\n", NULL, FALSE },
     { "#if __has_include (\"nothing\")\n#endif", NULL, FALSE },
@@ -728,6 +733,8 @@ program_cache_volatile (TestFixture *fixture)
     { "", "-DA=__DATE__", FALSE },
     { "/* plasma: includes # of particles, imports % */", NULL, TRUE },
     { "#define half(x) x##2 % 3\n#define file \"include\"", "-DA=1 -w", TRUE },
+    { "#define J(a, b) a##b\nstatic const int J (a, b) = 1, s = 2;", "-D'A(a, b)=a##b' -Werror",
+      TRUE },
   };
   char *directory = cache_begin (fixture);
 

@@ -34,5 +34,11 @@ void           _gpu_program_cache_store  (const char        *key,
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);
+/* FALSE if an option may name a file or a folder. */
+gboolean       _gpu_program_options_are_cacheable
+                                         (const char        *options);
+/* @options without quotes and backslashes. */
+char          *_gpu_program_options_unquote
+                                         (const char        *options);
 
 G_END_DECLS

@@ -2,7 +2,9 @@
 /*
  * Checks whether the result of a build depends on source and options alone. A build that may read a
  * file or the clock must not be cached. The text is not preprocessed, so some programs are built
- * again without need: a directive in a comment or a string counts, too.
+ * again without need: a directive in a comment or a string counts, too. A macro that pastes its
+ * arguments can make any word of the identifiers in the text, so a word that a build must not
+ * contain counts as present if it can be put together from them.
  */
 #include "config.h"
 
@@ -12,6 +14,13 @@
 
 #define SPACES " \t\v\f"
 
+/* Pragmas that read no file, whatever follows. The others are unknown. */
+#define PRAGMAS \
+  "(?:OPENCL|STDC|once|pack|(?:no)?unroll(?:_and_jam)?|ivdep|message|(?:push|pop)_macro|nv_\\w+|" \
+  "diag_\\w+|hd_warning_disable|GCC\\s+(?:diagnostic|unroll|ivdep|poison|system_header|" \
+  "(?:push|pop)_options)|clang\\s+(?:diagnostic|loop|fp|optimize))\\b"
+
+/* TRUE also if the match fails with an error, such as a limit of the library. */
 static gboolean
 has_match (const char *pattern,
            const char *text)
@@ -36,7 +45,8 @@ get_splice_length (const char *text)
   return text[length] == '\r' || text[length] == '\n' ? length + 1 : 0;
 }
 
-/* @text without line splices, with the trigraph of '#' replaced and lines ended by '\n'. */
+/* @text without line splices, with the digraph and the trigraph of '#' replaced, and lines ended by
+ * '\n'. */
 static char *
 join_lines (const char *text)
 {
@@ -50,10 +60,10 @@ join_lines (const char *text)
         {
           text += splice;
         }
-      else if (g_str_has_prefix (text, "\?\?="))
+      else if (g_str_has_prefix (text, "\?\?=") || g_str_has_prefix (text, "%:"))
         {
           g_string_append_c (joined, '#');
-          text += 3;
+          text += *text == '%' ? 2 : 3;
         }
       else
         {
@@ -85,76 +95,210 @@ skip_blanks (const char *text)
 static gboolean
 names_files (const char *directive)
 {
-  g_autofree char *line = NULL;
+  static const char *const names[] = { "include", "__include", "import", "embed" };
 
-  if (g_str_has_prefix (directive, "include") || g_str_has_prefix (directive, "import") ||
-      g_str_has_prefix (directive, "embed"))
-    return TRUE;
-  if (!g_str_has_prefix (directive, "pragma"))
-    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      if (g_str_has_prefix (directive, names[i]))
+        return TRUE;
+    }
 
-  line = g_strndup (directive, strcspn (directive, "\n"));
-
-  return has_match ("include|import|dependency", line);
+  return g_str_has_prefix (directive, "pragma")
+         && !g_regex_match_simple ("^" PRAGMAS, skip_blanks (directive + strlen ("pragma")),
+                                   G_REGEX_RAW, 0);
 }
 
 static gboolean
 has_file_directive (const char *text)
 {
-  for (; (text = strpbrk (text, "#%")) != NULL; text++)
+  while ((text = strchr (text, '#')) != NULL)
     {
-      if (*text == '%' && text[1] != ':')
-        continue;
-      if (names_files (skip_blanks (text + (*text == '%' ? 2 : 1))))
+      if (names_files (skip_blanks (++text)))
         return TRUE;
     }
 
   return FALSE;
 }
 
-/* Any assembly counts: an assembler reads files with .incbin and .include, and macros can spell
- * these directives in pieces. */
+/* Whether there is a string, or '#' may make one. */
+static gboolean
+has_string (const char *text)
+{
+  return strchr (text, '"') != NULL || has_match ("[^\\s#][ \t]*#(?!#)", text);
+}
+
+/* An assembler reads files with .incbin and .include, and macros can spell these directives in
+ * pieces, so any assembly counts, and any attribute whose string reaches the assembler. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
 {
-  static const char files_or_time[] = "__has_(?:include|embed)|__DATE__|__TIME";
+  static const char common[] = "__has_(?:include|embed)|__DATE__|__TIME|__pragma\\b|"
+                               "_Pragma(?!\\s*\\(\\s*\"\\s*" PRAGMAS ")";
+  static const char assembly[] = "\\b(?:asm|__asm|__asm__)\\b";
+  static const char attributes[] = "\\b(?:__)?(?:section|symver|alias|weakref|ifunc)(?:__)?\\b";
 
-  return has_match (files_or_time, text) ||
-         (!any_assembly && has_match ("\\b(?:asm|__asm|__asm__)\\b", text));
+  if (has_match (common, text))
+    return TRUE;
+
+  return !any_assembly && (has_match (assembly, text)
+                           || (has_string (text) && has_match (attributes, text)));
+}
+
+/* --- words made by ## ------------------------------------------------------------------------- */
+
+static const char *const common_words[] =
+{
+  "__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__",
+  "__pragma", "_Pragma", NULL
+};
+
+static const char *const assembly_words[] =
+{
+  "asm", "__asm", "__asm__", "section", "__section__", "symver", "__symver__", "alias", "__alias__",
+  "weakref", "__weakref__", "ifunc", "__ifunc__", NULL
+};
+
+/* The parameters of a macro, or NULL: any operand may be a parameter. */
+static char **
+get_parameters (const char *line)
+{
+  g_autoptr (GRegex) regex = NULL;
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *list = NULL;
+
+  regex = g_regex_new ("^\\s*#\\s*define\\s+\\w++(?:\\(([\\w\\s,.]*)\\)|(?!\\())", G_REGEX_RAW, 0,
+                       NULL);
+  if (!g_regex_match (regex, line, 0, &match))
+    return NULL;
+
+  list = g_match_info_fetch (match, 1);
+
+  return g_regex_split_simple ("[\\s,.]+", list, G_REGEX_RAW, 0);
+}
+
+/* Whether @word can be made of @operands, of which each parameter may be anything. */
+static gboolean
+can_make (const char  *word,
+          char       **operands,
+          char       **parameters)
+{
+  for (; *operands != NULL; operands++)
+    {
+      if (parameters != NULL && **operands != '\0' && strstr (word, *operands) == NULL
+          && !g_strv_contains ((const char *const *) parameters, *operands)
+          && !g_str_has_prefix (*operands, "__VA_"))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Whether a chain of ## in @line can make @word. An operand that is not a plain word is empty here,
+ * and may be anything. */
+static gboolean
+can_paste (const char *line,
+           const char *word)
+{
+  g_autoptr (GRegex) regex = g_regex_new ("\\w*(?:\\s*##\\s*\\w*)+", G_REGEX_RAW, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+  g_auto (GStrv) parameters = get_parameters (line);
+
+  for (g_regex_match (regex, line, 0, &match); g_match_info_matches (match);
+       g_match_info_next (match, NULL))
+    {
+      g_autofree char *chain = g_match_info_fetch (match, 0);
+      g_auto (GStrv) operands = g_regex_split_simple ("\\s*##\\s*", chain, G_REGEX_RAW, 0);
+
+      if (can_make (word, operands, parameters))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* Whether @word is two or more of @tokens in a row. */
+static gboolean
+can_join (const char *word,
+          GHashTable *tokens)
+{
+  gsize length = strlen (word);
+  gboolean reached[32] = { TRUE };
+
+  for (gsize start = 0; start < length; start++)
+    {
+      for (gsize end = start + 1; reached[start] && end <= length; end++)
+        {
+          g_autofree char *part = g_strndup (word + start, end - start);
+
+          if (end - start < length && g_hash_table_contains (tokens, part))
+            reached[end] = TRUE;
+        }
+    }
+
+  return reached[length];
+}
+
+static GHashTable *
+list_tokens (const char *text)
+{
+  GHashTable *tokens = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+
+  while (*text != '\0')
+    {
+      gsize length = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
+
+      if (length > 0)
+        g_hash_table_add (tokens, g_strndup (text, length));
+      text += MAX (length, 1);
+    }
+
+  return tokens;
 }
 
 static gboolean
-is_source_cacheable (const char *source,
-                     gboolean    any_assembly)
+can_spell (const char        *text,
+           const char *const *words)
 {
-  g_autofree char *text = join_lines (source);
-  g_autoptr (GRegex) paste = g_regex_new ("\\s*(?:##|%:%:)\\s*", G_REGEX_RAW, 0, NULL);
-  g_autofree char *pasted = g_regex_replace_literal (paste, text, -1, 0, "", 0, NULL);
+  g_autoptr (GHashTable) tokens = list_tokens (text);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  for (; *words != NULL; words++)
+    {
+      if (!can_join (*words, tokens))
+        continue;
+
+      for (gsize i = 0; lines[i] != NULL; i++)
+        {
+          if (strstr (lines[i], "##") != NULL && can_paste (lines[i], *words))
+            return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+static gboolean
+is_text_cacheable (const char *text,
+                   gboolean    any_assembly)
+{
+  g_autofree char *joined = join_lines (text);
 
   /* The trigraph of the backslash is a line splice only with some options. */
-  if (pasted == NULL || strstr (source, "\?\?/") != NULL)
+  if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
     return FALSE;
 
   /* Also as written: for some compilers a backslash before blanks is no line splice. */
-  return !has_file_directive (text) && !has_volatile_word (source, any_assembly) &&
-         !has_volatile_word (text, any_assembly) && !has_volatile_word (pasted, any_assembly);
-}
+  if (has_volatile_word (text, any_assembly) || has_volatile_word (joined, any_assembly))
+    return FALSE;
 
-/* Options that name files or directories, or pass options to another tool, are not cacheable. */
-static gboolean
-are_options_cacheable (const char *options,
-                       gboolean    any_assembly)
-{
-  static const char file[] =
-    "(?:^|[\\s,])(?:@|-[IiBLT]|-X(?!ptxas)|-l(?!ineinfo)|-W[alp],|--?(?:include|imacros|"
-    "pre-include|embed-dir|sysroot|specs|config|library|fplugin|fprofile|fmodule|"
-    "opt(?:ions-)?f|(?:use-|create-)?pch))";
-  g_autoptr (GRegex) quotes = g_regex_new ("[\"'\\\\]", G_REGEX_RAW, 0, NULL);
-  g_autofree char *text = g_regex_replace_literal (quotes, options, -1, 0, "", 0, NULL);
+  if (strstr (joined, "##") == NULL)
+    return TRUE;
 
-  return text != NULL && !has_match (file, text) && !has_match (file, options) &&
-         !has_volatile_word (text, any_assembly);
+  return !can_spell (joined, common_words)
+         && (any_assembly || !has_string (joined) || !can_spell (joined, assembly_words));
 }
 
 gboolean
@@ -162,6 +306,8 @@ _gpu_program_is_cacheable (const char *source,
                            const char *options,
                            gboolean    any_assembly)
 {
-  return is_source_cacheable (source, any_assembly) &&
-         are_options_cacheable (options, any_assembly);
+  g_autofree char *unquoted = _gpu_program_options_unquote (options);
+  g_autofree char *text = g_strconcat (options, "\n\n", unquoted, "\n\n", source, NULL);
+
+  return _gpu_program_options_are_cacheable (options) && is_text_cacheable (text, any_assembly);
 }

@@ -11,6 +11,7 @@ const FuzzTarget *const fuzz_targets[] =
   &fuzz_binary,
 #endif
   &fuzz_cache,
+  &fuzz_cacheable,
   &fuzz_dlpack,
   &fuzz_dtype,
   &fuzz_format,

@@ -22,6 +22,7 @@ typedef struct
 
 extern const FuzzTarget fuzz_binary;
 extern const FuzzTarget fuzz_cache;
+extern const FuzzTarget fuzz_cacheable;
 extern const FuzzTarget fuzz_dlpack;
 extern const FuzzTarget fuzz_dtype;
 extern const FuzzTarget fuzz_format;
