@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utime.h>
@@ -845,7 +846,44 @@ program_cache_limit (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A directory that cannot be made is no error. */
+/* To store an entry must not open the others: there may be thousands. */
+static void
+program_cache_store (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+  gssize at = 0, n;
+  int fd;
+  char events[16384] __attribute__ ((aligned (__alignof__ (struct inotify_event))));
+
+  if (directory == NULL)
+    return;
+  for (guint i = 100; i < 103; i++)
+    {
+      g_autofree char *options = g_strdup_printf ("-DVALUE=%u", i);
+
+      assert_built (fixture, options, GPU_PROGRAM_FLAGS_NONE, FALSE, i);
+    }
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 3);
+  fd = inotify_init1 (IN_NONBLOCK | IN_CLOEXEC);
+  g_assert_cmpint (fd, >=, 0);
+  g_assert_cmpint (inotify_add_watch (fd, directory, IN_OPEN | IN_CREATE), >=, 0);
+  assert_built (fixture, "-DVALUE=103", GPU_PROGRAM_FLAGS_NONE, FALSE, 103);
+  n = read (fd, events, sizeof events);
+  g_assert_cmpint (n, >, 0);
+  while (at < n)
+    {
+      const struct inotify_event *event = (const struct inotify_event *) (events + at);
+
+      for (guint i = 0; i < files->len; i++)
+        g_assert_false (event->len > 0 && g_str_has_suffix (files->pdata[i], event->name));
+      at += (gssize) (sizeof *event + event->len);
+    }
+  g_close (fd, NULL);
+  cache_end (directory);
+}
+
 /* The entry that was used last stays longest. */
 static void
 program_cache_order (TestFixture *fixture)
@@ -894,6 +932,7 @@ program_cache_renamed (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* A directory that cannot be made is no error. */
 static void
 program_cache_nowhere (TestFixture *fixture)
 {
@@ -992,6 +1031,7 @@ main (int argc, char **argv)
   test_add ("cache", program_cache);
   test_add ("cache-outside", program_cache_outside);
   test_add ("cache-order", program_cache_order);
+  test_add ("cache-store", program_cache_store);
   test_add ("cache-renamed", program_cache_renamed);
   test_add ("cache-arguments", program_cache_arguments);
   test_add ("cache-damage", program_cache_damage);

@@ -12,6 +12,7 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -37,7 +38,7 @@
 
 typedef struct
 {
-  char    *path;
+  char    *name;
   guint64  size;
   gint64   used;                    /* nanoseconds since 1970 */
 } CachedFile;
@@ -47,7 +48,7 @@ cached_file_free (gpointer data)
 {
   CachedFile *file = data;
 
-  g_free (file->path);
+  g_free (file->name);
   g_free (file);
 }
 
@@ -328,13 +329,14 @@ is_entry_name (const char *name,
   return length == 0 || (length == ASIDE_LENGTH && name[strlen (name) - ASIDE_LENGTH] == '.');
 }
 
-/* Whether the file begins as an entry of any version. A temporary file may end anywhere. */
+/* Removes the file if it begins as an entry of any version. A temporary file may end anywhere. */
 static gboolean
-has_magic (const char *path,
-           gboolean    is_aside)
+remove_entry (int         directory,
+              const char *name,
+              gboolean    is_aside)
 {
   const gsize length = strlen ("gpumem program ");
-  int fd = g_open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+  int fd = openat (directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   char start[sizeof ENTRY_MAGIC];
   gssize n;
 
@@ -344,58 +346,66 @@ has_magic (const char *path,
   n = read (fd, start, length);
   g_close (fd, NULL);
 
-  return n >= 0 && ((gsize) n == length || is_aside) && memcmp (start, ENTRY_MAGIC, n) == 0;
+  return n >= 0 && ((gsize) n == length || is_aside) && memcmp (start, ENTRY_MAGIC, n) == 0
+         && unlinkat (directory, name, 0) == 0;
 }
 
-/* The entries in @directory, and their bytes. Removes incomplete files of processes that died. */
-static GPtrArray *
-list_entries (const char *directory,
-              guint64    *total)
+static CachedFile *
+cached_file_new (const char        *name,
+                 const struct stat *status)
 {
-  g_autoptr (GDir) dir = g_dir_open (directory, 0, NULL);
+  CachedFile *file = g_new (CachedFile, 1);
+
+  file->name = g_strdup (name);
+  file->size = status->st_size;
+  file->used = status->st_mtim.tv_sec * G_GINT64_CONSTANT (1000000000) + status->st_mtim.tv_nsec;
+
+  return file;
+}
+
+/* The files with the name of an entry, and their bytes, without opening them: this runs at every
+ * store. Removes incomplete files of processes that died. */
+static GPtrArray *
+list_entries (DIR     *dir,
+              guint64 *total)
+{
   GPtrArray *files = g_ptr_array_new_with_free_func (cached_file_free);
   gint64 now = g_get_real_time () / G_USEC_PER_SEC;
-  const char *name;
+  const struct dirent *item;
 
   *total = 0;
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+  while ((item = readdir (dir)) != NULL)
     {
-      g_autofree char *path = g_build_filename (directory, name, NULL);
-      GStatBuf status;
+      struct stat status;
       gboolean is_aside;
 
-      if (!is_entry_name (name, &is_aside) || g_lstat (path, &status) != 0 ||
-          !S_ISREG (status.st_mode) || status.st_uid != geteuid () || !has_magic (path, is_aside))
+      if (!is_entry_name (item->d_name, &is_aside)
+          || fstatat (dirfd (dir), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0
+          || !S_ISREG (status.st_mode) || status.st_uid != geteuid ())
         continue;
 
       if (!is_aside)
         {
-          CachedFile *file = g_new (CachedFile, 1);
-
-          file->path = g_steal_pointer (&path);
-          file->size = status.st_size;
-          file->used = status.st_mtim.tv_sec * G_GINT64_CONSTANT (1000000000) +
-                       status.st_mtim.tv_nsec;
-          *total += file->size;
-          g_ptr_array_add (files, file);
+          *total += status.st_size;
+          g_ptr_array_add (files, cached_file_new (item->d_name, &status));
         }
       else if (status.st_mtime + ABANDONED < now)
         {
-          g_unlink (path);
+          remove_entry (dirfd (dir), item->d_name, TRUE);
         }
     }
 
   return files;
 }
 
-/* Not the entry at @path, which has just been stored. */
+/* Not the entry called @stored, which has just been written. */
 static void
-evict (const char *directory,
-       const char *path,
+evict (DIR        *dir,
+       const char *stored,
        guint64     limit)
 {
   guint64 total;
-  g_autoptr (GPtrArray) files = list_entries (directory, &total);
+  g_autoptr (GPtrArray) files = list_entries (dir, &total);
 
   if (total <= limit)
     return;
@@ -405,12 +415,29 @@ evict (const char *directory,
     {
       const CachedFile *file = g_ptr_array_index (files, i);
 
-      if (g_str_equal (file->path, path))
+      if (g_str_equal (file->name, stored))
         continue;
-      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: evicted", file->path);
-      g_unlink (file->path);
+
+      /* A file that is not an entry does not count. */
+      if (remove_entry (dirfd (dir), file->name, FALSE))
+        _gpu_debug_print (GPU_DEBUG_CACHE, "%s: evicted", file->name);
       total -= file->size;
     }
+}
+
+static void
+evict_from (const char *directory,
+            const char *path,
+            guint64     limit)
+{
+  g_autofree char *stored = g_path_get_basename (path);
+  DIR *dir = opendir (directory);
+
+  if (dir == NULL)
+    return;
+
+  evict (dir, stored, limit);
+  closedir (dir);
 }
 
 void
@@ -449,5 +476,5 @@ _gpu_program_cache_store (const char *key,
     }
 
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: stored", key);
-  evict (directory, path, get_size_limit ());
+  evict_from (directory, path, get_size_limit ());
 }
