@@ -33,14 +33,15 @@ watch (gpointer data)
   return NULL;
 }
 
-static void
+static GSource *
 add_signal (GpumemInterrupt *interrupt,
             int              number)
 {
-  g_autoptr (GSource) source = g_unix_signal_source_new (number);
+  GSource *source = g_unix_signal_source_new (number);
 
   g_source_set_callback (source, on_signal, interrupt, NULL);
   g_source_attach (source, interrupt->context);
+  return source;
 }
 
 static gboolean
@@ -55,16 +56,22 @@ GpumemInterrupt *
 gpumem_interrupt_new (GCancellable *cancellable)
 {
   GpumemInterrupt *interrupt = g_new0 (GpumemInterrupt, 1);
+  g_autoptr (GSource) first = NULL;
+  g_autoptr (GSource) second = NULL;
 
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* If no thread can be started, Ctrl-C ends the process without cleanup. */
+  /* Before the thread starts, so that a process with this thread never ends without cleanup. */
+  first = add_signal (interrupt, SIGINT);
+  second = add_signal (interrupt, SIGTERM);
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);
   if (interrupt->thread == NULL)
-    return interrupt;
-  add_signal (interrupt, SIGINT);
-  add_signal (interrupt, SIGTERM);
+    {
+      /* Ctrl-C ends the process as usual. */
+      g_source_destroy (first);
+      g_source_destroy (second);
+    }
   return interrupt;
 }
 
