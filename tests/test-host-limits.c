@@ -2,6 +2,9 @@
 /* The memory that the host back end finds, on systems simulated by files. */
 #include "config.h"
 
+#include <sys/inotify.h>
+#include <unistd.h>
+
 #include <glib/gstdio.h>
 
 #include "gpumem/host/gpu-host.h"
@@ -124,6 +127,75 @@ limits_malformed (void)
   assert_limits (root, 8192 * MEGA, 4096 * MEGA);
 }
 
+static guint
+count_opened (int fd)
+{
+  char events[16384] __attribute__ ((aligned (__alignof__ (struct inotify_event))));
+  gssize n;
+  guint opened = 0;
+
+  while ((n = read (fd, events, sizeof events)) > 0)
+    for (gssize at = 0; at < n;)
+      {
+        const struct inotify_event *event = (const struct inotify_event *) (events + at);
+
+        opened += event->len > 0 && g_str_equal (event->name, "mountinfo");
+        at += (gssize) (sizeof *event + event->len);
+      }
+  return opened;
+}
+
+/* Where the cgroups are is read again after a time, what they use is read each time. */
+static void
+limits_cached (void)
+{
+  char *root = root_new ();
+  g_autofree char *folder = g_build_filename (root, "proc", "self", NULL);
+  int fd = inotify_init1 (IN_NONBLOCK | IN_CLOEXEC);
+  const guint n = 1000;
+
+  write_file (root, "/proc/self/cgroup", "0::/job\n");
+  write_file (root, "/proc/self/mountinfo", "31 23 0:28 / /cg ro - cgroup2 cgroup ro\n");
+  write_file (root, "/cg/job/memory.max", "104857600\n");
+  g_assert_cmpint (inotify_add_watch (fd, folder, IN_OPEN), >=, 0);
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *usage = g_strdup_printf ("%u\n", i * 4096);
+      GpuHostLimits limits;
+
+      write_file (root, "/cg/job/memory.current", usage);
+      _gpu_host_read_limits (root, &limits);
+      g_assert_cmpuint (limits.free_size, ==, 100 * MEGA - i * 4096);
+    }
+  g_assert_cmpuint (count_opened (fd), <, n / 2);
+  g_close (fd, NULL);
+  assert_limits (root, 100 * MEGA, 100 * MEGA - (n - 1) * 4096);
+}
+
+/* The contexts of a process share the memory of the machine. */
+static void
+limits_contexts (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("host", &error);
+  g_autoptr (GpuContext) first = gpu_context_new (device, &error);
+  g_autoptr (GpuContext) second = gpu_context_new (device, &error);
+  const gsize size = gpu_device_get_memory_size (device) / 5 * 3;
+  g_autoptr (GpuBuffer) large = gpu_buffer_new (first, GPU_MEMORY_NONE, size, &error);
+  g_autoptr (GpuBuffer) refused = NULL;
+  g_autoptr (GpuBuffer) after = NULL;
+
+  g_assert_no_error (error);
+  refused = gpu_buffer_new (second, GPU_MEMORY_NONE, size, &error);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "memory limit",
+                         "held by the contexts of the process");
+  g_assert_null (refused);
+  g_clear_error (&error);
+  gpu_memory_release (GPU_MEMORY (large));
+  after = gpu_buffer_new (second, GPU_MEMORY_NONE, size, &error);
+  g_assert_no_error (error);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -133,5 +205,7 @@ main (int argc, char **argv)
   test_add_plain ("version-1", limits_version_1);
   test_add_plain ("container", limits_container);
   test_add_plain ("malformed", limits_malformed);
+  test_add_plain ("cached", limits_cached);
+  test_add_plain ("contexts", limits_contexts);
   return test_run ();
 }

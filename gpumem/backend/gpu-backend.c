@@ -172,7 +172,8 @@ shares_device (const GpuNativeContext *context,
 }
 
 guint64
-_gpu_native_context_get_held (GpuNativeContext *context)
+_gpu_native_context_get_held (GpuNativeContext *context,
+                              gboolean          with_host)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&contexts_lock);
   guint64 held = 0;
@@ -181,8 +182,12 @@ _gpu_native_context_get_held (GpuNativeContext *context)
     {
       GpuNativeContext *other = contexts->pdata[i];
 
-      if (shares_device (context, other))
-        held += (gsize) g_atomic_pointer_get (&other->allocated);
+      if (!shares_device (context, other))
+        continue;
+
+      held += (gsize) g_atomic_pointer_get (&other->allocated);
+      if (with_host)
+        held += (gsize) g_atomic_pointer_get (&other->allocated_host);
     }
 
   return held;

@@ -91,8 +91,10 @@ void                     _gpu_native_event_init    (GpuNativeEvent          *eve
                                                     const GpuBackend        *backend);
 
 /* Bytes held by all contexts of the process that have a device of @context, also through another
- * back end. */
-guint64                  _gpu_native_context_get_held (GpuNativeContext     *context);
+ * back end. @with_host: and their page-locked memory. */
+guint64                  _gpu_native_context_get_held
+                                                   (GpuNativeContext        *context,
+                                                    gboolean                 with_host);
 GpuNativeContext        *_gpu_native_context_ref   (GpuNativeContext        *context);
 void                     _gpu_native_context_unref (GpuNativeContext        *context);
 GpuNativeEvent          *_gpu_native_event_ref     (GpuNativeEvent          *event);

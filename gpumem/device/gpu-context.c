@@ -1024,7 +1024,7 @@ gpu_context_get_memory_info (GpuContext           *context,
         }
     }
 
-  held = _gpu_native_context_get_held (context->native);
+  held = _gpu_native_context_get_held (context->native, FALSE);
   *total_size = 0;
 
   for (guint i = 0; i < context->native->n_devices; i++)

@@ -39,14 +39,15 @@ _gpu_host_set_no_memory (GpuNativeContext  *context,
                          gsize              size,
                          GError           **error)
 {
-  gsize held = __atomic_load_n (&context->allocated, __ATOMIC_RELAXED);
+  guint64 held = _gpu_native_context_get_held (context, TRUE);
   guint64 free_size = 0;
   guint64 total_size = 0;
 
   _gpu_host_get_memory (&free_size, &total_size, NULL);
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                "host: %s: %s (%d): %" G_GSIZE_FORMAT " bytes requested, %" G_GUINT64_FORMAT
-               " free of %" G_GUINT64_FORMAT ", %" G_GSIZE_FORMAT " held by the context",
+               " free of %" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT
+               " held by the contexts of the process",
                function, code == ENOMEM ? "ENOMEM" : g_strerror (code), code, size, free_size,
                total_size, held);
 }
@@ -57,8 +58,7 @@ _gpu_host_check_room (GpuNativeContext  *context,
                       GError           **error)
 {
   guint64 total = context->devices[0]->memory_size;
-  guint64 held = __atomic_load_n (&context->allocated, __ATOMIC_RELAXED)
-                 + __atomic_load_n (&context->allocated_host, __ATOMIC_RELAXED);
+  guint64 held = _gpu_native_context_get_held (context, TRUE);
 
   if (size <= total - MIN (held, total))
     return TRUE;

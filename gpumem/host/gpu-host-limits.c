@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The memory of the machine, within the limits of the memory cgroups of the process, versions 1 and
- * 2. A limit may change at any time, so no figure is cached.
+ * 2. A limit may change at any time, so no figure is cached: only the folders of the cgroups are, for
+ * a short time, because /proc/self/mountinfo may have thousands of lines.
  */
 #include "config.h"
 
@@ -17,6 +18,23 @@ typedef struct
   const char *usage;
   const char *reclaimable;
 } CgroupFiles;
+
+typedef struct
+{
+  char              *folder;
+  const CgroupFiles *files;
+} Cgroup;
+
+/* The cgroups of the process, and when they must be looked up again. */
+typedef struct
+{
+  char      *root;
+  GPtrArray *cgroups;
+  gint64     deadline;
+} CgroupCache;
+
+/* Microseconds that a process may use the limits of a cgroup that it has left. */
+#define CACHE_TIME G_TIME_SPAN_SECOND
 
 static const CgroupFiles version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",
                                        "total_inactive_file " };
@@ -104,21 +122,32 @@ apply_cgroup (const char        *folder,
   limits->free_size = MIN (limits->free_size, limit - MIN (limit, usage));
 }
 
-/* Applies the cgroup of the process and its ancestors, up to the mounted one. */
 static void
-apply_cgroups (const char        *mount_point,
-               const char        *relative,
-               const CgroupFiles *files,
-               GpuHostLimits     *limits)
+cgroup_free (gpointer data)
+{
+  Cgroup *cgroup = data;
+
+  g_free (cgroup->folder);
+  g_free (cgroup);
+}
+
+/* Adds the cgroup of the process and its ancestors, up to the mounted one. */
+static void
+add_cgroups (GPtrArray         *cgroups,
+             const char        *mount_point,
+             const char        *relative,
+             const CgroupFiles *files)
 {
   g_autofree char *path = g_strdup (relative);
 
   while (TRUE)
     {
-      g_autofree char *folder = g_build_filename (mount_point, path, NULL);
+      Cgroup *cgroup = g_new (Cgroup, 1);
       char *slash = strrchr (path, '/');
 
-      apply_cgroup (folder, files, limits);
+      cgroup->folder = g_build_filename (mount_point, path, NULL);
+      cgroup->files = files;
+      g_ptr_array_add (cgroups, cgroup);
 
       if (path[0] == '\0' || slash == NULL)
         return;
@@ -166,10 +195,10 @@ is_below (const char *path,
 
 /* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS". */
 static void
-apply_mount (const char     *root,
-             const char     *line,
-             char          **cgroups,
-             GpuHostLimits  *limits)
+add_mount (GPtrArray   *cgroups,
+           const char  *root,
+           const char  *line,
+           char       **paths)
 {
   const char *rest = strstr (line, " - ");
   g_auto (GStrv) fields = g_strsplit (line, " ", 6);
@@ -189,7 +218,7 @@ apply_mount (const char     *root,
   else
     return;
 
-  path = find_cgroup (cgroups, files);
+  path = find_cgroup (paths, files);
 
   if (path == NULL)
     return;
@@ -204,7 +233,7 @@ apply_mount (const char     *root,
     relative = "";
 
   mount_point = g_strconcat (root, fields[4], NULL);
-  apply_cgroups (mount_point, relative, files, limits);
+  add_cgroups (cgroups, mount_point, relative, files);
 }
 
 static char **
@@ -231,18 +260,54 @@ read_kilobytes (const char *root,
   return (guint64) sysconf (pages) * (guint64) sysconf (_SC_PAGESIZE);
 }
 
+static GPtrArray *
+list_cgroups (const char *root)
+{
+  GPtrArray *cgroups = g_ptr_array_new_with_free_func (cgroup_free);
+  g_auto (GStrv) paths = read_lines (root, "/proc/self/cgroup");
+  g_auto (GStrv) mounts = read_lines (root, "/proc/self/mountinfo");
+
+  for (gsize i = 0; mounts[i] != NULL; i++)
+    add_mount (cgroups, root, mounts[i], paths);
+
+  return cgroups;
+}
+
+static GPtrArray *
+ref_cgroups (const char *root)
+{
+  static GMutex lock;
+  static CgroupCache cache;
+  gint64 now = g_get_monotonic_time ();
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+
+  if (cache.cgroups == NULL || now > cache.deadline || !g_str_equal (cache.root, root))
+    {
+      g_clear_pointer (&cache.cgroups, g_ptr_array_unref);
+      g_free (cache.root);
+      cache.root = g_strdup (root);
+      cache.cgroups = list_cgroups (root);
+      cache.deadline = now + CACHE_TIME;
+    }
+
+  return g_ptr_array_ref (cache.cgroups);
+}
+
 void
 _gpu_host_read_limits (const char    *root,
                        GpuHostLimits *limits)
 {
-  g_auto (GStrv) cgroups = read_lines (root, "/proc/self/cgroup");
-  g_auto (GStrv) mounts = read_lines (root, "/proc/self/mountinfo");
+  g_autoptr (GPtrArray) cgroups = ref_cgroups (root);
 
   limits->total_size = read_kilobytes (root, "MemTotal", _SC_PHYS_PAGES);
   limits->free_size = read_kilobytes (root, "MemAvailable", _SC_AVPHYS_PAGES);
 
-  for (gsize i = 0; mounts[i] != NULL; i++)
-    apply_mount (root, mounts[i], cgroups, limits);
+  for (guint i = 0; i < cgroups->len; i++)
+    {
+      const Cgroup *cgroup = g_ptr_array_index (cgroups, i);
+
+      apply_cgroup (cgroup->folder, cgroup->files, limits);
+    }
 
   limits->free_size = MIN (limits->free_size, limits->total_size);
 }
