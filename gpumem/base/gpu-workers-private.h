@@ -21,6 +21,7 @@ typedef struct
   GCond       cond;
   GQueue      jobs;                 /* pending, each with an idle or a new thread */
   GQueue      deferred;             /* pending, without a thread */
+  gint        n_deferred;           /* atomic; the length of it, also read without the lock */
   guint       n_threads;
   guint       n_idle;               /* of them */
   guint       max_threads;
@@ -39,12 +40,16 @@ gboolean _gpu_workers_push            (GpuWorkers      *workers,
 void     _gpu_workers_defer           (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data);
-/* Starts a thread for deferred jobs, if there are any and one can be started. */
+/* Starts a thread for deferred jobs, if there are any and one can be started. Without deferred jobs
+ * this takes no lock. */
 void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
-/* As g_task_run_in_thread(); returns an error of @task if no thread can be started. */
+/* As g_task_run_in_thread(), with a thread for each task; returns an error of @task if
+ * no thread can
+ * be started. The last reference to the task, and so to its source object, may be released on that
+ * thread, as g_task_run_in_thread() may do. */
 void     _gpu_workers_run_task        (GTask           *task,
                                        GTaskThreadFunc  func);
 

@@ -45,7 +45,13 @@ take_job (GpuWorkers *workers)
   workers->n_idle--;
 
   if (workers->n_threads <= workers->max_threads && has_job_locked (workers))
-    return g_queue_pop_head (workers->jobs.length > 0 ? &workers->jobs : &workers->deferred);
+    {
+      if (workers->jobs.length > 0)
+        return g_queue_pop_head (&workers->jobs);
+
+      g_atomic_int_add (&workers->n_deferred, -1);
+      return g_queue_pop_head (&workers->deferred);
+    }
 
   /* The wakeup may have been for a job, which another thread must take now. */
   workers->n_threads--;
@@ -125,9 +131,14 @@ _gpu_workers_defer (GpuWorkers    *workers,
   workers->max_threads = G_MAXUINT;
 
   if (workers->n_idle > workers->jobs.length || add_thread_locked (workers, NULL))
-    g_queue_push_tail (&workers->jobs, job_new (func, data));
+    {
+      g_queue_push_tail (&workers->jobs, job_new (func, data));
+    }
   else
-    g_queue_push_tail (&workers->deferred, job_new (func, data));
+    {
+      g_queue_push_tail (&workers->deferred, job_new (func, data));
+      g_atomic_int_inc (&workers->n_deferred);
+    }
 
   g_cond_signal (&workers->cond);
 }
@@ -135,7 +146,12 @@ _gpu_workers_defer (GpuWorkers    *workers,
 void
 _gpu_workers_retry (GpuWorkers *workers)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  if (g_atomic_int_get (&workers->n_deferred) == 0)
+    return;
+
+  locker = g_mutex_locker_new (&workers->lock);
 
   if (workers->deferred.length > 0 && workers->n_idle <= workers->jobs.length)
     add_thread_locked (workers, NULL);
