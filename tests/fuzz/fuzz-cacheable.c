@@ -14,7 +14,8 @@ require_uncached (const char *options,
                   const char *end)
 {
   g_autofree char *all_options = g_strconcat (options, more_options, NULL);
-  g_autofree char *text = g_strconcat (start, source, end, NULL);
+  /* Two ends of lines, as @source may end in a line splice */
+  g_autofree char *text = g_strconcat (start, source, "\n\n", end, NULL);
 
   FUZZ_REQUIRE (!_gpu_program_is_cacheable (text, all_options, TRUE));
 }
@@ -35,11 +36,11 @@ run (const guint8 *data,
   require_uncached (options, "\n-include a", "", source, "");
   require_uncached (options, " @a", "", source, "");
   require_uncached (options, "", "#include \"a\"\n", source, "");
-  require_uncached (options, "", "", source, "\n#/**/include \"a\"\n");
-  require_uncached (options, "", "", source, "\n#pragma GCC dependency \"a\"\n");
-  require_uncached (options, "", "", source, "\nchar gpu_x[] = __DATE__;\n");
+  require_uncached (options, "", "", source, "#/**/include \"a\"\n");
+  require_uncached (options, "", "", source, "#pragma GCC dependency \"a\"\n");
+  require_uncached (options, "", "", source, "char gpu_x[] = __DATE__;\n");
   require_uncached (options, "", "", source,
-                    "\n#define GPU_J(a, b) a##b\nchar gpu_x[] = GPU_J (__DA, TE__);\n");
+                    "#define GPU_J(a, b) a##b\nchar gpu_x[] = GPU_J (__DA, TE__);\n");
   require_uncached (options, " -DGPU_J(a,b)=a##b", "char gpu_x[] = GPU_J (__DA, TE__);\n", source,
                     "");
 }
