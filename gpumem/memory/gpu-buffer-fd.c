@@ -201,15 +201,21 @@ get_file_kind (mode_t mode)
 }
 
 /* Bytes behind the descriptor, or -1 if the system does not know. The inode of a dma-buf has no
- * size, but lseek() returns its end. */
+ * size, but lseek() returns its end. Anonymous inodes of drivers report 0 both ways. */
 static gint64
 get_file_size (int                fd,
                const struct stat *status)
 {
+  gint64 end;
+
   if (S_ISCHR (status->st_mode))
     return -1;
+  if (S_ISREG (status->st_mode) || status->st_size > 0)
+    return status->st_size;
 
-  return status->st_size > 0 ? status->st_size : lseek (fd, 0, SEEK_END);
+  end = lseek (fd, 0, SEEK_END);
+
+  return end > 0 ? end : -1;
 }
 
 /* Drivers trust the stated size: NVIDIA's ends the process when work uses memory beyond the end. */
