@@ -519,8 +519,9 @@ gpu_device_get_capabilities (GpuDevice *device)
  * of the machine or, if smaller, the lowest limit of the memory cgroups of the process, at the time
  * when the devices were listed.
  *
- * The contexts of a process on the host back end hold at most this much together, page-locked memory
- * included: a larger allocation fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. This is not a promise
+ * The contexts of a process on the host back end hold at most this much together, page-locked
+ * memory included: a larger allocation fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. This
+ * is not a promise
  * that so much is free, because other programs, and memory that the process allocates elsewhere, do
  * not count. Concurrent allocations may exceed it together, as the check reserves nothing. Only
  * #GpuImmediateAllocator also refuses to exceed the free memory.

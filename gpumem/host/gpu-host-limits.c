@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The memory of the machine, within the limits of the memory cgroups of the process, versions 1 and
- * 2. A limit may change at any time, so no figure is cached: only the folders of the cgroups are, for
- * a short time, because /proc/self/mountinfo may have thousands of lines.
+ * 2. A limit may change at any time, so no figure is cached: only the folders of the cgroups are,
+ * for a short time, because /proc/self/mountinfo may have thousands of lines.
  */
 #include "config.h"
 

@@ -134,8 +134,8 @@ char           *_gpu_host_read_value          (const char              *path,
 void            _gpu_host_read_limits         (const char              *root,
                                                GpuHostLimits           *limits);
 /* Gets the free and the total memory of the machine, within the limits of the cgroups of the
- * process. Reads files of the system each time; a move of the process to another cgroup counts after
- * a second. */
+ * process. Reads files of the system each time; a move of the process to another cgroup counts
+ * after a second. */
 gboolean        _gpu_host_get_memory          (guint64                 *free_size,
                                                guint64                 *total_size,
                                                GError                 **error);
@@ -204,8 +204,9 @@ void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                int                      code,
                                                gsize                    size,
                                                GError                 **error);
-/* FALSE with that error if the contexts of the process would hold more than the device's memory. The
- * system itself would not refuse: it provides pages at the first write, and kills a process when it
+/* FALSE with that error if the contexts of the process would hold more than the device's memory.
+ * The system itself would not refuse: it provides pages at the first write, and kills a
+ * process when it
  * cannot. Reserves nothing, so concurrent allocations may pass together. */
 gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
                                                gsize                    size,
