@@ -109,6 +109,7 @@ static const char *const harmful[] =
   "--fdevice-time-trace=a", "--library a", "--embed-dir=/", "-fplugin=a", "-fprofile-use=a",
   "-fmodules", "-ivfsoverlay a", "--config=a", "-x c", "file.cl", "-D", "-D -I.", "-U @file", "-",
   "--", "-D'A=1 -I.'", "-DA='1\n-include a.h'", "-DA=__DATE__", "-DA=__TI\"\"ME__", "-DA='", "-std",
+  "-w # comment", "-w\n#define U -DJ(a,b)=a##b",
   "-std a/b", "-arch=@a", "-DA=1\n#include\"a\"", "-unknown", "--unknown=1", NULL
 };
 

@@ -101,7 +101,8 @@ are_parts_known (const char *unquoted)
     {
       guint n = count_words (words + i);
 
-      if (n == 0 && (words[i][0] == '-' || words[i][0] == '@'))
+      /* A shell skips what follows '#', drivers do not. */
+      if (n == 0 && words[i][0] != '\0' && strchr ("-@#", words[i][0]) != NULL)
         return FALSE;
       i += MAX (n, 1);
     }
