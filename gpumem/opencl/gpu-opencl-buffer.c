@@ -179,7 +179,7 @@ buffer_copy (GpuNativeStream  *stream,
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
 
-  return _gpu_opencl_enqueued (code, "clEnqueueCopyBuffer", native, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueCopyBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes", size, source_offset, source->size,
@@ -230,7 +230,7 @@ buffer_write (GpuNativeStream  *stream,
     return FALSE;
 
   if (event != NULL)
-    *event = _gpu_opencl_event_new (native);
+    *event = _gpu_opencl_event_new (stream, native);
   return TRUE;
 }
 
@@ -277,7 +277,7 @@ buffer_read (GpuNativeStream  *stream,
     return FALSE;
 
   if (event != NULL)
-    *event = _gpu_opencl_event_new (native);
+    *event = _gpu_opencl_event_new (stream, native);
   return TRUE;
 }
 
@@ -301,7 +301,7 @@ buffer_write_now (GpuNativeStream  *stream,
     }
 
   return enqueue_write (stream, destination, offset, data, size, &event, error) &&
-         _gpu_opencl_wait_and_release (event, error);
+         _gpu_opencl_wait_and_release (stream, event, error);
 }
 
 static gboolean
@@ -324,7 +324,7 @@ buffer_read_now (GpuNativeStream  *stream,
     }
 
   return enqueue_read (stream, source, offset, data, size, &event, error) &&
-         _gpu_opencl_wait_and_release (event, error);
+         _gpu_opencl_wait_and_release (stream, event, error);
 }
 
 static gboolean
@@ -354,7 +354,7 @@ buffer_fill (GpuNativeStream  *stream,
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
 
-  return _gpu_opencl_enqueued (code, "clEnqueueFillBuffer", native, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueFillBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes, with a pattern of %" G_GSIZE_FORMAT
                                " bytes", size, offset, destination->size, pattern_size);
@@ -384,7 +384,7 @@ buffer_map (GpuNativeStream  *stream,
                              event != NULL ? &native : NULL, &code);
   _gpu_opencl_let_slices_go (stream, held);
 
-  if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,
+  if (!_gpu_opencl_enqueued (stream, code, "clEnqueueMapBuffer", native, event, error,
                              "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                              G_GSIZE_FORMAT " bytes, flags 0x%x", size, offset, buffer->size,
                              flags))

@@ -15,13 +15,53 @@
 #define N_LOOKS 20
 #define PAUSE 100
 
+GpuOpenclQueue *
+_gpu_opencl_queue_new (cl_command_queue  handle,
+                       GpuOpenclDevice  *device)
+{
+  GpuOpenclQueue *queue = g_new0 (GpuOpenclQueue, 1);
+
+  g_atomic_ref_count_init (&queue->refs);
+  g_mutex_init (&queue->lock);
+  queue->handle = handle;
+  queue->fails_late = _gpu_opencl_device_is_nvidia (device);
+
+  return queue;
+}
+
+static void
+queue_unref (GpuOpenclQueue *queue)
+{
+  if (!g_atomic_ref_count_dec (&queue->refs))
+    return;
+
+  g_mutex_clear (&queue->lock);
+  g_free (queue);
+}
+
+void
+_gpu_opencl_queue_close (GpuOpenclQueue *queue)
+{
+  g_mutex_lock (&queue->lock);
+  queue->handle = NULL;
+  g_mutex_unlock (&queue->lock);
+  queue_unref (queue);
+}
+
 GpuNativeEvent *
-_gpu_opencl_event_new (cl_event handle)
+_gpu_opencl_event_new (GpuNativeStream *stream,
+                       cl_event         handle)
 {
   GpuOpenclEvent *event = g_new0 (GpuOpenclEvent, 1);
 
   _gpu_native_event_init (&event->base, &_gpu_opencl_backend);
   event->event = handle;
+
+  if (stream != NULL)
+    {
+      event->queue = ((GpuOpenclStream *) stream)->shared_queue;
+      g_atomic_ref_count_inc (&event->queue->refs);
+    }
 
   return &event->base;
 }
@@ -43,12 +83,13 @@ _gpu_opencl_pieces_new (void)
 }
 
 gboolean
-_gpu_opencl_enqueued (cl_int           code,
-                      const char      *function,
-                      cl_event         native,
-                      GpuNativeEvent **event,
-                      GError         **error,
-                      const char      *format,
+_gpu_opencl_enqueued (GpuNativeStream  *stream,
+                      cl_int            code,
+                      const char       *function,
+                      cl_event          native,
+                      GpuNativeEvent  **event,
+                      GError          **error,
+                      const char       *format,
                       ...)
 {
   g_autofree char *details = NULL;
@@ -57,7 +98,7 @@ _gpu_opencl_enqueued (cl_int           code,
   if (G_LIKELY (code == CL_SUCCESS))
     {
       if (event != NULL)
-        *event = _gpu_opencl_event_new (native);
+        *event = _gpu_opencl_event_new (stream, native);
       return TRUE;
     }
 
@@ -94,7 +135,7 @@ event_create_user (GpuNativeContext  *context,
       return NULL;
     }
 
-  event = (GpuOpenclEvent *) _gpu_opencl_event_new (handle);
+  event = (GpuOpenclEvent *) _gpu_opencl_event_new (NULL, handle);
   event->unset = TRUE;
   event->cannot_fail = _gpu_opencl_device_is_intel_cpu ((GpuOpenclDevice *) context->devices[0]);
   return &event->base;
@@ -139,6 +180,7 @@ event_free (GpuNativeEvent *native)
   if (g_atomic_int_get (&event->unset))
     clSetUserEventStatus (event->event, get_failed_status (event));
   clReleaseEvent (event->event);
+  g_clear_pointer (&event->queue, queue_unref);
   g_clear_pointer (&event->pieces, g_array_unref);
   g_free (event);
 }
@@ -199,24 +241,6 @@ get_status (cl_event   event,
   return FALSE;
 }
 
-/* The queue of @event; NULL for a user event, and where failures take effect at once. */
-static cl_command_queue
-get_unsettled_queue (cl_event event)
-{
-  cl_command_queue queue = NULL;
-  cl_device_id id = NULL;
-  GpuOpenclDevice *device;
-
-  if (clGetEventInfo (event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL) != CL_SUCCESS
-      || queue == NULL
-      || clGetCommandQueueInfo (queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL) != CL_SUCCESS)
-    return NULL;
-
-  device = _gpu_opencl_device_lookup (id);
-
-  return device != NULL && _gpu_opencl_device_is_nvidia (device) ? queue : NULL;
-}
-
 /* What a marker behind all work ends with: pending if it is not over soon. */
 static GpuEventStatus
 try_marker (cl_command_queue queue)
@@ -244,18 +268,19 @@ try_marker (cl_command_queue queue)
 static void
 settle (GpuOpenclEvent *event)
 {
-  cl_command_queue queue;
+  GpuOpenclQueue *queue = event->queue;
 
-  if (g_atomic_int_get (&event->settled))
+  if (queue == NULL || !queue->fails_late || g_atomic_int_get (&event->settled))
     return;
 
-  queue = get_unsettled_queue (event->event);
-  for (guint i = 0; queue != NULL && i < N_MARKERS; i++)
+  g_mutex_lock (&queue->lock);
+  for (guint i = 0; queue->handle != NULL && i < N_MARKERS; i++)
     {
-      if (try_marker (queue) != GPU_EVENT_STATUS_FAILED)
+      if (try_marker (queue->handle) != GPU_EVENT_STATUS_FAILED)
         break;
       g_usleep (PAUSE);
     }
+  g_mutex_unlock (&queue->lock);
   g_atomic_int_set (&event->settled, TRUE);
 }
 
@@ -279,23 +304,26 @@ event_query (GpuNativeEvent  *native,
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
 }
 
-/* The last means: the whole queue. */
+/* The last means: the whole queue. All work is complete once it is closed. */
 static void
-finish_queue (cl_event event)
+finish_queue (GpuOpenclQueue *queue)
 {
-  cl_command_queue queue = NULL;
+  if (queue == NULL)
+    return;
 
-  if (clGetEventInfo (event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL) == CL_SUCCESS &&
-      queue != NULL)
-    clFinish (queue);
+  g_mutex_lock (&queue->lock);
+  if (queue->handle != NULL)
+    clFinish (queue->handle);
+  g_mutex_unlock (&queue->lock);
 }
 
 /* The driver refused to wait. Its refusal stays an error whatever comes; but the command may be
  * at work on memory that the caller is about to free, so stay until it is over, or until the
  * driver can neither wait nor tell. */
 static void
-outwait (cl_event event,
-         cl_int   code)
+outwait (GpuOpenclQueue *queue,
+         cl_event        event,
+         cl_int          code)
 {
   cl_int status = CL_COMPLETE;
 
@@ -308,15 +336,16 @@ outwait (cl_event event,
       if (i + 1 < N_WAITS)
         code = clWaitForEvents (1, &event);
       else
-        finish_queue (event);
+        finish_queue (queue);
     }
 }
 
 /* @failed is what the wait said. */
 static gboolean
-wait_failed (cl_event   event,
-             cl_int     failed,
-             GError   **error)
+wait_failed (GpuOpenclQueue  *queue,
+             cl_event         event,
+             cl_int           failed,
+             GError         **error)
 {
   cl_int status = CL_COMPLETE;
 
@@ -328,7 +357,7 @@ wait_failed (cl_event   event,
     }
 
   _gpu_opencl_set_error (error, "clWaitForEvents", failed, "event %p", (gpointer) event);
-  outwait (event, failed);
+  outwait (queue, event, failed);
 
   return FALSE;
 }
@@ -349,7 +378,7 @@ event_wait (GpuNativeEvent  *native,
   if (code != CL_SUCCESS)
     {
       settle ((GpuOpenclEvent *) native);
-      return wait_failed (event, code, error);
+      return wait_failed (((GpuOpenclEvent *) native)->queue, event, code, error);
     }
 
   /* Not every driver tells by the code of the wait that the command failed. */
@@ -368,11 +397,13 @@ event_wait (GpuNativeEvent  *native,
 /* Nothing that came before can have failed it, so the code of the wait is trusted: to ask for the
  * status, or to have the enqueueing block instead, takes NVIDIA's driver 100 ns more. */
 gboolean
-_gpu_opencl_wait_and_release (cl_event   event,
-                              GError   **error)
+_gpu_opencl_wait_and_release (GpuNativeStream  *stream,
+                              cl_event          event,
+                              GError          **error)
 {
+  GpuOpenclQueue *queue = ((GpuOpenclStream *) stream)->shared_queue;
   cl_int code = clWaitForEvents (1, &event);
-  gboolean success = G_LIKELY (code == CL_SUCCESS) || wait_failed (event, code, error);
+  gboolean success = G_LIKELY (code == CL_SUCCESS) || wait_failed (queue, event, code, error);
 
   clReleaseEvent (event);
 

@@ -172,8 +172,9 @@ hand_over (GpuNativeStream                           *stream,
                   event != NULL ? &native : NULL);
   _gpu_opencl_let_slices_go (stream, held);
 
-  return _gpu_opencl_enqueued (code, function, native, event, error, "%u buffers, the first of %"
-                               G_GSIZE_FORMAT " bytes", n_buffers, buffers[0]->size);
+  return _gpu_opencl_enqueued (stream, code, function, native, event, error,
+                               "%u buffers, the first of %" G_GSIZE_FORMAT " bytes", n_buffers,
+                               buffers[0]->size);
 }
 
 gboolean

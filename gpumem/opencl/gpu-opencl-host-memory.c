@@ -294,7 +294,7 @@ _gpu_opencl_pass (GpuNativeStream  *stream,
 
   code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &native);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueMarkerWithWaitList", native, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueMarkerWithWaitList", native, event, error,
                                "of what was submitted");
 }
 

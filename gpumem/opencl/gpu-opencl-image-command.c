@@ -49,9 +49,10 @@ _gpu_opencl_image_fill (GpuNativeStream      *stream,
                                  region, 0, NULL, wanted);
     }
 
-  return _gpu_opencl_enqueued (code, function, handle, event, error, TEXELS " at " SIZE ", " SIZE
-                               ", " SIZE " of an image of " TEXELS, EXTENT_ARGS (extent), side->x,
-                               side->y, side->z, EXTENT_ARGS (&native->description.extent));
+  return _gpu_opencl_enqueued (stream, code, function, handle, event, error, TEXELS " at " SIZE
+                               ", " SIZE ", " SIZE " of an image of " TEXELS, EXTENT_ARGS (extent),
+                               side->x, side->y, side->z,
+                               EXTENT_ARGS (&native->description.extent));
 }
 
 /* Drivers want places for both pitches, whatever the image, and leave the second at 0. */
@@ -120,8 +121,8 @@ _gpu_opencl_image_map (GpuNativeStream      *stream,
       data = map_image (image, queue, flags, side, extent, row_pitch, slice_pitch, wanted, &code);
     }
 
-  if (!_gpu_opencl_enqueued (code, function, handle, event, error, TEXELS " at " SIZE ", " SIZE
-                             ", " SIZE ", flags 0x%x", EXTENT_ARGS (extent), side->x, side->y,
+  if (!_gpu_opencl_enqueued (stream, code, function, handle, event, error, TEXELS " at " SIZE ", "
+                             SIZE ", " SIZE ", flags 0x%x", EXTENT_ARGS (extent), side->x, side->y,
                              side->z, flags))
     return NULL;
 

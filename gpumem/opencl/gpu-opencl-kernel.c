@@ -602,7 +602,7 @@ kernel_launch (GpuNativeStream         *stream,
       return FALSE;
     }
   if (event != NULL)
-    *event = _gpu_opencl_event_new (handle);
+    *event = _gpu_opencl_event_new (stream, handle);
 
   return TRUE;
 }

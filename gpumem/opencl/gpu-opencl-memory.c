@@ -216,7 +216,7 @@ memory_migrate (GpuNativeStream         *stream,
                                      cl_flags, 0, NULL, event != NULL ? &native : NULL);
   _gpu_opencl_let_slices_go (stream, held);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueMigrateMemObjects", native, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueMigrateMemObjects", native, event, error,
                                "%u memory objects, flags 0x%x", n_memories, flags);
 }
 
@@ -240,7 +240,7 @@ memory_unmap (GpuNativeStream  *stream,
                                   event != NULL ? &native : NULL);
   _gpu_opencl_let_slices_go (stream, held);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueUnmapMemObject", native, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueUnmapMemObject", native, event, error,
                                "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,
                                memory->size);
 }

@@ -543,7 +543,7 @@ leave_pieces (GpuOpenclStream  *stream,
     }
 
   clRetainEvent (last);
-  *event = _gpu_opencl_event_new (last);
+  *event = _gpu_opencl_event_new (&stream->base, last);
   ((GpuOpenclEvent *) *event)->pieces = pieces;
 }
 
@@ -560,7 +560,7 @@ end_region (GpuOpenclRegion      *region,
 {
   if (enqueued && event != NULL)
     {
-      *event = _gpu_opencl_event_new (native);
+      *event = _gpu_opencl_event_new (&region->stream->base, native);
       ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&region->pieces);
     }
   else if (!enqueued)

@@ -18,6 +18,7 @@ new_stream (GpuNativeContext *context,
   stream->base.backend = &_gpu_opencl_backend;
   stream->base.context = context;
   stream->queue = queue;
+  stream->shared_queue = _gpu_opencl_queue_new (queue, device);
   stream->device = device;
   stream->out_of_order = (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0;
 
@@ -216,6 +217,7 @@ stream_wrap (GpuNativeContext  *context,
 static void
 stream_free (GpuNativeStream *native)
 {
+  _gpu_opencl_queue_close (((GpuOpenclStream *) native)->shared_queue);
   clReleaseCommandQueue (_gpu_opencl_stream_handle (native));
   g_free (native);
 }
@@ -245,7 +247,7 @@ stream_record (GpuNativeStream  *native,
     return NULL;
 
   code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, &marker);
-  _gpu_opencl_enqueued (code, "clEnqueueMarkerWithWaitList", marker, &event, error,
+  _gpu_opencl_enqueued (native, code, "clEnqueueMarkerWithWaitList", marker, &event, error,
                         "after all work of the stream");
 
   return event;
@@ -255,12 +257,13 @@ stream_record (GpuNativeStream  *native,
  * for. One without a list waits for all, @first too, whose event has to stay even if it stays
  * alone: PoCL aborts when work that has none fails. */
 static cl_int
-repeat_barrier (cl_command_queue   queue,
-                cl_event           first,
-                GpuNativeEvent   **event)
+repeat_barrier (GpuNativeStream  *native,
+                cl_event          first,
+                GpuNativeEvent  **event)
 {
   cl_event barrier = NULL;
-  cl_int code = clEnqueueBarrierWithWaitList (queue, 0, NULL, event != NULL ? &barrier : NULL);
+  cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL,
+                                              event != NULL ? &barrier : NULL);
   GArray *pieces;
 
   if (event == NULL)
@@ -268,13 +271,13 @@ repeat_barrier (cl_command_queue   queue,
 
   if (code != CL_SUCCESS)
     {
-      *event = _gpu_opencl_event_new (first);
+      *event = _gpu_opencl_event_new (native, first);
       return code;
     }
 
   pieces = _gpu_opencl_pieces_new ();
   g_array_append_val (pieces, first);
-  *event = _gpu_opencl_event_new (barrier);
+  *event = _gpu_opencl_event_new (native, barrier);
   ((GpuOpenclEvent *) *event)->pieces = pieces;
 
   return code;
@@ -303,11 +306,11 @@ stream_wait (GpuNativeStream        *native,
                                        event != NULL ? &barrier : NULL);
   if (code == CL_SUCCESS && ((GpuOpenclStream *) native)->out_of_order)
     {
-      code = repeat_barrier (_gpu_opencl_stream_handle (native), barrier, event);
+      code = repeat_barrier (native, barrier, event);
       event = NULL;
     }
 
-  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
+  return _gpu_opencl_enqueued (native, code, "clEnqueueBarrierWithWaitList", barrier, event, error,
                                "waiting for %u events", n_events);
 }
 
@@ -320,7 +323,7 @@ stream_barrier (GpuNativeStream  *native,
   cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL,
                                               event != NULL ? &barrier : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
+  return _gpu_opencl_enqueued (native, code, "clEnqueueBarrierWithWaitList", barrier, event, error,
                                "waiting for all work before it");
 }
 
@@ -330,7 +333,7 @@ stream_flush (GpuNativeStream  *native,
 {
   cl_int code = clFlush (_gpu_opencl_stream_handle (native));
 
-  return _gpu_opencl_enqueued (code, "clFlush", NULL, NULL, error, "queue %p",
+  return _gpu_opencl_enqueued (native, code, "clFlush", NULL, NULL, error, "queue %p",
                                (gpointer) _gpu_opencl_stream_handle (native));
 }
 
@@ -345,7 +348,7 @@ stream_finish (GpuNativeStream  *native,
 
   code = clFinish (_gpu_opencl_stream_handle (native));
 
-  return _gpu_opencl_enqueued (code, "clFinish", NULL, NULL, error, "queue %p",
+  return _gpu_opencl_enqueued (native, code, "clFinish", NULL, NULL, error, "queue %p",
                                (gpointer) _gpu_opencl_stream_handle (native));
 }
 

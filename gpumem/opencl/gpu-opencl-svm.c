@@ -206,7 +206,7 @@ svm_prefetch (GpuNativeStream  *stream,
                                  get_migration_flags (flags), 0, NULL,
                                  event != NULL ? &handle : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueSVMMigrateMem", handle, event, error,
+  return _gpu_opencl_enqueued (stream, code, "clEnqueueSVMMigrateMem", handle, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes, flags 0x%x", size, offset, native->size,
                                flags);

@@ -7,6 +7,7 @@
  *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0 means for ever
  *   GPUMEM_LAYER_FAIL="lost=40"                     n=40,times=0,code=-2: the device is gone
  *   GPUMEM_LAYER_DELAY=USEC                         a random time up to this before each command
+ *   GPUMEM_LAYER_LATE=USEC                          a call that fails returns this much later
  *
  * Retains and releases never fail.
  */
@@ -42,6 +43,7 @@ static guint n_failed;
 static gboolean has_failed;                    /* ever */
 static LayerCall first_failed;
 static guint max_delay;
+static guint late;
 
 static gboolean
 can_fail (LayerFunction function)
@@ -178,19 +180,27 @@ layer_has_failed (void)
   return __atomic_load_n (&has_failed, __ATOMIC_RELAXED);
 }
 
+static guint
+get_microseconds (const char *variable)
+{
+  const char *value = g_getenv (variable);
+
+  return value != NULL ? (guint) g_ascii_strtoull (value, NULL, 10) : 0;
+}
+
 /* Not in clInitLayer: a test may arm a fault before the first call. */
 static void __attribute__ ((constructor))
 layer_fault_init (void)
 {
   const char *spec = g_getenv ("GPUMEM_LAYER_FAIL");
-  const char *delay = g_getenv ("GPUMEM_LAYER_DELAY");
 
   if (!gpumem_layer_set_fail (spec))
     {
       g_printerr ("gpumem-layer: GPUMEM_LAYER_FAIL=%s is not understood\n", spec);
       abort ();
     }
-  max_delay = delay != NULL ? (guint) g_ascii_strtoull (delay, NULL, 10) : 0;
+  max_delay = get_microseconds ("GPUMEM_LAYER_DELAY");
+  late = get_microseconds ("GPUMEM_LAYER_LATE");
 }
 
 /* Under the lock. */
@@ -246,7 +256,11 @@ layer_leave (const LayerCall *call,
 
   if (call->misuse != CL_SUCCESS)
     return call->misuse;
-  return call->fault != CL_SUCCESS ? call->fault : code;
+  if (call->fault == CL_SUCCESS)
+    return code;
+  if (late > 0)
+    usleep (late);
+  return call->fault;
 }
 
 guint64

@@ -8,7 +8,7 @@
  *   GPUMEM_LAYER_STRICT=0                  leaks and misuses leave the exit code as it is; they
  *                                          make it 99 otherwise
  *
- * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c, for GPUMEM_LAYER_VIEWS
+ * For GPUMEM_LAYER_FAIL, _DELAY and _LATE see layer-fault.c, for GPUMEM_LAYER_VIEWS
  * layer-view.c, for GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM layer-vendor.c, for
  * GPUMEM_LAYER_EXTERNAL layer-external.c.
  */

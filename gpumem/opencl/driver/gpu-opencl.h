@@ -60,10 +60,20 @@ typedef struct
   GPtrArray        *mapped;                     /* of GpuOpenclBuffer: that memory; likewise */
 } GpuOpenclContext;
 
+/* The queue of a stream, for its events, which may outlive it. */
+typedef struct
+{
+  gatomicrefcount   refs;
+  GMutex            lock;
+  cl_command_queue  handle;                     /* NULL once the stream is freed; under lock */
+  gboolean          fails_late;                 /* see settle() in gpu-opencl-event.c */
+} GpuOpenclQueue;
+
 typedef struct
 {
   GpuNativeStream   base;
   cl_command_queue  queue;
+  GpuOpenclQueue   *shared_queue;               /* the same, for events */
   GpuOpenclDevice  *device;
   gboolean          out_of_order;
 } GpuOpenclStream;
@@ -72,6 +82,7 @@ typedef struct
 {
   GpuNativeEvent    base;
   cl_event          event;
+  GpuOpenclQueue   *queue;                      /* NULL for a user event */
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
@@ -212,20 +223,28 @@ GpuBufferReleaseOp _gpu_opencl_release;
 GpuDeviceGetAttributesOp _gpu_opencl_get_attributes;
 
 /* gpu-opencl-event.c */
-GpuNativeEvent *_gpu_opencl_event_new        (cl_event             event);
+GpuOpenclQueue *_gpu_opencl_queue_new        (cl_command_queue     handle,
+                                              GpuOpenclDevice     *device);
+/* No event uses the queue afterwards. */
+void            _gpu_opencl_queue_close      (GpuOpenclQueue      *queue);
+/* @stream is NULL for a user event. Takes @event over. */
+GpuNativeEvent *_gpu_opencl_event_new        (GpuNativeStream     *stream,
+                                              cl_event             event);
 /* An array of cl_event that owns them. */
 GArray         *_gpu_opencl_pieces_new       (void);
 /* Blocks until a command is over that had nothing to wait for. */
-gboolean        _gpu_opencl_wait_and_release (cl_event             event,
+gboolean        _gpu_opencl_wait_and_release (GpuNativeStream     *stream,
+                                              cl_event             event,
                                               GError             **error);
 /* Ends every op that enqueues: hands the event out, or sets the error. */
-gboolean        _gpu_opencl_enqueued         (cl_int               code,
+gboolean        _gpu_opencl_enqueued         (GpuNativeStream     *stream,
+                                              cl_int               code,
                                               const char          *function,
                                               cl_event             native,
                                               GpuNativeEvent     **event,
                                               GError             **error,
                                               const char          *format,
-                                              ...) G_GNUC_PRINTF (6, 7);
+                                              ...) G_GNUC_PRINTF (7, 8);
 
 /* gpu-opencl-host-memory.c: ops for memory of the host, and those of buffers where it is all that
  * a buffer is. */
