@@ -419,6 +419,7 @@ failure (Pair *pair)
 {
   g_autoptr (GpuStream) stream = test_stream (pair->here, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuEvent) gate = test_gate (pair->here, stream);
+  g_autoptr (GpuBuffer) plain = test_buffer (pair->here, SIZE);
   g_autoptr (GError) error = NULL;
 
   if (is_refused_behind (pair, stream, gate))
@@ -431,6 +432,15 @@ failure (Pair *pair)
   test_assert_content (pair->theirs, pair->bytes);
   fill_and_wait (pair->ours, 0, SIZE, 6);
   check_value (pair->theirs, 6);
+
+  /* A read that fails, although it is ordered as a write, leaves the content defined. */
+  g_clear_object (&gate);
+  gate = test_gate (pair->here, stream);
+  copy (stream, plain, pair->ours, SIZE);
+  test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
+  check_value (pair->ours, 6);
 }
 
 static void

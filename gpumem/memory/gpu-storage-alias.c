@@ -81,7 +81,10 @@ inherit_uses (GpuStorage *storage,
   _gpu_storage_lock (gone);
 
   if (_gpu_point_is_pending (writer))
-    _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
+    {
+      _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
+      storage->is_writer_read = gone->is_writer_read;
+    }
 
   if (_gpu_point_is_pending (&gone->reader))
     _gpu_storage_add_use_locked (storage, gone->reader.timeline, gone->reader.seq, FALSE);

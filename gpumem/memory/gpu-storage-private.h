@@ -79,6 +79,8 @@ struct _GpuStorage
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
+  gboolean          is_writer_read; /* writer has written nothing: it is a read that is ordered as a
+                                     * write, or from _gpu_storage_start_after() */
   guint             n_biases;       /* so many there were, one after the other */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: where the program itself uses it, or
                                      * NULL; changes under lock */
@@ -104,8 +106,7 @@ struct _GpuStorage
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
-  guint64           start_seq;      /* of a root: that of the writer if
-                                     * _gpu_storage_start_after() entered it; else 0 */
+  GpuPoint          last_write;     /* of a root: if is_writer_read, the write before it */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
@@ -219,11 +220,18 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
 
   if (G_LIKELY (point->timeline == timeline)
       && (!write || (G_LIKELY (root->reader.timeline == NULL) && G_LIKELY (root->readers == NULL)
+                     && G_LIKELY (!root->is_writer_read)
                      && G_LIKELY ((root->flags & GPU_MEMORY_UNTRACKED) == 0))))
     point->seq = seq;
   else
     _gpu_storage_add_use_locked (root, timeline, seq, write);
 }
+
+/* For a read that is ordered as a write. */
+GPU_COLD void
+            _gpu_storage_set_promoted_locked (GpuStorage   *root,
+                                         GpuTimeline       *timeline,
+                                         guint64            seq);
 
 void        _gpu_storage_map_locked     (GpuStorage        *root,
                                          gsize              offset,
@@ -237,8 +245,9 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
  * GpuPoint. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
-/* Gets the last write of @root. FALSE if there was none; the point from _gpu_storage_start_after()
- * is no write. The caller clears @point. */
+/* Gets the last write of @root. FALSE if there was none; a read that is
+ * ordered as a write, and the point from _gpu_storage_start_after(), are none. The caller clears
+ * @point. */
 gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
                                          GpuPoint          *point);
 /* The mapping that a use of the range would clash with, or NULL. */

@@ -120,7 +120,7 @@ _gpu_storage_start_after (GpuStorage  *storage,
     return;
 
   _gpu_point_set (&storage->writer, timeline, submitted);
-  storage->start_seq = submitted;
+  storage->is_writer_read = TRUE;
 }
 
 void
@@ -293,10 +293,13 @@ gboolean
 _gpu_storage_get_writer (GpuStorage *root,
                          GpuPoint   *point)
 {
-  _gpu_storage_lock (root);
+  const GpuPoint *write;
 
-  if (root->writer.timeline != NULL && root->writer.seq != root->start_seq)
-    _gpu_point_set (point, root->writer.timeline, root->writer.seq);
+  _gpu_storage_lock (root);
+  write = root->is_writer_read ? &root->last_write : &root->writer;
+
+  if (write->timeline != NULL)
+    _gpu_point_set (point, write->timeline, write->seq);
 
   _gpu_storage_unlock (root);
 
@@ -434,19 +437,23 @@ forget_uses (GpuStorage *storage)
   g_autoptr (GPtrArray) streams = NULL;
   GpuPoint writer;
   GpuPoint reader;
+  GpuPoint last_write;
 
   _gpu_storage_lock_shared (storage);
   writer = storage->writer;
   reader = storage->reader;
+  last_write = storage->last_write;
   readers = g_steal_pointer (&storage->readers);
   mapped = g_steal_pointer (&storage->mapped);
   streams = g_steal_pointer (&storage->streams);
   storage->writer = (GpuPoint) { NULL, 0 };
   storage->reader = (GpuPoint) { NULL, 0 };
-  storage->start_seq = 0;
+  storage->last_write = (GpuPoint) { NULL, 0 };
+  storage->is_writer_read = FALSE;
   _gpu_storage_unlock_shared (storage);
 
   _gpu_point_clear (&writer);
+  _gpu_point_clear (&last_write);
   _gpu_point_clear (&reader);
 }
 
@@ -732,13 +739,42 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
     }
 
   _gpu_point_set (&root->writer, timeline, seq);
-  root->start_seq = 0;
+  _gpu_point_clear (&root->last_write);
+  root->is_writer_read = FALSE;
 
   if (root->reader.timeline != NULL)
     _gpu_point_clear (&root->reader);
 
   if (root->readers != NULL)
     g_array_set_size (root->readers, 0);
+}
+
+void
+_gpu_storage_set_promoted_locked (GpuStorage  *root,
+                                  GpuTimeline *timeline,
+                                  guint64      seq)
+{
+  GpuPoint last_write = { NULL, 0 };
+
+  /* One submission may both read and write the memory. */
+  if (root->writer.timeline == timeline && root->writer.seq == seq)
+    return;
+
+  if ((root->flags & GPU_MEMORY_UNTRACKED) == 0)
+    {
+      GpuPoint *write = root->is_writer_read ? &root->last_write : &root->writer;
+
+      last_write = *write;
+      *write = (GpuPoint) { NULL, 0 };
+    }
+
+  _gpu_storage_add_use_locked (root, timeline, seq, TRUE);
+
+  if ((root->flags & GPU_MEMORY_UNTRACKED) == 0)
+    {
+      root->last_write = last_write;
+      root->is_writer_read = TRUE;
+    }
 }
 
 void

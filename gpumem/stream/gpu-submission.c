@@ -246,7 +246,12 @@ set_uses_locked (GpuTimeline         *timeline,
   const GpuAccess *end = submission->accesses + submission->n_accesses;
 
   for (const GpuAccess *access = submission->accesses; access < end; access++)
-    _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
+    {
+      if (G_UNLIKELY (access->is_promoted))
+        _gpu_storage_set_promoted_locked (access->storage->root, timeline, seq);
+      else
+        _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
+    }
 }
 
 /* Counts an operation that the driver accepted, records its uses and retains its objects. */
