@@ -87,22 +87,22 @@ add_unordered_locked (GpuSubmitter *s,
 }
 
 static gboolean
-add_fence_locked (GpuSubmitter  *s,
-                  GpuTimeline   *timeline,
-                  guint64        seq,
-                  GError       **error)
+add_fence_locked (GpuSubmitter    *s,
+                  const GpuPoint  *point,
+                  GError         **error)
 {
+  GpuTimeline *timeline = point->timeline;
   g_autoptr (GpuFence) fence = NULL;
 
-  if (timeline->completed >= seq)
+  if (timeline->completed >= point->seq)
     return TRUE;
 
-  fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+  fence = _gpu_timeline_get_fence_locked (timeline, point->seq, error);
 
   if (fence == NULL)
     return FALSE;
 
-  if (add_wait_locked (s, timeline, fence, s->submission->after != NULL))
+  if (add_wait_locked (s, timeline, fence, point == s->submission->after))
     add_unordered_locked (s, timeline, fence);
 
   return TRUE;
@@ -171,7 +171,7 @@ add_fence (GpuSubmitter    *s,
   GpuNativeContext *context = point->timeline->context;
   gboolean has_failure_lock = _gpu_timeline_lock_against_failure (point->timeline);
   GError *failure = NULL;
-  gboolean success = add_fence_locked (s, point->timeline, point->seq, &failure);
+  gboolean success = add_fence_locked (s, point, &failure);
 
   _gpu_timeline_unlock_against_failure (point->timeline, has_failure_lock);
 
