@@ -58,19 +58,41 @@ _gpu_timeline_init_failures (GpuTimeline *timeline)
   g_array_set_clear_func (timeline->failures, failure_clear);
 }
 
+static GpuFailure *
+get_failure (GpuTimeline *timeline,
+             guint        i)
+{
+  return i < timeline->failures->len ? &g_array_index (timeline->failures, GpuFailure, i) : NULL;
+}
+
+/* The first failure that ends at @seq or later. */
+static guint
+find_range_locked (GpuTimeline *timeline,
+                   guint64      seq)
+{
+  guint low = 0;
+  guint high = timeline->failures->len;
+
+  while (low < high)
+    {
+      guint middle = low + (high - low) / 2;
+
+      if (get_failure (timeline, middle)->to < seq)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+
+  return low;
+}
+
 static const GError *
 find_failure_locked (GpuTimeline *timeline,
                      guint64      seq)
 {
-  for (guint i = timeline->failures->len; i > 0; i--)
-    {
-      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i - 1);
+  const GpuFailure *failure = get_failure (timeline, find_range_locked (timeline, seq));
 
-      if (failure->from < seq && seq <= failure->to)
-        return failure->error;
-    }
-
-  return NULL;
+  return failure != NULL && failure->from < seq ? failure->error : NULL;
 }
 
 gboolean
@@ -133,13 +155,54 @@ is_watched_locked (GpuTimeline      *timeline,
 static void
 forget_failures_locked (GpuTimeline *timeline)
 {
-  for (guint i = timeline->failures->len - RECENT_FAILURES; i > 0; i--)
+  guint n_old = timeline->failures->len - RECENT_FAILURES;
+  guint n_kept = 0;
+
+  for (guint i = 0; i < n_old; i++)
     {
-      if (!is_watched_locked (timeline, &g_array_index (timeline->failures, GpuFailure, i - 1)))
-        g_array_remove_index (timeline->failures, i - 1);
+      GpuFailure *failure = get_failure (timeline, i);
+      GpuFailure watched = *failure;
+
+      if (!is_watched_locked (timeline, failure))
+        continue;
+
+      *failure = *get_failure (timeline, n_kept);
+      *get_failure (timeline, n_kept++) = watched;
     }
 
+  g_array_remove_range (timeline->failures, n_kept, n_old - n_kept);
   timeline->n_failures_max = 2 * timeline->failures->len;
+}
+
+/* Removes the points in (from, to] from older failures: the newest failure of a point counts. */
+static guint
+make_room_locked (GpuTimeline *timeline,
+                  guint64      from,
+                  guint64      to)
+{
+  guint at = find_range_locked (timeline, from + 1);
+  GpuFailure *failure = get_failure (timeline, at);
+  guint n = 0;
+
+  if (failure != NULL && failure->from < from)
+    {
+      GpuFailure head = { failure->from, from, g_error_copy (failure->error) };
+
+      failure->from = from;
+      g_array_insert_val (timeline->failures, at, head);
+      at++;
+    }
+
+  while ((failure = get_failure (timeline, at + n)) != NULL && failure->to <= to)
+    n++;
+
+  if (failure != NULL)
+    failure->from = MAX (failure->from, to);
+
+  if (n > 0)
+    g_array_remove_range (timeline->failures, at, n);
+
+  return at;
 }
 
 void
@@ -153,7 +216,7 @@ _gpu_timeline_fail_locked (GpuTimeline *timeline,
   if (timeline->failures->len >= timeline->n_failures_max)
     forget_failures_locked (timeline);
 
-  g_array_append_val (timeline->failures, failure);
+  g_array_insert_val (timeline->failures, make_room_locked (timeline, from, to), failure);
   g_atomic_int_set (&timeline->failed, TRUE);
   g_atomic_int_set (&_gpu_timeline_any_failed, TRUE);
 }
@@ -167,12 +230,22 @@ has_event_failed (GpuUserWait *wait)
 void
 _gpu_timeline_note_failed_locked (GpuTimeline *timeline)
 {
+  guint n_failed = g_atomic_int_get (&_gpu_user_events_failed);
+
+  if (timeline->n_events_failed == n_failed)
+    return;
+
+  timeline->n_events_failed = n_failed;
+
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (wait->until == 0 && has_event_failed (wait))
-        wait->until = timeline->submitted;
+      if (wait->until != 0 || !has_event_failed (wait))
+        continue;
+
+      wait->until = timeline->submitted;
+      timeline->is_unordered = TRUE;
     }
 }
 
@@ -317,6 +390,11 @@ _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
   const GpuEventOps *ops = timeline->context->backend->event;
   guint64 seq = 0;
 
+  _gpu_timeline_note_failed_locked (timeline);
+
+  if (!timeline->is_unordered)
+    return;
+
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
@@ -337,12 +415,17 @@ _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
 void
 _gpu_timeline_set_reordered_locked (GpuTimeline *timeline)
 {
+  if (!timeline->is_unordered)
+    return;
+
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
       wait->reordered = wait->reordered || is_unordered (wait);
     }
+
+  timeline->is_unordered = FALSE;
 }
 
 void
@@ -356,10 +439,20 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);
 
-  if (fence != NULL && has_event_failed (wait))
+  if (has_event_failed (wait))
     {
-      wait->fence = _gpu_fence_ref (fence);
-      wait->until = seq;
+      timeline->is_unordered = TRUE;
+
+      if (fence != NULL)
+        {
+          wait->fence = _gpu_fence_ref (fence);
+          wait->until = seq;
+        }
+      else
+        {
+          /* The next submission must find it. */
+          timeline->n_events_failed = g_atomic_int_get (&_gpu_user_events_failed) - 1;
+        }
     }
 
   g_ptr_array_add (timeline->user_waits, wait);
@@ -453,10 +546,9 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                     guint64       from,
                                     GError      **failure)
 {
-  guint n = timeline->failures->len;
-  const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
+  const GpuFailure *last = get_failure (timeline, find_range_locked (timeline, from));
 
-  if (last == NULL || from < last->from || from > last->to
+  if (last == NULL || from < last->from
       || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
     return;
 

@@ -100,10 +100,13 @@ struct _GpuTimeline
   guint             n_finishing;    /* threads that wait for all that is in stream */
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
-  GArray           *failures;       /* of GpuFailure, by seq */
+  GArray           *failures;       /* of GpuFailure, by seq; no two have a point in common */
   guint             n_failures_max; /* so many before those that nobody asks for are forgotten */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
+  guint             n_events_failed; /* _gpu_user_events_failed when user_waits were last searched
+                                      * for failed events */
+  gboolean          is_unordered;   /* one has failed since later work waits for what it overtook */
   GPtrArray        *partners;       /* nullable; of GpuTimeline, with a use and a reference: streams
                                      * in other contexts, for copies between them and this one */
 };

@@ -6,6 +6,9 @@
 
 G_BEGIN_DECLS
 
+/* Atomic; how many user events of the process have failed. */
+extern guint _gpu_user_events_failed;
+
 struct _GpuUserEvent
 {
   gatomicrefcount   refs;

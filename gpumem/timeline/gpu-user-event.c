@@ -5,6 +5,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
+guint _gpu_user_events_failed;
+
 typedef struct
 {
   GpuWaiterFunc func;
@@ -95,6 +97,10 @@ set_status (GpuUserEvent  *event,
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
+  /* After the status: a timeline that finds the new number looks for failed events only once. */
+  if (failure != NULL)
+    g_atomic_int_inc (&_gpu_user_events_failed);
+
   *waiters = event->waiters;
   g_queue_init (&event->waiters);
   native = g_steal_pointer (&event->event);
