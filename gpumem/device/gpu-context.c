@@ -1110,6 +1110,10 @@ synchronize_others (GpuNativeContext  *context,
  * clEnqueueMarkerWithWaitList, clWaitForEvents for each stream; CUDA: cuEventRecord,
  * cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
+ * On CUDA the call never returns while a kernel of the driver context runs without end. While a
+ * stream of that context captures a graph the driver refuses to wait, and the capture may become
+ * invalid.
+ *
  * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
  *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST
  *

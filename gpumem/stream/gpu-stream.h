@@ -34,7 +34,8 @@ G_BEGIN_DECLS
  * GPU_STREAM_HANDLE_PER_THREAD:
  *
  * The default stream that CUDA has for each thread: whichever thread submits to it. A handle for
- * gpu_stream_new_wrapped().
+ * gpu_stream_new_wrapped(). gpu_stream_is_idle() covers what the library submitted from any thread,
+ * but work that the program put there itself only if the calling thread did.
  *
  * Since: 0.1
  */
