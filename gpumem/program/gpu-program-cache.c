@@ -440,6 +440,16 @@ evict_from (const char *directory,
   closedir (dir);
 }
 
+/* Newer GLib (2.84 of Debian 13) gives a new file the mode of the one that it replaces. */
+static void
+remove_untrustworthy (const char *path)
+{
+  GStatBuf status;
+
+  if (g_lstat (path, &status) == 0 && !is_trustworthy (&status))
+    g_unlink (path);
+}
+
 void
 _gpu_program_cache_store (const char *key,
                           GBytes     *binary,
@@ -466,6 +476,7 @@ _gpu_program_cache_store (const char *key,
   g_variant_store (variant, data + HEADER_SIZE);
   write_header (data, size);
 
+  remove_untrustworthy (path);
   if (g_mkdir_with_parents (directory, 0700) != 0 ||
       !g_file_set_contents_full (path, (const char *) data, size,
                                  G_FILE_SET_CONTENTS_CONSISTENT, 0600, &error))
