@@ -449,7 +449,7 @@ def test_handler_raises(fixture):
             pool(64 << 20)
     finally:
         sys.excepthook = before
-        sys.last_traceback = sys.last_value = None
+        sys.last_traceback = sys.last_value = sys.last_exc = None
     equal(set(raised), {KeyError})
 
 

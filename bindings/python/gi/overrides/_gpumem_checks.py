@@ -72,10 +72,18 @@ def checked(value, kind, name):
     return value
 
 
+def _property_type(spec):
+    """The Python type of a property. Newer PyGObject (3.50 of Debian 13) has the default value of
+    an enumeration as a plain int."""
+    if spec.value_type.is_a(GObject.TYPE_ENUM):
+        return getattr(Gpu, spec.value_type.name.removeprefix("Gpu"))
+    return type(spec.default_value)
+
+
 def to_property(name, value, spec):
     """Checks type and limits of a value for a property. GObject itself would truncate a fraction,
     and only warn about a value outside the limits."""
-    kind = type(spec.default_value)
+    kind = _property_type(spec)
     if kind not in (int, float):
         return checked(value, kind, name)
     if isinstance(value, bool) \
