@@ -9,7 +9,7 @@ from stubs_gir import Parameter
 HEAD = '''\
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Made by bindings/python/make-stubs
-# mypy: disable-error-code="override"
+# mypy: disable-error-code="override", no-warn-unused-ignores
 import builtins
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
@@ -18,13 +18,13 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from gi.repository import Gio, GLib, GObject
 
-class _Enum(IntEnum):
+class _Enum(IntEnum):  # type: ignore[misc]
     @property
     def value_name(self) -> str: ...
     @property
     def value_nick(self) -> str: ...
 
-class _Flags(IntFlag):
+class _Flags(IntFlag):  # type: ignore[misc]
     @property
     def value_names(self) -> builtins.list[str]: ...
     @property
