@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -409,6 +410,41 @@ share_wrong (TestFixture *fixture)
   close (fd);
 }
 
+/* Importing duplicates the descriptor. The limit leaves room for the context and nothing more. */
+static void
+share_limit (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GArray) taken = g_array_new (FALSE, FALSE, sizeof (int));
+  struct rlimit limit;
+  struct rlimit lowered;
+  gsize whole_size;
+  int fd;
+
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+  buffer = shareable (fixture, 3);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, NULL, &error);
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  lowered = (struct rlimit) { 256, limit.rlim_max };
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &lowered), ==, 0);
+  for (int one = 0; (one = open ("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
+    g_array_append_val (taken, one);
+  g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole_size,
+                                         0, SIZE, &error));
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  for (guint i = 0; i < taken->len; i++)
+    close (g_array_index (taken, int, i));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_buffer_new_from_fd", "RLIMIT_NOFILE", "256");
+  buffer = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole_size, 0,
+                                   SIZE, &error);
+  g_assert_no_error (error);
+  close (fd);
+}
+
 static void
 assert_refused (TestFixture *fixture, int fd, GpuError code, const char *words)
 {
@@ -695,6 +731,7 @@ main (int argc, char **argv)
   test_add ("refused", share_refused);
   test_add ("wrong", share_wrong);
   test_add ("descriptors", share_descriptors);
+  test_add ("limit", share_limit);
   test_add ("unsealed", share_unsealed);
   test_add ("one-more", share_one_more);
   test_add ("sparse", share_sparse);

@@ -46,10 +46,9 @@ void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
-/* As g_task_run_in_thread(), with a thread for each task; returns an error of @task if
- * no thread can
- * be started. The last reference to the task, and so to its source object, may be released on that
- * thread, as g_task_run_in_thread() may do. */
+/* As g_task_run_in_thread(), but returns an error of @task if no thread can be started. There is no
+ * limit on the number of threads, because a task may wait for work that another task submits. The
+ * thread may release the last reference to the task and its source object. */
 void     _gpu_workers_run_task        (GTask           *task,
                                        GTaskThreadFunc  func);
 

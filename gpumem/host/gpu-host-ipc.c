@@ -11,6 +11,7 @@
 
 #include <glib/gstdio.h>
 
+#include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* Where in the file a buffer begins. */
@@ -321,13 +322,10 @@ _gpu_host_buffer_export_fd (GpuNativeContext  *context G_GNUC_UNUSED,
       return NULL;
     }
 
-  *fd = fcntl (file->fd, F_DUPFD_CLOEXEC, 3);
+  *fd = _gpu_descriptor_duplicate (file->fd, error);
 
   if (*fd < 0)
-    {
-      set_error ("fcntl", errno, buffer->size, error);
-      return NULL;
-    }
+    return NULL;
 
   handle.offset = file->offset + (guint64) (self->data - file->data);
 
@@ -401,13 +399,10 @@ open_range (GpuNativeContext  *context,
       || !holds_range (fd, offset, size, error))
     return NULL;
 
-  own = fcntl (fd, F_DUPFD_CLOEXEC, 3);
+  own = _gpu_descriptor_duplicate (fd, error);
 
   if (own < 0)
-    {
-      set_error ("fcntl", errno, size, error);
-      return NULL;
-    }
+    return NULL;
 
   return buffer_new (own, offset, size, allow_constant, error);
 }

@@ -2,10 +2,9 @@
 /* Memory of other APIs, by cl_khr_external_memory. */
 #include "config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
+#include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* Uses of more buffers than this are rare: then the list is allocated. */
@@ -76,19 +75,6 @@ _gpu_opencl_get_fd_kinds (GpuNativeContext *context,
   return kinds;
 }
 
-static int
-duplicate (int      fd,
-           GError **error)
-{
-  int copy = fcntl (fd, F_DUPFD_CLOEXEC, 3);
-
-  if (copy < 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
-                 g_strerror (errno), errno, fd);
-
-  return copy;
-}
-
 static void
 set_import_error (GError **error,
                   cl_int   code,
@@ -119,7 +105,7 @@ _gpu_opencl_open_fd (GpuNativeContext  *context,
   cl_int code;
   int copy;
 
-  copy = duplicate (fd, error);
+  copy = _gpu_descriptor_duplicate (fd, error);
 
   if (copy < 0)
     return NULL;

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
@@ -112,11 +113,14 @@ import_key_init (ImportKey            *key,
   if (fd < 0)
     return TRUE;
 
-  key->fd = fcntl (fd, F_DUPFD_CLOEXEC, 3);
+  key->fd = _gpu_descriptor_duplicate (fd, error);
 
-  if (key->fd < 0 || fstat (key->fd, &status) != 0)
+  if (key->fd < 0)
+    return FALSE;
+
+  if (fstat (key->fd, &status) != 0)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fstat: %s (%d): file descriptor %d",
                    g_strerror (errno), errno, fd);
       return FALSE;
     }
@@ -244,20 +248,18 @@ import_external (Import                      *import,
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC description =
   {
     .type   = type,
-    .handle = { .fd = fcntl (import->key.fd, F_DUPFD_CLOEXEC, 3) },
+    .handle = { .fd = _gpu_descriptor_duplicate (import->key.fd, error) },
     .size   = size
   };
 
-  if (description.handle.fd >= 0
-      && _gpu_cuda_check_ipc (_gpu_cuda.cuImportExternalMemory (&import->external, &description),
-                              "cuImportExternalMemory", error))
+  if (description.handle.fd < 0)
+    return FALSE;
+
+  if (_gpu_cuda_check_ipc (_gpu_cuda.cuImportExternalMemory (&import->external, &description),
+                           "cuImportExternalMemory", error))
     return TRUE;
 
-  if (description.handle.fd >= 0)
-    close (description.handle.fd);
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
-                 g_strerror (errno), errno, import->key.fd);
+  close (description.handle.fd);
 
   return FALSE;
 }
