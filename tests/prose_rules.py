@@ -66,7 +66,8 @@ RULES = (
          "a preposition rules a clause instead of a noun",
          "the noun: 'after the work of the other stream', not 'after what the other stream did'"),
     rule("indirect-getter", START + r"(?:gets|sets|returns|counts|has|the) "
-                            r"(?:(?:at|by|for|from|in|of|to|with) )?(?:what|how|where|whom?)\b",
+                            r"(?:(?:at|by|for|from|in|of|to|with) )?"
+                            r"(?:what|how|where|which|whom?)\b",
          "a getter names the value",
          "'Gets the X', 'Sets the X', 'Returns the number of X'"),
     rule("is-over", r"\b(?:is|are|was|were|be|been|being)"
@@ -92,7 +93,7 @@ RULES = (
          "memory is freed, objects are finalized, references are dropped",
          "is freed, is finalized, is closed, is dropped, is copied directly"),
     rule("gone", r"\b(?:is|are|was|were|be|been|has|have|had|already|being)"
-                 r" (?:already |all |long )?gone\b(?! from\b)",
+                 r" (?:already |all |long )?gone\b(?! (?:from|to)\b)",
          "memory is freed, objects are finalized, pools are closed",
          "was freed, was finalized, was closed, no longer exists"),
     rule("goes-on", r"\b(?:go|goes|going|went|gone) on\b(?! (?:strike|to the next)\b)",
@@ -119,7 +120,7 @@ RULES = (
     rule("of-first", r"(?:^|[.!?] )Of (?!course\b|these \d|the \d)",
          "the sentence begins with a genitive",
          "begin with the subject: 'If the memory ...'", 0),
-    rule("where-first", r"(?:^|[.!?] |^@\w+: (?:\([^)]*\):? )*)(?:How (?!to\b)|Which "
+    rule("where-first", r"(?:^|[.!?] |^@\w+: (?:\([^)]*\):? )*)(?:[Hh]ow (?!to\b)|Which "
                         r"|Where (?=(?:it|they|an?|the)\b))[^,.;:?]*(?:[.;]|$)",
          "a clause stands where a noun should",
          "a noun phrase: 'The source of the figure', not 'Where the figure comes from'", 0),
