@@ -456,8 +456,12 @@ crash_on_error (Work *work)
 {
   cl_int code = clean (work);
 
+  /* A driver may have installed a handler. */
   if (code != CL_SUCCESS)
-    raise (SIGSEGV);
+    {
+      signal (SIGSEGV, SIG_DFL);
+      raise (SIGSEGV);
+    }
   return code;
 }
 
