@@ -493,6 +493,76 @@ dialect_lines (TestFixture *fixture)
   assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
+/* A function that has the name of a built-in one fails with an error that names it, unless the
+ * compiler takes it. */
+static void
+assert_reserved (TestFixture *fixture, const char *source, const char *name)
+{
+  const char *backend = gpu_device_get_backend (fixture->device);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_autofree char *quoted = g_strdup_printf ("\"%s\"", name);
+
+  program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+  if (program == NULL)
+    test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, quoted, "built-in function", "rename");
+  else
+    g_assert_cmpstr (backend, ==, "opencl");
+}
+
+static void
+dialect_reserved (TestFixture *fixture)
+{
+  static const char *const names[] =
+  {
+    "rotate", "mix", "step", "native_sin", "atomic_add", "convert_uchar_sat", "get_global_id"
+  };
+  static const char helper[] =
+    "float clamp (float x) { return x < 0 ? 0 : x; }\n"
+    "__kernel void run (__global float *x) { x[0] = clamp (x[0]); }\n";
+  static const char unrelated[] =
+    "__kernel void rotated (__global float *mix) { mix[0] = undeclared; }\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autofree char *source = g_strdup_printf ("__kernel void %s (__global float *x, int n)\n"
+                                                 "{ x[get_global_id (0)] = n; }\n", names[i]);
+
+      assert_reserved (fixture, source, names[i]);
+    }
+  assert_reserved (fixture, helper, "clamp");
+
+  program = gpu_program_new_from_source (fixture->context, unrelated, NULL, &error);
+  g_assert_null (program);
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED);
+  g_assert_nonnull (strstr (error->message, "undeclared"));
+  g_assert_null (strstr (error->message, "built-in function"));
+}
+
+/* A program that makes room for its own function of that name builds. */
+static void
+dialect_undefined (TestFixture *fixture)
+{
+  static const char source[] =
+    "#if defined (__GPUMEM_HOST__) || defined (__GPUMEM_CUDA__)\n"
+    "#undef mix\n"
+    "float mix (float x, float y, float a) { return a < 0.5f ? x : y; }\n"
+    "#endif\n"
+    "__kernel void run (__global float *x) { x[0] = mix (x[1], x[2], x[3]); }\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+  g_assert_no_error (error);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -501,5 +571,7 @@ main (int argc, char **argv)
   test_add ("vectors", dialect_vectors);
   test_add ("literals", dialect_literals);
   test_add ("lines", dialect_lines);
+  test_add ("reserved", dialect_reserved);
+  test_add ("undefined", dialect_undefined);
   return test_run ();
 }

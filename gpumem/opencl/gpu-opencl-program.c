@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define ARGUMENT_INFO_OPTION "-cl-kernel-arg-info"
@@ -150,8 +151,12 @@ program_build_source (GpuNativeContext  *context,
                       GError           **error)
 {
   cl_program program = create_with_source (context, source, error);
+  GpuNativeProgram *native = program != NULL ? build (context, program, options, error) : NULL;
 
-  return program != NULL ? build (context, program, options, error) : NULL;
+  if (native == NULL)
+    _gpu_builtin_explain_failure (source, error);
+
+  return native;
 }
 
 static cl_program
@@ -417,6 +422,8 @@ program_compile (GpuNativeContext  *context,
 
   if (compile (context, program.program, options, error))
     part = program_get_binary (context, &program.base, error);
+  else
+    _gpu_builtin_explain_failure (source, error);
 
   clReleaseProgram (program.program);
 

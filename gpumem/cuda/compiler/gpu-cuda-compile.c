@@ -6,6 +6,7 @@
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/dialect/gpu-builtin-private.h"
 
 static GpuError
 map_result (nvrtcResult result)
@@ -219,6 +220,9 @@ _gpu_cuda_compile (int                  compute_capability,
 
   text = _gpu_cuda_source_prepare (source, language, words);
   image = compile (text, words, names, lowered, &messages, error);
+
+  if (image == NULL && language == GPU_CUDA_LANGUAGE_PORTABLE)
+    _gpu_builtin_explain_failure (source, error);
 
   if (image != NULL && log != NULL)
     *log = g_steal_pointer (&messages);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 
@@ -383,6 +384,8 @@ _gpu_host_compiler_run (const char  *source,
       && rewrite (directory, images, error)
       && compile (directory, &options, messages, error))
     object = read_file (directory, OBJECT_FILE, error);
+  else
+    _gpu_builtin_explain_failure (source, error);
 
   _gpu_host_directory_remove (directory);
 

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Built-in functions are macros in the preludes of the host and CUDA back ends, and overloaded
+ * functions in OpenCL drivers. A kernel with such a name fails with a message that does not name
+ * the cause, often in text that the program does not contain.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/base/gpu-error.h"
+#include "gpumem/dialect/gpu-builtin-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
+
+/* Sorted within each group; docs/reference/portable-kernels.xml has the same list. */
+static const char *const names[] =
+{
+  /* work-items, synchronization, copies */
+  "async_work_group_copy", "async_work_group_strided_copy", "barrier", "get_global_id",
+  "get_global_offset", "get_global_size", "get_group_id", "get_local_id", "get_local_size",
+  "get_num_groups", "get_work_dim", "mem_fence", "prefetch", "read_mem_fence",
+  "wait_group_events", "write_mem_fence",
+
+  /* integers */
+  "abs", "abs_diff", "add_sat", "clz", "hadd", "mad24", "mad_hi", "mad_sat", "mul24", "mul_hi",
+  "popcount", "rhadd", "rotate", "sub_sat", "upsample",
+
+  /* any type */
+  "all", "any", "bitselect", "clamp", "degrees", "max", "min", "mix", "printf", "radians",
+  "select", "shuffle", "shuffle2", "sign", "smoothstep", "step", "vec_step",
+
+  /* geometry */
+  "cross", "distance", "dot", "fast_distance", "fast_length", "fast_normalize", "length",
+  "normalize",
+
+  /* mathematics */
+  "acos", "acosh", "acospi", "asin", "asinh", "asinpi", "atan", "atan2", "atan2pi", "atanh",
+  "atanpi", "cbrt", "ceil", "copysign", "cos", "cosh", "cospi", "erf", "erfc", "exp", "exp10",
+  "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "fract", "frexp",
+  "hypot", "ilogb", "ldexp", "lgamma", "lgamma_r", "log", "log10", "log1p", "log2", "logb", "mad",
+  "maxmag", "minmag", "modf", "nan", "nextafter", "pow", "pown", "powr", "remainder", "remquo",
+  "rint", "rootn", "round", "rsqrt", "sin", "sincos", "sinh", "sinpi", "sqrt", "tan", "tanh",
+  "tanpi", "tgamma", "trunc",
+
+  /* comparisons */
+  "isequal", "isfinite", "isgreater", "isgreaterequal", "isinf", "isless", "islessequal",
+  "islessgreater", "isnan", "isnormal", "isnotequal", "isordered", "isunordered", "signbit",
+
+  /* images */
+  "get_image_array_size", "get_image_channel_data_type", "get_image_channel_order",
+  "get_image_depth", "get_image_dim", "get_image_height", "get_image_width", "read_imagef",
+  "read_imagei", "read_imageui", "write_imagef", "write_imagei", "write_imageui"
+};
+
+/* Behind "native_" and "half_". */
+static const char *const approximations[] =
+{
+  "cos", "divide", "exp", "exp10", "exp2", "log", "log10", "log2", "powr", "recip", "rsqrt", "sin",
+  "sqrt", "tan"
+};
+
+/* Behind "atomic_" and "atom_". */
+static const char *const atomics[] =
+{
+  "add", "and", "cmpxchg", "dec", "inc", "max", "min", "or", "sub", "xchg", "xor"
+};
+
+/* Behind "convert_" and "as_", followed by nothing, a number of components, or a suffix. */
+static const char *const types[] =
+{
+  "char", "double", "float", "half", "int", "long", "short", "uchar", "uint", "ulong", "ushort"
+};
+
+static gboolean
+contains (const char *const *array,
+          gsize              n,
+          const char        *name)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      if (g_str_equal (array[i], name))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+begins_with_type (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      const char *rest = name + strlen (types[i]);
+
+      if (g_str_has_prefix (name, types[i]) && !g_ascii_isalpha (*rest))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* The name behind @prefix, an empty string if @name begins in another way. */
+static const char *
+get_rest (const char *name,
+          const char *prefix)
+{
+  return g_str_has_prefix (name, prefix) ? name + strlen (prefix) : "";
+}
+
+static gboolean
+is_vector_access (const char *rest)
+{
+  return g_ascii_isdigit (*rest) || g_str_has_prefix (rest, "_half")
+         || g_str_has_prefix (rest, "a_half");
+}
+
+gboolean
+_gpu_builtin_has_name (const char *name)
+{
+  return contains (names, G_N_ELEMENTS (names), name)
+         || contains (approximations, G_N_ELEMENTS (approximations), get_rest (name, "native_"))
+         || contains (approximations, G_N_ELEMENTS (approximations), get_rest (name, "half_"))
+         || contains (atomics, G_N_ELEMENTS (atomics), get_rest (name, "atomic_"))
+         || contains (atomics, G_N_ELEMENTS (atomics), get_rest (name, "atom_"))
+         || begins_with_type (get_rest (name, "convert_"))
+         || begins_with_type (get_rest (name, "as_"))
+         || is_vector_access (get_rest (name, "vload"))
+         || is_vector_access (get_rest (name, "vstore"));
+}
+
+void
+_gpu_builtin_explain_failure (const char  *source,
+                              GError     **error)
+{
+  g_autoptr (GString) found = NULL;
+  GpuSource parsed;
+  guint n = 0;
+
+  if (error == NULL || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED))
+    return;
+
+  found = g_string_new (NULL);
+  _gpu_source_init (&parsed, source, "__kernel");
+
+  for (guint i = 0; i < parsed.functions->len; i++)
+    {
+      const char *name = ((GpuSourceFunction *) parsed.functions->pdata[i])->name;
+
+      if (_gpu_builtin_has_name (name))
+        g_string_append_printf (found, "%s\"%s\"", n++ > 0 ? ", " : "", name);
+    }
+
+  _gpu_source_clear (&parsed);
+
+  if (n > 0)
+    g_prefix_error (error, "the program defines %s, %s of OpenCL C: rename %s; ", found->str,
+                    n == 1 ? "the name of a built-in function" : "names of built-in functions",
+                    n == 1 ? "it" : "them");
+}
