@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Whether @name is a built-in function of OpenCL C 1.2. */
+/* Whether @name is the name of a built-in function of OpenCL C. */
 gboolean  _gpu_builtin_has_name       (const char  *name);
 /* Prefixes @error, if it is GPU_ERROR_BUILD_FAILED, with the functions of @source that have the
  * name of a built-in function. Called after a build has failed: a program may #undef a name, or

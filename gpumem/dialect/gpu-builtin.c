@@ -16,14 +16,15 @@
 static const char *const names[] =
 {
   /* work-items, synchronization, copies */
-  "async_work_group_copy", "async_work_group_strided_copy", "barrier", "get_global_id",
-  "get_global_offset", "get_global_size", "get_group_id", "get_local_id", "get_local_size",
-  "get_num_groups", "get_work_dim", "mem_fence", "prefetch", "read_mem_fence",
-  "wait_group_events", "write_mem_fence",
+  "async_work_group_copy", "async_work_group_strided_copy", "barrier", "get_enqueued_local_size",
+  "get_global_id", "get_global_linear_id", "get_global_offset", "get_global_size", "get_group_id",
+  "get_local_id", "get_local_linear_id", "get_local_size", "get_num_groups", "get_work_dim",
+  "mem_fence", "prefetch", "read_mem_fence", "wait_group_events", "work_group_barrier",
+  "write_mem_fence",
 
   /* integers */
-  "abs", "abs_diff", "add_sat", "clz", "hadd", "mad24", "mad_hi", "mad_sat", "mul24", "mul_hi",
-  "popcount", "rhadd", "rotate", "sub_sat", "upsample",
+  "abs", "abs_diff", "add_sat", "clz", "ctz", "hadd", "mad24", "mad_hi", "mad_sat", "mul24",
+  "mul_hi", "popcount", "rhadd", "rotate", "sub_sat", "upsample",
 
   /* any type */
   "all", "any", "bitselect", "clamp", "degrees", "max", "min", "mix", "printf", "radians",
@@ -48,8 +49,9 @@ static const char *const names[] =
 
   /* images */
   "get_image_array_size", "get_image_channel_data_type", "get_image_channel_order",
-  "get_image_depth", "get_image_dim", "get_image_height", "get_image_width", "read_imagef",
-  "read_imagei", "read_imageui", "write_imagef", "write_imagei", "write_imageui"
+  "get_image_depth", "get_image_dim", "get_image_height", "get_image_num_mip_levels",
+  "get_image_width", "read_imagef", "read_imagei", "read_imageui", "write_imagef", "write_imagei",
+  "write_imageui"
 };
 
 /* Behind "native_" and "half_". */
