@@ -30,6 +30,19 @@ def shared(fixture, size, *args, **kwargs):
     return Gpu.Svm(fixture.context, size, *args, **kwargs)
 
 
+def test_usm(fixture):
+    attributes = fixture.context.device.attributes
+    if "access" not in attributes.get("single-device-shared-mem-capabilities-intel", []):
+        raises(Gpu.Error.NOT_SUPPORTED,
+               lambda: shared(fixture, 16, Gpu.SvmFlags.USM_SHARED), "usm-shared")
+        return
+    svm = shared(fixture, 16, Gpu.SvmFlags.USM_SHARED)
+    equal(svm.svm_flags & Gpu.SvmFlags.USM_SHARED, Gpu.SvmFlags.USM_SHARED)
+    fixture.context.default_stream.fill(svm, b"ab")
+    with svm.map(Gpu.MapFlags.READ) as mapping:
+        equal(bytes(mapping), b"ab" * 8)
+
+
 def test_properties(fixture):
     svm = shared(fixture, 1000, alignment=4096)
     equal(svm.get_size(), 1000)

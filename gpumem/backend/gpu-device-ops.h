@@ -23,6 +23,7 @@ struct _GpuNativeDevice
   guint64           memory_size;    /* bytes */
   guint64           max_allocation; /* bytes of one allocation */
   gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
+  GpuSvmFlags       usm_kinds;      /* of unified shared memory that it has */
   guint             row_alignment;  /* texels, of rows of images over buffers; 0: unknown */
   guint64           handle;
 };

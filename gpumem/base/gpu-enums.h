@@ -229,8 +229,14 @@ typedef enum
  * @GPU_SVM_FLAGS_FINE_GRAIN: the host reaches the memory at any time
  * @GPU_SVM_FLAGS_ATOMICS: atomic operations reach across host and device; together with
  *   @GPU_SVM_FLAGS_FINE_GRAIN
+ * @GPU_SVM_FLAGS_USM_DEVICE: unified shared memory of the device, which the host does not reach
+ * @GPU_SVM_FLAGS_USM_HOST: unified shared memory of the host, which kernels reach where it is
+ * @GPU_SVM_FLAGS_USM_SHARED: unified shared memory that moves between host and device
  *
- * How closely host and device share memory.
+ * How closely host and device share memory. The kinds of unified shared memory (OpenCL:
+ * cl_intel_unified_shared_memory) stand alone. A device has a kind if "access" is in its attribute
+ * "device-mem-capabilities-intel", "host-mem-capabilities-intel" or
+ * "single-device-shared-mem-capabilities-intel", see gpu_device_get_attributes().
  *
  * Since: 0.1
  */
@@ -238,7 +244,10 @@ typedef enum
 {
   GPU_SVM_FLAGS_NONE       = 0,
   GPU_SVM_FLAGS_FINE_GRAIN = 1 << 0,
-  GPU_SVM_FLAGS_ATOMICS    = 1 << 1
+  GPU_SVM_FLAGS_ATOMICS    = 1 << 1,
+  GPU_SVM_FLAGS_USM_DEVICE = 1 << 2,
+  GPU_SVM_FLAGS_USM_HOST   = 1 << 3,
+  GPU_SVM_FLAGS_USM_SHARED = 1 << 4
 } GpuSvmFlags;
 
 /**

@@ -202,14 +202,26 @@ allocate (GpuNativeContext  *context,
                      allocation->alignment, error);
 }
 
+#define USM_KINDS (GPU_SVM_FLAGS_USM_DEVICE | GPU_SVM_FLAGS_USM_HOST | GPU_SVM_FLAGS_USM_SHARED)
+
+/* A kind of unified shared memory stands alone. */
+static gboolean
+is_known (GpuSvmFlags flags)
+{
+  if ((flags & USM_KINDS) != 0)
+    return (flags & (flags - 1)) == 0;
+
+  return (flags & ~(GPU_SVM_FLAGS_FINE_GRAIN | GPU_SVM_FLAGS_ATOMICS)) == 0
+         && flags != GPU_SVM_FLAGS_ATOMICS;
+}
+
 static gboolean
 check_arguments (const Allocation  *allocation,
                  GError           **error)
 {
-  const GpuSvmFlags known = GPU_SVM_FLAGS_FINE_GRAIN | GPU_SVM_FLAGS_ATOMICS;
   g_autofree char *text = NULL;
 
-  if ((allocation->svm_flags & ~known) != 0 || allocation->svm_flags == GPU_SVM_FLAGS_ATOMICS)
+  if (!is_known (allocation->svm_flags))
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, allocation->svm_flags);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -237,6 +249,35 @@ check_arguments (const Allocation  *allocation,
   return FALSE;
 }
 
+/* The driver gives unified shared memory of a device, or shared memory, to one device. */
+static gboolean
+check_usm (const Allocation        *allocation,
+           const GpuNativeContext  *context,
+           GError                 **error)
+{
+  const GpuSvmFlags kind = allocation->svm_flags & USM_KINDS;
+  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, kind);
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      if ((context->devices[i]->usm_kinds & kind) != 0)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: %s has no unified shared memory of the kind %s", allocation->function,
+                   context->devices[i]->id, text);
+      return FALSE;
+    }
+
+  if (kind == GPU_SVM_FLAGS_USM_HOST || context->n_devices == 1)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: unified shared memory of the kind %s belongs to one device, and the context "
+               "has %u", allocation->function, text, context->n_devices);
+  return FALSE;
+}
+
 /* All devices of the context share the memory. */
 static gboolean
 check_devices (const Allocation        *allocation,
@@ -258,6 +299,9 @@ check_devices (const Allocation        *allocation,
       "fine grain shared virtual memory" },
     { GPU_CAPABILITIES_SVM_COARSE, allocation->host == NULL, "shared virtual memory" }
   };
+
+  if ((allocation->svm_flags & USM_KINDS) != 0)
+    return check_usm (allocation, context, error);
 
   for (guint i = 0; i < context->n_devices; i++)
     {

@@ -120,6 +120,9 @@ buffer_slice (GpuNativeContext  *context,
   if (parent->is_host_only)
     return _gpu_opencl_slice_host (parent, offset, size);
 
+  if (root->usm != NULL)
+    return _gpu_opencl_usm_slice (root, offset, size);
+
   if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
     slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
                                    &code);
@@ -161,11 +164,18 @@ buffer_copy (GpuNativeStream  *stream,
              GpuNativeEvent  **event,
              GError          **error)
 {
+  const GpuOpenclBuffer *to = (const GpuOpenclBuffer *) destination;
+  const GpuOpenclBuffer *from = (const GpuOpenclBuffer *) source;
   cl_event native = NULL;
   gboolean held;
   cl_int code;
 
-  if (G_UNLIKELY (destination->is_host_only || source->is_host_only))
+  if (G_UNLIKELY (to->usm != NULL && from->usm != NULL))
+    return _gpu_opencl_usm_copy (stream, to->usm, (guint8 *) to->svm + destination_offset,
+                                 (guint8 *) from->svm + source_offset, size, event, error);
+
+  if (G_UNLIKELY (to->mem == NULL || from->mem == NULL || destination->is_host_only
+                  || source->is_host_only))
     return _gpu_opencl_copy_host (stream, destination, destination_offset, source, source_offset,
                                   size, event, error);
 
@@ -220,7 +230,12 @@ buffer_write (GpuNativeStream  *stream,
               GpuNativeEvent  **event,
               GError          **error)
 {
+  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) destination;
   cl_event native = NULL;
+
+  if (G_UNLIKELY (buffer->usm != NULL))
+    return _gpu_opencl_usm_copy (stream, buffer->usm, (guint8 *) buffer->svm + offset, data, size,
+                                 event, error);
 
   if (G_UNLIKELY (destination->is_host_only))
     return _gpu_opencl_write_host (stream, destination, offset, data, size, event, error);
@@ -268,7 +283,12 @@ buffer_read (GpuNativeStream  *stream,
              GpuNativeEvent  **event,
              GError          **error)
 {
+  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) source;
   cl_event native = NULL;
+
+  if (G_UNLIKELY (buffer->usm != NULL))
+    return _gpu_opencl_usm_copy (stream, buffer->usm, data, (guint8 *) buffer->svm + offset, size,
+                                 event, error);
 
   if (G_UNLIKELY (source->is_host_only))
     return _gpu_opencl_read_host (stream, source, offset, data, size, event, error);
@@ -281,6 +301,20 @@ buffer_read (GpuNativeStream  *stream,
   return TRUE;
 }
 
+/* Frees @event. */
+static gboolean
+wait_for (GpuNativeStream  *stream,
+          GpuNativeEvent   *event,
+          GError          **error)
+{
+  cl_event handle = ((GpuOpenclEvent *) event)->event;
+
+  clRetainEvent (handle);
+  _gpu_opencl_event_ops.free (event);
+
+  return _gpu_opencl_wait_and_release (stream, handle, error);
+}
+
 static gboolean
 buffer_write_now (GpuNativeStream  *stream,
                   GpuNativeBuffer  *destination,
@@ -289,10 +323,15 @@ buffer_write_now (GpuNativeStream  *stream,
                   gsize             size,
                   GError          **error)
 {
+  GpuNativeEvent *usm_event = NULL;
   cl_event event = NULL;
 
   if (!_gpu_backend_check_process (error))
     return FALSE;
+
+  if (((GpuOpenclBuffer *) destination)->usm != NULL)
+    return buffer_write (stream, destination, offset, data, size, &usm_event, error)
+           && wait_for (stream, usm_event, error);
 
   if (destination->is_host_only)
     {
@@ -312,10 +351,15 @@ buffer_read_now (GpuNativeStream  *stream,
                  gsize             size,
                  GError          **error)
 {
+  GpuNativeEvent *usm_event = NULL;
   cl_event event = NULL;
 
   if (!_gpu_backend_check_process (error))
     return FALSE;
+
+  if (((GpuOpenclBuffer *) source)->usm != NULL)
+    return buffer_read (stream, source, offset, data, size, &usm_event, error)
+           && wait_for (stream, usm_event, error);
 
   if (source->is_host_only)
     {
@@ -340,6 +384,10 @@ buffer_fill (GpuNativeStream  *stream,
   cl_event native = NULL;
   gboolean held;
   cl_int code;
+
+  if (G_UNLIKELY (((GpuOpenclBuffer *) destination)->usm != NULL))
+    return _gpu_opencl_usm_fill (stream, destination, offset, size, pattern, pattern_size, event,
+                                 error);
 
   if (G_UNLIKELY (destination->is_host_only))
     return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
@@ -373,6 +421,9 @@ buffer_map (GpuNativeStream  *stream,
   gpointer data;
   gboolean held;
   cl_int code;
+
+  if (((GpuOpenclBuffer *) buffer)->usm != NULL)
+    return _gpu_opencl_usm_map (stream, buffer, flags, offset, size, event, error);
 
   if (buffer->is_host_only)
     return _gpu_opencl_pass (stream, event, error) ? (guint8 *) buffer->host + offset : NULL;

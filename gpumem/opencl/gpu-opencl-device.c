@@ -332,6 +332,7 @@ read_device (GpuOpenclDevice *device)
   read_pci_bus_id (device);
   read_capabilities (device);
   _gpu_opencl_device_read_external (device);
+  _gpu_opencl_device_read_usm (device);
 }
 
 static GpuOpenclDevice *

@@ -103,6 +103,14 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
   cl_mem mem;
   cl_int code;
 
+  if (buffer->usm != NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "OpenCL makes images over buffers, and unified shared memory of " SIZE
+                   " bytes of %s is an address", native->size, context->devices[0]->id);
+      return NULL;
+    }
+
   if (is_2d && !check_view (context, description, buffer->mem, row_pitch, error))
     return NULL;
 

@@ -201,8 +201,39 @@ kernel_get_attributes (GpuNativeContext  *context,
   return TRUE;
 }
 
+/* clSetKernelArgSVMPointer() rejects unified shared memory, and its function rejects memory from
+ * clSVMAlloc(). */
+static cl_int
+set_address (cl_kernel        kernel,
+             GpuOpenclDevice *device,
+             guint            index,
+             gconstpointer    address)
+{
+  cl_int code = clSetKernelArgSVMPointer (kernel, index, address);
+
+  if (code != CL_SUCCESS && device->base.usm_kinds != 0)
+    code = device->usm.set_argument (kernel, index, address);
+
+  return code;
+}
+
+static cl_int
+set_buffer (cl_kernel               kernel,
+            guint                   index,
+            const GpuOpenclBuffer  *buffer)
+{
+  if (buffer->usm != NULL)
+    return buffer->usm->set_argument (kernel, index, buffer->svm_argument);
+
+  if (buffer->svm_argument != NULL)
+    return clSetKernelArgSVMPointer (kernel, index, buffer->svm_argument);
+
+  return clSetKernelArg (kernel, index, sizeof buffer->mem, &buffer->mem);
+}
+
 static cl_int
 set_argument (cl_kernel               kernel,
+              GpuOpenclDevice        *device,
               guint                   index,
               const GpuArgumentValue *argument)
 {
@@ -213,15 +244,11 @@ set_argument (cl_kernel               kernel,
     {
     case GPU_ARGUMENT_KIND_MEMORY:
       if (argument->buffer == NULL && argument->data != NULL)
-        return clSetKernelArgSVMPointer (kernel, index,
-                                         (gpointer) (guintptr) *(const guint64 *) argument->data);
+        return set_address (kernel, device, index,
+                            (gpointer) (guintptr) *(const guint64 *) argument->data);
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
-      if (((GpuOpenclBuffer *) argument->buffer)->svm_argument != NULL)
-        return clSetKernelArgSVMPointer (kernel, index,
-                                         ((GpuOpenclBuffer *) argument->buffer)->svm_argument);
-      mem = _gpu_opencl_buffer_handle (argument->buffer);
-      return clSetKernelArg (kernel, index, sizeof mem, &mem);
+      return set_buffer (kernel, index, (GpuOpenclBuffer *) argument->buffer);
     case GPU_ARGUMENT_KIND_LOCAL:
       return clSetKernelArg (kernel, index, argument->size, NULL);
     case GPU_ARGUMENT_KIND_IMAGE:
@@ -233,6 +260,20 @@ set_argument (cl_kernel               kernel,
     default:
       return clSetKernelArg (kernel, index, argument->size, argument->data);
     }
+}
+
+static const char *
+get_argument_function (const GpuArgumentValue *argument)
+{
+  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) argument->buffer;
+
+  if (argument->kind != GPU_ARGUMENT_KIND_MEMORY || buffer == NULL)
+    return "clSetKernelArg";
+
+  if (buffer->usm != NULL)
+    return "clSetKernelArgMemPointerINTEL";
+
+  return buffer->svm_argument != NULL ? "clSetKernelArgSVMPointer" : "clSetKernelArg";
 }
 
 static void
@@ -260,10 +301,7 @@ set_argument_error (GError                 **error,
       given = g_strdup_printf (SIZE " bytes", argument->size);
     }
 
-  _gpu_opencl_set_error (error, argument->kind == GPU_ARGUMENT_KIND_MEMORY
-                                && argument->buffer != NULL
-                                && ((GpuOpenclBuffer *) argument->buffer)->svm_argument != NULL
-                                ? "clSetKernelArgSVMPointer" : "clSetKernelArg", code,
+  _gpu_opencl_set_error (error, get_argument_function (argument), code,
                          "kernel \"%s\", argument %u (%s %s): given %s", kernel->name, index,
                          info->type_name != NULL ? info->type_name : "unknown type",
                          info->name != NULL ? info->name : "without name", given);
@@ -272,13 +310,14 @@ set_argument_error (GError                 **error,
 static gboolean
 set_arguments (GpuOpenclKernel         *kernel,
                cl_kernel                handle,
+               GpuOpenclDevice         *device,
                const GpuArgumentValue  *arguments,
                guint                    n_arguments,
                GError                 **error)
 {
   for (guint i = 0; i < n_arguments; i++)
     {
-      cl_int code = set_argument (handle, i, &arguments[i]);
+      cl_int code = set_argument (handle, device, i, &arguments[i]);
 
       if (G_LIKELY (code == CL_SUCCESS))
         continue;
@@ -478,6 +517,30 @@ set_exec_info (GpuOpenclKernel      *kernel,
   return FALSE;
 }
 
+/* Names kinds instead of pointers: Intel's driver fails launches after
+ * CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL with CL_INVALID_OPERATION. */
+static gboolean
+set_usm_kinds (GpuOpenclKernel  *kernel,
+               cl_kernel         handle,
+               GpuSvmFlags       used,
+               GError          **error)
+{
+  static const struct { GpuSvmFlags kind; cl_kernel_exec_info info; } kinds[] =
+  {
+    { GPU_SVM_FLAGS_USM_DEVICE, CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL },
+    { GPU_SVM_FLAGS_USM_HOST, CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL },
+    { GPU_SVM_FLAGS_USM_SHARED, CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL }
+  };
+  const cl_bool yes = CL_TRUE;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if ((used & kinds[i].kind) != 0
+        && !set_exec_info (kernel, handle, kinds[i].info, sizeof yes, &yes, error))
+      return FALSE;
+
+  return TRUE;
+}
+
 /* Memory of the host that nobody allocated here has a switch of its own. */
 static gboolean
 set_indirect (GpuOpenclKernel         *kernel,
@@ -489,6 +552,7 @@ set_indirect (GpuOpenclKernel         *kernel,
   g_autofree gpointer *pointers = g_new (gpointer, options->n_indirect);
   cl_bool has_system = CL_FALSE;
   guint n = 0;
+  GpuSvmFlags usm_kinds = 0;
 
   for (guint i = 0; i < options->n_indirect; i++)
     {
@@ -503,7 +567,9 @@ set_indirect (GpuOpenclKernel         *kernel,
           return FALSE;
         }
 
-      if (buffer->svm_allocation == NULL && buffer->parent == NULL)
+      if (buffer->usm != NULL)
+        usm_kinds |= buffer->usm_kind;
+      else if (buffer->svm_allocation == NULL && buffer->parent == NULL)
         has_system = CL_TRUE;
       else
         pointers[n++] = buffer->svm;
@@ -514,7 +580,8 @@ set_indirect (GpuOpenclKernel         *kernel,
                             sizeof has_system, &has_system, error))
          && (n == 0
              || set_exec_info (kernel, handle, CL_KERNEL_EXEC_INFO_SVM_PTRS, n * sizeof *pointers,
-                               pointers, error));
+                               pointers, error))
+         && set_usm_kinds (kernel, handle, usm_kinds, error);
 }
 
 /* The kernel with all set for a launch, or NULL. With the lock held. */
@@ -536,7 +603,7 @@ prepare_locked (GpuOpenclKernel         *kernel,
       || (options != NULL && !set_indirect (kernel, handle, device, options, error)))
     return NULL;
 
-  return set_arguments (kernel, handle, arguments, n_arguments, error) ? handle : NULL;
+  return set_arguments (kernel, handle, device, arguments, n_arguments, error) ? handle : NULL;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */

@@ -14,7 +14,9 @@ free_buffer (GpuOpenclContext *context,
   if (buffer->is_mapped)
     _gpu_opencl_unmap_host (context, buffer);
 
-  if (buffer->svm_allocation != NULL)
+  if (buffer->usm_allocation != NULL)
+    buffer->usm->free (context->context, buffer->usm_allocation);
+  else if (buffer->svm_allocation != NULL)
     _gpu_opencl_svm_free (context, buffer);
   else if (buffer->slice != NULL)
     _gpu_opencl_slice_release (context, buffer->slice);
@@ -40,6 +42,9 @@ static guint64
 memory_get_handle (GpuNativeMemory *memory)
 {
   cl_mem mem = _gpu_opencl_memory_handle (memory);
+
+  if (_gpu_opencl_memory_get_usm (memory) != NULL)
+    return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 
   return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
@@ -89,6 +94,13 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   if (memory->is_host_only)
     {
       alias_key->id = (guintptr) memory->host;
+      return;
+    }
+
+  if (buffer->usm != NULL)
+    {
+      alias_key->id = (guintptr) buffer->usm_start;
+      alias_key->offset = (guintptr) buffer->svm - (guintptr) buffer->usm_start;
       return;
     }
 
@@ -161,6 +173,9 @@ memory_get_attributes (GpuNativeContext  *context,
   };
   guint api = ((GpuOpenclDevice *) context->devices[0])->api;
 
+  if (_gpu_opencl_memory_get_usm (memory) != NULL)
+    _gpu_opencl_usm_get_attributes ((GpuOpenclBuffer *) memory, attributes);
+
   for (gsize i = 0; i < G_N_ELEMENTS (entries); i++)
     {
       GVariant *variant = NULL;
@@ -199,7 +214,7 @@ memory_migrate (GpuNativeStream         *stream,
     list = allocated = g_new (cl_mem, n_memories);
   for (guint i = 0; i < n_memories; i++)
     {
-      if (!memories[i]->is_host_only)
+      if (!memories[i]->is_host_only && _gpu_opencl_memory_get_usm (memories[i]) == NULL)
         list[n++] = _gpu_opencl_memory_target (memories[i]);
     }
 
@@ -231,7 +246,7 @@ memory_unmap (GpuNativeStream  *stream,
   gboolean held;
   cl_int code;
 
-  if (memory->is_host_only)
+  if (memory->is_host_only || _gpu_opencl_memory_get_usm (memory) != NULL)
     return _gpu_opencl_pass (stream, event, error);
 
   held = _gpu_opencl_hold_slices (stream);

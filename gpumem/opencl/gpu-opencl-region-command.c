@@ -49,7 +49,16 @@ enqueue_row (GpuOpenclRegion *region,
   const cl_mem destination = region->destination.mem;
   const cl_mem source = region->source.mem;
 
-  if (destination == NULL)
+  if (destination == NULL && source == NULL)
+    {
+      const GpuOpenclUsm *usm = region->destination.usm != NULL ? region->destination.usm
+                                                                : region->source.usm;
+
+      region->function = "clEnqueueMemcpyINTEL";
+      region->code = usm->copy (queue, CL_FALSE, (guint8 *) region->destination.data + to,
+                                (guint8 *) region->source.data + from, size, 0, NULL, event);
+    }
+  else if (destination == NULL)
     {
       region->function = "clEnqueueReadBuffer";
       region->code = clEnqueueReadBuffer (queue, source, CL_FALSE, from, size,
@@ -140,6 +149,9 @@ linear_fits (const GpuOpenclRegion *region,
              const GpuRegionSide   *from,
              const GpuExtent       *extent)
 {
+  if (region->destination.mem == NULL && region->source.mem == NULL)
+    return extent->height == 1 && extent->depth == 1;
+
   if (region->destination.mem == region->source.mem &&
       ((extent->height > 1 && to->row_pitch != from->row_pitch) ||
        (extent->depth > 1 && to->slice_pitch != from->slice_pitch)))

@@ -10,7 +10,8 @@ typedef struct
 {
   cl_mem                mem;        /* NULL for memory of the host */
   const GpuOpenclImage *image;      /* NULL for linear memory, as images over buffers are here */
-  gpointer              data;       /* of the host, NULL for other memory */
+  gpointer              data;       /* of the host, or unified shared memory; NULL for others */
+  const GpuOpenclUsm   *usm;        /* of the latter, or NULL */
 } GpuOpenclRegionMemory;
 
 typedef struct

@@ -166,7 +166,7 @@ enqueue_layers (GpuOpenclRegion     *region,
   const GpuOpenclImage *image = region->destination.image != NULL ? region->destination.image
                                                                   : region->source.image;
   GpuOpenclImage rows = { .base.description = image->base.description };
-  GpuOpenclRegionMemory between = { NULL, &rows, NULL };
+  GpuOpenclRegionMemory between = { .image = &rows };
   cl_image_desc descriptor;
 
   rows.base.description.type = GPU_IMAGE_TYPE_IMAGE_2D;
@@ -291,7 +291,7 @@ enqueue_through_buffer (GpuOpenclRegion     *region,
                         gboolean            *has_buffer)
 {
   const gsize size = extent->width * extent->height * extent->depth * region->unit;
-  GpuOpenclRegionMemory between = { NULL, NULL, NULL };
+  GpuOpenclRegionMemory between = { .mem = NULL };
 
   region->function = "clCreateBuffer";
   between.mem = clCreateBuffer (_gpu_opencl_context_handle (region->stream->base.context),
@@ -441,7 +441,7 @@ enqueue_host_to_host (GpuOpenclRegion     *region,
 {
   const GpuExtent largest = get_portion (extent, GPU_OPENCL_SCRATCH_SIZE);
   const gsize size = largest.width * largest.height * largest.depth;
-  GpuOpenclRegionMemory between = { NULL, NULL, NULL };
+  GpuOpenclRegionMemory between = { .mem = NULL };
 
   region->function = "clCreateBuffer";
   between.mem = clCreateBuffer (_gpu_opencl_context_handle (region->stream->base.context),
@@ -493,10 +493,20 @@ set_memory (GpuOpenclRegionMemory *memory,
             gsize                 *unit)
 {
   const GpuOpenclImage *image;
+  const GpuOpenclBuffer *usm;
 
   if (side->memory == NULL || side->memory->is_host_only)
     {
       memory->data = side->memory == NULL ? side->data : side->memory->host;
+      return;
+    }
+
+  usm = _gpu_opencl_memory_get_usm (side->memory);
+
+  if (usm != NULL)
+    {
+      memory->data = usm->svm;
+      memory->usm = usm->usm;
       return;
     }
 
@@ -609,7 +619,8 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
 
   held = _gpu_opencl_hold_slices (stream);
 
-  if (region.destination.data != NULL && region.source.data != NULL)
+  if (region.destination.data != NULL && region.source.data != NULL
+      && region.destination.usm == NULL && region.source.usm == NULL)
     enqueued = enqueue_host_to_host (&region, &to, &from, &size, event != NULL ? &native : NULL);
   else
     enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
@@ -659,7 +670,7 @@ _gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
   GpuOpenclRegion region =
   {
     .stream      = (GpuOpenclStream *) stream,
-    .destination = { ((GpuOpenclImage *) image)->mem, (GpuOpenclImage *) image, NULL },
+    .destination = { .mem = ((GpuOpenclImage *) image)->mem, .image = (GpuOpenclImage *) image },
     .function    = "clCreateBuffer",
     .unit        = unit
   };
@@ -726,7 +737,7 @@ _gpu_opencl_fill_host (GpuNativeStream  *stream,
   GpuOpenclRegion region =
   {
     .stream      = (GpuOpenclStream *) stream,
-    .destination = { NULL, NULL, destination->host },
+    .destination = { .data = destination->host },
     .function    = "clCreateBuffer",
     .unit        = pattern_size
   };

@@ -133,7 +133,12 @@ _gpu_opencl_svm_alloc (GpuNativeContext  *context,
                        gsize              alignment,
                        GError           **error)
 {
+  const GpuSvmFlags usm = GPU_SVM_FLAGS_USM_DEVICE | GPU_SVM_FLAGS_USM_HOST
+                          | GPU_SVM_FLAGS_USM_SHARED;
   GpuNativeBuffer *buffer;
+
+  if ((svm_flags & usm) != 0)
+    return _gpu_opencl_usm_alloc (context, svm_flags & usm, size, alignment, error);
 
   g_mutex_lock (&((GpuOpenclContext *) context)->svm_lock);
   buffer = alloc_locked (context, flags, svm_flags, size, alignment, error);
@@ -192,6 +197,9 @@ svm_prefetch (GpuNativeStream  *stream,
   const void *pointer = (guint8 *) buffer->svm + offset;
   cl_event handle = NULL;
   cl_int code;
+
+  if (buffer->usm != NULL)
+    return _gpu_opencl_pass (stream, event, error);
 
   if (device->api < 21 || device->level < 21 || buffer->svm_allocation == NULL)
     {

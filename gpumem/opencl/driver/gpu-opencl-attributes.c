@@ -111,6 +111,15 @@ static const InfoName queue_names[] =
   { 0, NULL }
 };
 
+static const InfoName usm_names[] =
+{
+  { CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL, "access" },
+  { CL_UNIFIED_SHARED_MEMORY_ATOMIC_ACCESS_INTEL, "atomic-access" },
+  { CL_UNIFIED_SHARED_MEMORY_CONCURRENT_ACCESS_INTEL, "concurrent-access" },
+  { CL_UNIFIED_SHARED_MEMORY_CONCURRENT_ATOMIC_ACCESS_INTEL, "concurrent-atomic-access" },
+  { 0, NULL }
+};
+
 static const InfoName svm_names[] =
 {
   { CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, "coarse-grain-buffer" },
@@ -153,6 +162,7 @@ static const InfoName enqueue_names[] =
 #define NV "cl_nv_device_attribute_query"
 #define AMD "cl_amd_device_attribute_query"
 #define INTEL "cl_intel_device_attribute_query"
+#define USM "cl_intel_unified_shared_memory"
 #define UUID "cl_khr_device_uuid"
 #define NEVER 1000
 
@@ -383,6 +393,16 @@ static const InfoEntry entries[] =
   { "num-eus-per-sub-slice-intel", CL_DEVICE_NUM_EUS_PER_SUB_SLICE_INTEL, KIND_UINT, NEVER, INTEL,
     NULL },
   { "num-threads-per-eu-intel", CL_DEVICE_NUM_THREADS_PER_EU_INTEL, KIND_UINT, NEVER, INTEL, NULL },
+  { "host-mem-capabilities-intel", CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL, KIND_FLAGS, NEVER, USM,
+    usm_names },
+  { "device-mem-capabilities-intel", CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL, KIND_FLAGS, NEVER,
+    USM, usm_names },
+  { "single-device-shared-mem-capabilities-intel",
+    CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL, KIND_FLAGS, NEVER, USM, usm_names },
+  { "cross-device-shared-mem-capabilities-intel",
+    CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL, KIND_FLAGS, NEVER, USM, usm_names },
+  { "shared-system-mem-capabilities-intel", CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL,
+    KIND_FLAGS, NEVER, USM, usm_names },
   { "sub-group-sizes-intel", CL_DEVICE_SUB_GROUP_SIZES_INTEL, KIND_SIZES, NEVER,
     "cl_intel_required_subgroup_size", NULL }
 };

@@ -28,6 +28,19 @@ typedef struct
   gsize n_layers;
 } GpuOpenclImageLimits;
 
+/* cl_intel_unified_shared_memory */
+typedef struct
+{
+  clDeviceMemAllocINTEL_fn         alloc_device;
+  clHostMemAllocINTEL_fn           alloc_host;
+  clSharedMemAllocINTEL_fn         alloc_shared;
+  clMemFreeINTEL_fn                free;
+  clSetKernelArgMemPointerINTEL_fn set_argument;
+  clEnqueueMemFillINTEL_fn         fill;
+  clEnqueueMemcpyINTEL_fn          copy;
+  GpuSvmFlags                      fine;        /* kinds that the host may touch at any time */
+} GpuOpenclUsm;
+
 typedef struct
 {
   GpuNativeDevice              base;
@@ -43,6 +56,7 @@ typedef struct
   GpuFdKinds                   fd_kinds;        /* that memory is made from; with the next two */
   clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
   clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
+  GpuOpenclUsm                 usm;             /* where base.usm_kinds is not 0 */
 } GpuOpenclDevice;
 
 typedef struct
@@ -108,6 +122,11 @@ typedef struct
                                                  * is over that */
   gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
   gpointer          svm_argument;               /* what kernels get in the place of mem, nullable */
+  const GpuOpenclUsm *usm;                      /* nullable: it is unified shared memory at svm, and
+                                                 * mem is NULL; with the next three */
+  GpuSvmFlags       usm_kind;
+  gpointer          usm_start;                  /* what svm is a part of */
+  gpointer          usm_allocation;             /* what the driver gave; NULL for a part */
   gboolean          is_mapped;                  /* mem is at base.host as long as it lives, so that
                                                  * commands take that in its place */
   gboolean          is_registered;              /* mem is over memory of the program */
@@ -218,6 +237,29 @@ GpuBufferGetFdKindsOp _gpu_opencl_get_fd_kinds;
 GpuBufferOpenFdOp _gpu_opencl_open_fd;
 GpuBufferAcquireOp _gpu_opencl_acquire;
 GpuBufferReleaseOp _gpu_opencl_release;
+
+/* gpu-opencl-usm.c: unified shared memory */
+void            _gpu_opencl_device_read_usm  (GpuOpenclDevice     *device);
+GpuNativeBuffer *_gpu_opencl_usm_alloc       (GpuNativeContext    *context,
+                                              GpuSvmFlags          kind,
+                                              gsize                size,
+                                              gsize                alignment,
+                                              GError             **error);
+GpuNativeBuffer *_gpu_opencl_usm_slice       (GpuOpenclBuffer     *parent,
+                                              gsize                offset,
+                                              gsize                size);
+void            _gpu_opencl_usm_get_attributes (GpuOpenclBuffer   *buffer,
+                                              GVariantDict        *attributes);
+/* One of the two is unified shared memory, and the other that or memory of the host. */
+gboolean        _gpu_opencl_usm_copy         (GpuNativeStream     *stream,
+                                              const GpuOpenclUsm  *usm,
+                                              gpointer             destination,
+                                              gconstpointer        source,
+                                              gsize                size,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+GpuBufferFillOp _gpu_opencl_usm_fill;
+GpuBufferMapOp  _gpu_opencl_usm_map;
 
 /* gpu-opencl-attributes.c */
 GpuDeviceGetAttributesOp _gpu_opencl_get_attributes;
@@ -486,6 +528,14 @@ _gpu_opencl_memory_handle (GpuNativeMemory *memory)
 {
   return memory->is_image ? ((GpuOpenclImage *) memory)->mem
                           : _gpu_opencl_buffer_handle (memory);
+}
+
+/* Unified shared memory, or NULL. */
+static inline GpuOpenclBuffer *
+_gpu_opencl_memory_get_usm (GpuNativeMemory *memory)
+{
+  return !memory->is_image && ((GpuOpenclBuffer *) memory)->usm != NULL ? (GpuOpenclBuffer *) memory
+                                                                        : NULL;
 }
 
 /* What commands take that are no launches. */
