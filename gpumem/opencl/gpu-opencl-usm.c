@@ -63,7 +63,7 @@ load (GpuOpenclDevice *device)
          && usm->copy != NULL;
 }
 
-/* The extension needs a platform of OpenCL 2.0, whose kernels are told what they reach. */
+/* Requires OpenCL 2.0, for clSetKernelExecInfo(). */
 void
 _gpu_opencl_device_read_usm (GpuOpenclDevice *device)
 {
