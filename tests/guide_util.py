@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reads the guides, and runs what stands in them.
+"""Reads the guides and runs their code.
 
-A guide is Markdown. What stands before its first section is run before each of them. A section is a
-heading of the third level; where its text begins with the ID of a row, as "M7", it is the test of
-that row. Blocks of Python are run, and so are whole programs in C, JavaScript and Vala, unless
-their first line names whose they are, as "# PyCUDA" does. A line such as "Not on OpenCL: it tells
-no addresses" promises that the section fails there with GPU_ERROR_NOT_SUPPORTED; "Not on every
-OpenCL device: ..." allows it. "Not without a second device: ..." skips it where the back end has
-one.
+A guide is Markdown. The code before its first section runs before each section. A section is a
+heading of the third level. `<a id="M7"></a>` on the line above a heading makes the section the
+test of that row.
+
+Fenced blocks of Python run, as do whole programs in C, JavaScript and Vala, unless the first line
+names another library, as "# PyCUDA" does. "```python cuda" runs on that back end only. A comment
+such as
+
+    <!-- python
+    assert ...
+    -->
+
+runs in its place between the blocks, and readers do not see it. The C of a section is one program:
+visible and hidden parts together, in the frame of the guide.
+
+The line "Not on OpenCL: it has no addresses" promises that the section fails there with
+GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it. "Not without a second device:
+..." skips the section where the back end has one device.
 """
 
 import contextlib
@@ -22,6 +33,7 @@ import shutil
 import subprocess
 import tempfile
 import traceback
+from typing import NamedTuple
 
 from python_util import GLib, Gpu, Skip, main
 
@@ -30,10 +42,13 @@ HUNG = 240                                      # seconds after which a section 
 BACKENDS = {"host": "host", "OpenCL": "opencl", "CUDA": "cuda"}
 COMING_FROM = ("coming-from-pyopencl", "coming-from-pycuda", "coming-from-numba")
 OTHERS = ("PyOpenCL", "PyCUDA", "Numba", "OpenCL", "CUDA")
-FRAME = "  /* what follows */\n"                 # where the C of a guide goes that is no program
+FRAME = "  /* your code */\n"                    # replaced by the C of a section
 
-HEADING = re.compile(r"### ((?P<row>[MTDCN]\d+) )?(?P<title>.+)")
-NOT_ON = re.compile(r"Not on (?P<every>every )?(?P<backend>host|OpenCL|CUDA)(?: device)?: ")
+ANCHOR = re.compile(r'<a id="(?P<row>[MTDCN]\d+)"></a>')
+HEADING = re.compile(r"### (?P<title>.+)")
+HIDDEN = re.compile(r"<!-- (?P<language>python|c|js|vala)")
+NOT_ON = re.compile(r"Not on (?P<every>every )?(?:the )?(?P<backend>host|OpenCL|CUDA)"
+                    r"(?: device)?: ")
 NOT_ALONE = re.compile(r"Not without a second device: ")
 
 
@@ -74,13 +89,21 @@ def read_rows():
         return [Row(line) for line in file if line.strip() and not line.startswith("#")]
 
 
+class Block(NamedTuple):
+    """Code of a guide. Runs on all back ends unless some are named."""
+    language: str
+    first: int                                  # the number of its first line
+    text: str
+    backends: tuple = ()
+
+
 class Section:
     def __init__(self, path, row, title):
         self.path = path
         self.row = row
         self.title = title
-        self.blocks = []                        # (language, number of the first line, text)
-        self.shown = []                         # what is said of others
+        self.blocks = []
+        self.shown = []                         # code of other libraries
         self.fails_on = set()
         self.may_fail_on = set()
         self.takes_two = False
@@ -102,35 +125,40 @@ class Guide:
     @property
     def frame(self):
         """The program that the guide's other C stands in."""
-        return next((text for _, _, text in self.preamble.blocks if FRAME in text), None)
+        return next((block.text for block in self.preamble.blocks if FRAME in block.text), None)
 
     def _read(self, lines):
         section = self.preamble
+        row = None
         number = 0
         while number < len(lines):
             line = lines[number]
             number += 1
-            heading, not_on = HEADING.fullmatch(line), NOT_ON.match(line)
+            heading, not_on, hidden = (pattern.match(line) for pattern in (HEADING, NOT_ON, HIDDEN))
             if heading:
-                section = Section(self.path, heading["row"], heading["title"])
+                section = Section(self.path, row, heading["title"])
                 self.sections.append(section)
+                row = None
+            elif ANCHOR.fullmatch(line):
+                row = ANCHOR.fullmatch(line)["row"]
             elif not_on:
                 fails = section.may_fail_on if not_on["every"] else section.fails_on
                 fails.add(BACKENDS[not_on["backend"]])
             elif NOT_ALONE.match(line):
                 section.takes_two = True
-            elif line.startswith("```"):
-                end = lines.index("```", number)
-                self._add(section, line[3:].strip(), number + 1, lines[number:end])
+            elif hidden or line.startswith("```"):
+                end = lines.index("-->" if hidden else "```", number)
+                language, *backends = line.strip("`<!- ").split() or [""]
+                self._add(section, Block(language, number + 1,
+                                         "\n".join(lines[number:end]) + "\n", tuple(backends)))
                 number = end + 1
 
     @staticmethod
-    def _add(section, language, first, lines):
-        name = lines[0].strip("#/* ").split(":")[0] if lines else ""
-        if name in OTHERS:
-            section.shown.append(name)
-        elif language in ("python", "js", "c", "vala"):
-            section.blocks.append((language, first, "\n".join(lines) + "\n"))
+    def _add(section, block):
+        if block.text.split("\n")[0].strip("#/* ").split(":")[0] in OTHERS:
+            section.shown.append(block.text)
+        elif block.language in ("python", "js", "c", "vala"):
+            section.blocks.append(block)
 
 
 # --- running -------------------------------------------------------------------------------------
@@ -196,16 +224,19 @@ def run_program(language, text):
         run_command(build(language, text))
 
 
-def run_blocks(section, names, frame=None):
-    for language, first, text in section.blocks:
-        if FRAME in text:
+def run_blocks(section, backend, names, frame=None):
+    parts = ""
+    for block in section.blocks:
+        if FRAME in block.text or block.backends and backend not in block.backends:
             continue
-        if language == "c" and frame and "main (" not in text:
-            text = frame.replace(FRAME, text)
-        if language == "python":
-            run_python(section.path, first, text, names)
+        if block.language == "python":
+            run_python(section.path, block.first, block.text, names)
+        elif block.language == "c" and frame and "main (" not in block.text:
+            parts += block.text
         else:
-            run_program(language, text)
+            run_program(block.language, block.text)
+    if parts:
+        run_program("c", frame.replace(FRAME, parts))
 
 
 def is_not_supported(error):
@@ -217,8 +248,9 @@ def has_shown_some(section, error):
     """Whether something was asserted before the error."""
     frames = traceback.extract_tb(error.__traceback__)
     failed = [frame.lineno for frame in frames if frame.filename == section.path]
-    first = [start + number for _, start, text in section.blocks
-             for number, line in enumerate(text.split("\n")) if line.lstrip().startswith("assert")]
+    first = [block.first + number for block in section.blocks
+             for number, line in enumerate(block.text.split("\n"))
+             if line.lstrip().startswith("assert")]
     return bool(failed and first and first[0] < failed[0])
 
 
@@ -246,7 +278,7 @@ def run_where_it_can(guide, section, backend, names):
             and sum(device.backend == backend for device in Gpu.devices()) < 2:
         raise Skip(f"{backend} has one device, and this takes two")
     try:
-        run_blocks(section, names, guide.frame)
+        run_blocks(section, backend, names, guide.frame)
     except GLib.Error as error:
         if not is_not_supported(error) or backend not in section.fails_on | section.may_fail_on:
             raise
@@ -267,7 +299,7 @@ def run_section(guide, section, device, names=None):
     with environment(device):
         try:
             if fresh:
-                run_blocks(guide.preamble, names)
+                run_blocks(guide.preamble, device.backend, names)
             run_where_it_can(guide, section, device.backend, names)
         finally:
             if fresh:
@@ -291,7 +323,8 @@ def parity_cases(name):
     guide = Guide(name)
     for section in guide.sections:
         if section.blocks:
-            yield f"test_parity/{section.row}", functools.partial(run_one, guide, section)
+            name = section.row or section.slug
+            yield f"test_parity/{name}", functools.partial(run_one, guide, section)
 
 
 def main_in_folder(tests):

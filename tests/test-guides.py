@@ -6,6 +6,7 @@ test-parity.py and test-parity-pycuda.py."""
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,26 @@ def plain_native_calls():
     equal((done.returncode, done.stdout), (0, ""))
 
 
+def find_anchors(text):
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return set(re.findall(r'<a id="(\w+)">', text)) \
+        | {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def plain_links():
+    """Every link from one guide to a section of a guide leads there."""
+    texts = {}
+    for name in os.listdir(find_guides()):
+        if name.endswith(".md"):
+            with open(os.path.join(find_guides(), name), encoding="utf-8") as file:
+                texts[name] = file.read()
+    anchors = {name: find_anchors(text) for name, text in texts.items()}
+    for name, text in texts.items():
+        for path, anchor in re.findall(r"\]\(([\w-]+\.md|)(?:#([\w-]+))?\)", text):
+            assert (path or name) in texts, f"{name}: there is no {path}"
+            assert not anchor or anchor in anchors[path or name], f"{name}: {path}#{anchor}"
+
+
 def run_all(guide, fixture):
     """All of a guide in one namespace, from the top."""
     fixture.context = fixture.stream = None
@@ -49,6 +70,7 @@ def run_all(guide, fixture):
 
 def cases():
     yield "plain_native_calls", plain_native_calls
+    yield "plain_links", plain_links
     yield from section_cases("coming-from-c")
     yield "test_tutorial", functools.partial(run_all, Guide("tutorial"))
 
