@@ -3,6 +3,7 @@
 """Each row of parity in the guides for PyOpenCL and Numba, run as /parity/ROW on every device that
 GPUMEM_TEST chooses. The rows for PyCUDA are in test-parity-pycuda.py."""
 
+import re
 import sys
 
 from guide_util import COMING_FROM, Guide, main_in_folder, parity_cases, read_rows
@@ -29,6 +30,17 @@ def plain_rows():
     equal(list(shown), [], "sections of no row")
 
 
+def plain_indexes():
+    """Every name of PyOpenCL and PyCUDA that a section shows is in the index of its guide."""
+    for name, prefix in (("coming-from-pycuda", "drv"),):
+        guide = Guide(name)
+        with open(guide.path, encoding="utf-8") as file:
+            index = file.read().partition("\n## Index ")[2].partition("\n## ")[0]
+        shown = "".join(text for section in guide.sections for text in section.shown)
+        names = set(re.findall(rf"\b{prefix}\.(\w+)", shown))
+        equal(sorted(names - set(re.findall(r"\w+", index))), [], f"not in the index of {name}")
+
+
 def plain_waiting_rows():
     waiting = [f"{row.id} ({row.waits})" for row in read_rows() if row.waits]
     if waiting:
@@ -37,6 +49,7 @@ def plain_waiting_rows():
 
 def cases():
     yield "plain_rows", plain_rows
+    yield "plain_indexes", plain_indexes
     yield "plain_waiting_rows", plain_waiting_rows
     for name in COMING_FROM:
         if name != "coming-from-pycuda":
