@@ -32,7 +32,7 @@ def plain_rows():
 
 def plain_indexes():
     """Every name of PyOpenCL and PyCUDA that a section shows is in the index of its guide."""
-    for name, prefix in (("coming-from-pycuda", "drv"),):
+    for name, prefix in ("coming-from-pyopencl", "cl"), ("coming-from-pycuda", "drv"):
         guide = Guide(name)
         with open(guide.path, encoding="utf-8") as file:
             index = file.read().partition("\n## Index ")[2].partition("\n## ")[0]
