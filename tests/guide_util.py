@@ -6,15 +6,16 @@ heading of the third level. `<a id="M7"></a>` on the line above a heading makes 
 test of that row.
 
 Fenced blocks of Python run, as do whole programs in C, JavaScript and Vala, unless the first line
-names another library, as "# PyCUDA" does. "```python cuda" runs on that back end only. A comment
-such as
+names another library, as "# PyCUDA" does. "# gpumem on CUDA" in the first line limits a block to
+that back end. A comment such as
 
     <!-- python
     assert ...
     -->
 
-runs in its place between the blocks, and readers do not see it. The C of a section is one program:
-visible and hidden parts together, in the frame of the guide.
+runs in its place between the blocks, and readers do not see it; "<!-- python cuda" limits it to a
+back end. The C of a section is one program: visible and hidden parts together, in the frame of the
+guide.
 
 The line "Not on OpenCL: it has no addresses" promises that the section fails there with
 GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it. "Not without a second device:
@@ -37,7 +38,7 @@ from typing import NamedTuple
 
 from python_util import GLib, Gpu, Skip, main
 
-HUNG = 240                                      # seconds after which a section counts as that
+HUNG = 240                                      # seconds after which a section counts as hung
 
 BACKENDS = {"host": "host", "OpenCL": "opencl", "CUDA": "cuda"}
 COMING_FROM = ("coming-from-pyopencl", "coming-from-pycuda", "coming-from-numba")
@@ -49,11 +50,12 @@ HEADING = re.compile(r"### (?P<title>.+)")
 HIDDEN = re.compile(r"<!-- (?P<language>python|c|js|vala)")
 NOT_ON = re.compile(r"Not on (?P<every>every )?(?:the )?(?P<backend>host|OpenCL|CUDA)"
                     r"(?: device)?: ")
+ONLY_ON = re.compile(r"# gpumem on (?P<backend>host|OpenCL|CUDA)\b")
 NOT_ALONE = re.compile(r"Not without a second device: ")
 
 
 def find_guides():
-    """The folder of the guides: beside this file where the tests are installed."""
+    """Returns the folder of the guides: the one of this file if the tests are installed."""
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(here, "..", "docs", "guides"), here):
         if os.path.exists(os.path.join(folder, "rows.txt")):
@@ -65,7 +67,7 @@ scratch = tempfile.TemporaryDirectory()
 
 
 class Lacking(Skip):
-    """The device cannot do it, or not all of it."""
+    """The device lacks a feature of the section, or some of its calls."""
 
     def __init__(self, text, in_part):
         super().__init__(text)
@@ -73,8 +75,8 @@ class Lacking(Skip):
 
 
 class Row:
-    """What the guides have to show. Omitted says why not, and waits for what it is not shown yet;
-    they are None for all others."""
+    """A task that a guide must show. `omitted` is the reason why none does, and `waits` what the
+    row waits for; both are None for all other rows."""
 
     def __init__(self, line):
         text, _, why = line.strip().partition(" | ")
@@ -124,7 +126,7 @@ class Guide:
 
     @property
     def frame(self):
-        """The program that the guide's other C stands in."""
+        """The program that contains the C of a section."""
         return next((block.text for block in self.preamble.blocks if FRAME in block.text), None)
 
     def _read(self, lines):
@@ -149,6 +151,9 @@ class Guide:
             elif hidden or line.startswith("```"):
                 end = lines.index("-->" if hidden else "```", number)
                 language, *backends = line.strip("`<!- ").split() or [""]
+                only_on = ONLY_ON.match(lines[number])
+                if only_on:
+                    backends.append(BACKENDS[only_on["backend"]])
                 self._add(section, Block(language, number + 1,
                                          "\n".join(lines[number:end]) + "\n", tuple(backends)))
                 number = end + 1
@@ -164,13 +169,13 @@ class Guide:
 # --- running -------------------------------------------------------------------------------------
 
 def run_python(path, first, text, names):
-    # So that a traceback tells the line of the guide
+    # Tracebacks quote the lines of the guide
     linecache.lazycache(path, None)
     exec(compile("\n" * (first - 1) + text, path, "exec"), names)
 
 
 def run_command(*command):
-    """A program that skips itself, by the status 77, says why in its last line."""
+    """The last line of a program that exits with 77 is the reason why it was skipped."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
@@ -186,7 +191,7 @@ def build_folder():
 
 @functools.lru_cache(maxsize=None)
 def build(language, text):
-    """A program in C or Vala; the folder goes with this one."""
+    """Builds a program in C or Vala in the scratch folder."""
     folder = build_folder()
     program = tempfile.mkdtemp(dir=scratch.name) + "/program"
     source = f"{program}.{language}"
@@ -211,7 +216,7 @@ def build(language, text):
 
 
 def run_program(language, text):
-    """A whole program of another language."""
+    """Runs a program in C, JavaScript or Vala."""
     if language == "js":
         gjs = os.environ.get("TEST_GJS", "gjs")
         if shutil.which(gjs) is None:
@@ -245,7 +250,7 @@ def is_not_supported(error):
 
 
 def has_shown_some(section, error):
-    """Whether something was asserted before the error."""
+    """Returns whether an assertion passed before the error."""
     frames = traceback.extract_tb(error.__traceback__)
     failed = [frame.lineno for frame in frames if frame.filename == section.path]
     first = [block.first + number for block in section.blocks
@@ -255,14 +260,14 @@ def has_shown_some(section, error):
 
 
 def clear(names):
-    """What is left over by names must not outlive the test, nor may a module be emptied."""
+    """Drops the objects of a test, but leaves the contents of modules alone."""
     for name in list(names):
         del names[name]
 
 
 @contextlib.contextmanager
 def environment(device):
-    """The device is the default, what snippets print goes nowhere, and a hung one ends it all."""
+    """Makes the device the default, discards output, and aborts if the code hangs."""
     os.environ["GPUMEM_DEVICE"] = device.id
     faulthandler.dump_traceback_later(HUNG, exit=True)
     try:
@@ -288,8 +293,8 @@ def run_where_it_can(guide, section, backend, names):
 
 
 def run_section(guide, section, device, names=None):
-    """Runs it on a device. Without names, in a fresh namespace behind what the guide begins
-    with."""
+    """Runs a section on a device. Without `names`, it runs in a new namespace, after the
+    preamble of the guide."""
     try:
         importlib.import_module("numpy")
     except ImportError:
@@ -312,14 +317,14 @@ def run_one(guide, section, fixture):
 
 
 def section_cases(name):
-    """A test NAME/SECTION for each section of a guide."""
+    """Yields a test NAME/SECTION for each section of a guide."""
     guide = Guide(name)
     for section in guide.sections:
         yield f"test_{name}/{section.slug}", functools.partial(run_one, guide, section)
 
 
 def parity_cases(name):
-    """A test parity/ROW for each section of a guide for users of another library."""
+    """Yields a test parity/ROW for each section of a guide for users of another library."""
     guide = Guide(name)
     for section in guide.sections:
         if section.blocks:
@@ -328,7 +333,7 @@ def parity_cases(name):
 
 
 def main_in_folder(tests):
-    """In an empty folder, for guides write files, and with our own tool."""
+    """Runs the tests in an empty folder, for guides write files, with the tool of this build."""
     tool = os.environ.get("GPUMEM_TOOL")
     if tool:
         os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""make parity: every row of the guides, its test, and on which back ends it passes or why not.
+"""make parity: prints every row of the guides, its test, and the back ends on which it passes.
 
-The status is 1 if a row is missing or red. Of a back end with several devices it tells yes if one
-of them can, and what the others lack.
+The exit status is 1 if a row is missing or fails. If a back end has several devices with different
+results, the cell has the result of each device.
 """
 
 import sys
@@ -18,7 +18,7 @@ YES = "yes"
 
 
 def try_section(guide, section, device):
-    """What to say of it: YES, or why not; and whether it is red."""
+    """Returns the text of the cell, YES or the reason, and whether the row failed."""
     try:
         run_section(guide, section, device)
         check_nothing_lives()
@@ -41,7 +41,7 @@ def try_backend(guide, section, devices):
 
 
 def rows_of_table(devices):
-    """(ID, title, test, cells, whether it is missing or red) of every row."""
+    """Yields (ID, title, test, cells, whether the row is missing or failed) for every row."""
     shown = {section.row: (guide, section) for guide in map(Guide, COMING_FROM)
              for section in guide.sections}
     for row in read_rows():
@@ -58,7 +58,7 @@ def rows_of_table(devices):
 
 
 def print_row(cells, widths):
-    """The cells side by side, long ones over several lines."""
+    """Prints cells side by side; wraps long ones."""
     lines = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths)]
     for number in range(max(map(len, lines))):
         texts = [part[number] if number < len(part) else "" for part in lines]

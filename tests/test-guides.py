@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The sections for programs in C, and the tutorial from its first line to its last, run on every
-device that GPUMEM_TEST chooses. The recipes are in test-cookbook.py, and the rows of parity in
-test-parity.py and test-parity-pycuda.py."""
+"""Runs the sections of the guide for C, and the tutorial from top to bottom, on every device that
+GPUMEM_TEST selects. The recipes are in test-cookbook.py, and the rows of parity in test-parity.py
+and test-parity-pycuda.py."""
 
 import functools
 import os
@@ -24,11 +24,11 @@ def need_tour():
         raise Skip("GdkPixbuf is not installed") from None
     tool = shutil.which("gpumem")
     if tool is None or subprocess.run([tool, "tour", "--help"], capture_output=True).returncode:
-        raise Skip("gpumem tour is not there to draw a picture")
+        raise Skip("gpumem tour is not installed")
 
 
 def plain_native_calls():
-    """The tables of coming-from-c.md are what the sources tell."""
+    """The tables of coming-from-c.md match the gtk-doc blocks of the sources."""
     script = os.path.join(find_guides(), "native-calls")
     if not os.path.exists(script):
         raise Skip("the sources are not there")
@@ -43,7 +43,7 @@ def find_anchors(text):
 
 
 def plain_links():
-    """Every link from one guide to a section of a guide leads there."""
+    """Every link to a section of a guide has a target."""
     texts = {}
     for name in os.listdir(find_guides()):
         if name.endswith(".md"):
@@ -57,7 +57,7 @@ def plain_links():
 
 
 def run_all(guide, fixture):
-    """All of a guide in one namespace, from the top."""
+    """Runs a guide from top to bottom in one namespace."""
     fixture.context = fixture.stream = None
     need_tour()
     names = {"__name__": "guide"}
