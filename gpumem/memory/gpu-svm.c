@@ -447,16 +447,20 @@ initable_iface_init (GInitableIface *iface)
  * gpu_svm_new:
  * @context: a #GpuContext
  * @flags: how the memory is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
- * @svm_flags: how closely host and device share it, at least
+ * @svm_flags: how closely host and device share it, at least, or one kind of unified shared memory
  * @size: size in bytes, not 0
- * @alignment: what the address shall be a multiple of, a power of two, in bytes; 0 for what the
- *   driver finds right, which does for every type
+ * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
+ *   driver, which suits every type
  * @error: return location for an error
  *
  * Allocates memory at one address for the host and all devices of @context (OpenCL: clSVMAlloc,
- * and clCreateBuffer over it, for commands that take no address; CUDA: cuMemAllocManaged). Its
- * content is undefined. On CUDA it may be larger than the memory of the device. When the driver has
- * no room #GpuContext::memory-pressure is emitted. Does not block.
+ * and clCreateBuffer over it, for commands that take no address; CUDA: cuMemAllocManaged). The
+ * content is undefined. On CUDA the memory may be larger than that of the device. If the driver has
+ * too little memory, #GpuContext::memory-pressure is emitted. Does not block.
+ *
+ * A USM flag allocates unified shared memory (OpenCL: clDeviceMemAllocINTEL, clHostMemAllocINTEL,
+ * clSharedMemAllocINTEL). Device and shared memory belong to one device, so @context must have only
+ * that one. The host cannot map %GPU_SVM_FLAGS_USM_DEVICE memory; streams copy it.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
  *   %GPU_CAPABILITIES_SVM_COARSE, or what @svm_flags ask for, or cannot share %GPU_MEMORY_UNTRACKED

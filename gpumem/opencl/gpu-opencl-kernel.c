@@ -201,8 +201,8 @@ kernel_get_attributes (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* clSetKernelArgSVMPointer() rejects unified shared memory, and its function rejects memory from
- * clSVMAlloc(). */
+/* An address of either kind of memory: the extension does not require clSetKernelArgSVMPointer() to
+ * accept unified shared memory, although Intel's CPU runtime does. */
 static cl_int
 set_address (cl_kernel        kernel,
              GpuOpenclDevice *device,
