@@ -351,7 +351,7 @@ memory_pool_gives (TestFixture *fixture)
       /* A driver clears a large memory for seconds: each kind there in one of the contexts. */
       if (free_size > LARGE_DEVICE && i / 4 != i % 2)
         continue;
-      fill_pool (fixture->context, free_size / 10 * 7);
+      fill_pool (fixture->context, free_size / 10 * 6);
       buffer = new_by_kind (i < 4 ? fixture->context : own, i % 4, size, &error);
       g_assert_no_error (error);
       check_end (i < 4 ? fixture->stream : stream, buffer, i);
