@@ -338,7 +338,7 @@ adaptor_backtrace (TestFixture *fixture)
   g_autoptr (GVariant) backtrace = g_variant_lookup_value (block, "backtrace",
                                                            G_VARIANT_TYPE ("at"));
 
-  g_assert_cmpuint (gpu_tracking_allocator_get_backtrace_depth (tracking), ==, 16);
+  g_assert_cmpuint (test_get_number (tracking, "backtrace-depth"), ==, 16);
   g_assert_nonnull (backtrace);
   g_assert_cmpuint (g_variant_n_children (backtrace), >, 3);
   g_assert_cmpuint (g_variant_n_children (backtrace), <=, 16);
@@ -355,14 +355,14 @@ adaptor_warns (TestFixture *fixture)
   g_autoptr (GpuTrackingAllocator) tracking = gpu_tracking_allocator_new (upstream, 0);
   g_autoptr (GpuMemory) memory = test_alloc (GPU_ALLOCATOR (tracking), 1000);
 
-  gpu_tracking_allocator_set_warn_leaks (tracking, TRUE);
+  g_object_set (tracking, "warn-leaks", TRUE, NULL);
   g_test_expect_message ("gpumem", G_LOG_LEVEL_WARNING, "*memory is in use*1000 bytes*");
   g_clear_object (&tracking);
   g_test_assert_expected_messages ();
 
   g_clear_object (&memory);
   tracking = gpu_tracking_allocator_new (upstream, 0);
-  gpu_tracking_allocator_set_warn_leaks (tracking, TRUE);
+  g_object_set (tracking, "warn-leaks", TRUE, NULL);
   memory = test_alloc (GPU_ALLOCATOR (tracking), 1000);
   g_clear_object (&memory);
 }
@@ -460,7 +460,7 @@ adaptor_logging (TestFixture *fixture)
   upstream->gives = TEST_GIVES_ERROR;
   g_assert_null (gpu_allocator_alloc (allocator, 5, NULL, &error));
   g_clear_error (&error);
-  g_assert_true (gpu_logging_allocator_get_output (logging) == output);
+  g_assert_true (test_get_object (logging, "output") == output);
   test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
   lines = parse_output (output);
   g_assert_cmpuint (lines->len, ==, 4);
@@ -605,8 +605,8 @@ adaptor_failure_other (TestFixture *fixture)
 static void
 assert_pending (GpuDeferredFreeAllocator *allocator, guint count, guint64 bytes)
 {
-  g_assert_cmpuint (gpu_deferred_free_allocator_get_pending_count (allocator), ==, count);
-  g_assert_cmpuint (gpu_deferred_free_allocator_get_pending_bytes (allocator), ==, bytes);
+  g_assert_cmpuint (test_get_number (allocator, "pending-count"), ==, count);
+  g_assert_cmpuint (test_get_number (allocator, "pending-bytes"), ==, bytes);
 }
 
 static void
@@ -620,8 +620,8 @@ adaptor_deferred_free (TestFixture *fixture)
   GpuAllocator *allocator = GPU_ALLOCATOR (outer);
   g_autoptr (GpuMemory) memory = NULL;
 
-  g_assert_cmpuint (gpu_deferred_free_allocator_get_max_count (lazy), ==, 10);
-  g_assert_cmpuint (gpu_deferred_free_allocator_get_max_bytes (lazy), <, G_MAXUINT64);
+  g_assert_cmpuint (test_get_number (lazy, "max-count"), ==, 10);
+  g_assert_cmpuint (test_get_number (lazy, "max-bytes"), <, G_MAXUINT64);
 
   for (guint i = 1; i <= 10; i++)
     {
@@ -643,7 +643,7 @@ adaptor_deferred_free (TestFixture *fixture)
   g_assert_cmpint (get_counter (inner, "current-bytes"), ==, 0);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 0);
 
-  gpu_deferred_free_allocator_set_max_bytes (lazy, 1000);
+  g_object_set (lazy, "max-bytes", (guint64) 1000, NULL);
   memory = test_alloc (allocator, 1001);
   g_clear_object (&memory);
   assert_pending (lazy, 0, 0);
@@ -674,8 +674,8 @@ adaptor_deferred_free_room (TestFixture *fixture)
   g_autoptr (GpuMemory) memory = test_alloc (allocator, 800);
   g_autoptr (GpuMemory) kept = NULL;
 
-  g_assert_cmpuint (gpu_deferred_free_allocator_get_max_bytes (lazy), ==, 200);
-  gpu_deferred_free_allocator_set_max_bytes (lazy, 1000);
+  g_assert_cmpuint (test_get_number (lazy, "max-bytes"), ==, 200);
+  g_object_set (lazy, "max-bytes", (guint64) 1000, NULL);
   g_clear_object (&memory);
   assert_pending (lazy, 1, 800);
   memory = test_alloc (allocator, 700);

@@ -60,7 +60,7 @@ allocator_deferred (TestFixture *fixture)
   g_autoptr (GpuMemory) memory = NULL;
 
   test_check_allocator (fixture, allocator, GPU_TYPE_BUFFER);
-  g_assert_null (gpu_basic_allocator_get_stream (GPU_BASIC_ALLOCATOR (allocator)));
+  g_assert_null (test_get_object (allocator, "stream"));
 
   memory = gpu_allocator_alloc (allocator, G_MAXSIZE / 2, NULL, &error);
   g_assert_null (memory);
@@ -71,8 +71,7 @@ allocator_deferred (TestFixture *fixture)
   g_assert_no_error (error);
   memory = test_alloc (GPU_ALLOCATOR (other), 100);
   g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_HOST_NO_ACCESS);
-  g_assert_cmpuint (gpu_basic_allocator_get_flags (GPU_BASIC_ALLOCATOR (other)), ==,
-                    GPU_MEMORY_HOST_NO_ACCESS);
+  g_assert_cmpuint (test_get_number (other, "flags"), ==, GPU_MEMORY_HOST_NO_ACCESS);
 }
 
 /* Constructors refuse contradictory flags; uninitialised allocators return errors. */
@@ -118,7 +117,7 @@ allocator_immediate (TestFixture *fixture)
                                                                              &error);
 
   g_assert_no_error (error);
-  g_assert_true (gpu_basic_allocator_get_stream (GPU_BASIC_ALLOCATOR (allocator)) == stream);
+  g_assert_true (test_get_object (allocator, "stream") == stream);
   test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_BUFFER);
   g_assert_cmpuint (gpu_stream_get_n_completed (stream), ==, gpu_stream_get_n_submitted (stream));
 
@@ -171,8 +170,8 @@ allocator_svm (TestFixture *fixture)
   allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 64,
                                      NULL, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_svm_allocator_get_alignment (allocator), ==, 64);
-  g_assert_cmpuint (gpu_svm_allocator_get_svm_flags (allocator), ==, GPU_SVM_FLAGS_NONE);
+  g_assert_cmpuint (test_get_number (allocator, "alignment"), ==, 64);
+  g_assert_cmpuint (test_get_number (allocator, "svm-flags"), ==, GPU_SVM_FLAGS_NONE);
   test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_SVM);
   memory = test_alloc (GPU_ALLOCATOR (allocator), 10);
   g_assert_cmpuint (gpu_memory_get_device_address (memory) % 64, ==, 0);

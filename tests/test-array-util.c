@@ -69,7 +69,7 @@ GBytes *
 test_array_gather (TestArray     *model,
                    GpuArrayOrder  order)
 {
-  gsize item = gpu_array_get_item_size (model->array);
+  gsize item = gpu_dtype_get_item_size (gpu_array_get_dtype (model->array));
   gsize size = gpu_array_get_size (model->array);
   guint8 *data = g_malloc (MAX (size, 1));
   gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };
@@ -85,7 +85,7 @@ test_array_scatter (TestArray     *model,
                     GpuArrayOrder  order,
                     GBytes        *bytes)
 {
-  gsize item = gpu_array_get_item_size (model->array);
+  gsize item = gpu_dtype_get_item_size (gpu_array_get_dtype (model->array));
   gsize size;
   const guint8 *data = g_bytes_get_data (bytes, &size);
   gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };

@@ -107,7 +107,7 @@ check_strided (TestArray       *model,
   g_autoptr (GError) error = NULL;
   guint n_dims;
   const gssize *shape = gpu_array_get_shape (model->array, &n_dims);
-  gsize item = gpu_array_get_item_size (model->array);
+  gsize item = gpu_dtype_get_item_size (gpu_array_get_dtype (model->array));
   gssize strides[GPU_ARRAY_MAX_DIMS];
   gsize offset = 0;
   gssize stride = (gssize) item;

@@ -48,7 +48,7 @@ memory_flags (TestFixture *fixture)
     return;
   memory = gpu_host_memory_new (fixture->context, asked, SIZE, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_host_memory_get_host_flags (memory) & asked, ==, asked);
+  g_assert_cmpuint (test_get_number (memory, "host-flags") & asked, ==, asked);
   g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (memory)), !=, 0);
   test_cuda_push (fixture);
   g_assert_cmpint (_gpu_cuda.cuMemHostGetFlags (&flags, gpu_host_memory_get_data (memory)), ==,

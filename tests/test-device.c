@@ -142,7 +142,7 @@ assert_found (const char *name, GpuDevice *device)
 static void
 assert_found_by_bus_id (GpuDevice *device)
 {
-  const char *bus_id = gpu_device_get_pci_bus_id (device);
+  const char *bus_id = test_get_string (device, "pci-bus-id");
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) found = NULL;
   GpuDevice *first = NULL;
@@ -150,7 +150,7 @@ assert_found_by_bus_id (GpuDevice *device)
   for (guint i = 0; i < test_devices ()->len && first == NULL; i++)
     {
       GpuDevice *other = test_devices ()->pdata[i];
-      const char *other_id = gpu_device_get_pci_bus_id (other);
+      const char *other_id = test_get_string (other, "pci-bus-id");
 
       if (other_id != NULL && g_ascii_strcasecmp (other_id, bus_id) == 0)
         first = other;
@@ -158,7 +158,7 @@ assert_found_by_bus_id (GpuDevice *device)
 
   found = gpu_device_find (bus_id, &error);
   g_assert_no_error (error);
-  g_assert_cmpstr (gpu_device_get_pci_bus_id (found), ==, bus_id);
+  g_assert_cmpstr (test_get_string (found, "pci-bus-id"), ==, bus_id);
   if (found != first)               /* of a back end that was not chosen */
     g_assert_cmpstr (gpu_device_get_backend (found), !=, gpu_device_get_backend (first));
 }
@@ -174,17 +174,17 @@ device_find (TestFixture *fixture)
   assert_found (upper, fixture->device);
   g_assert_no_error (error);
   g_assert_nonnull (strstr (gpu_device_get_name (by_name), gpu_device_get_name (fixture->device)));
-  if (gpu_device_get_pci_bus_id (fixture->device) != NULL)
+  if (test_get_string (fixture->device, "pci-bus-id") != NULL)
     assert_found_by_bus_id (fixture->device);
-  if (gpu_device_get_platform (fixture->device) != NULL && test_is_opencl (fixture))
+  if (test_get_string (fixture->device, "platform") != NULL && test_is_opencl (fixture))
     {
       g_autofree char *name = g_strdup_printf ("opencl:%s",
-                                               gpu_device_get_platform (fixture->device));
+                                               test_get_string (fixture->device, "platform"));
       g_autoptr (GpuDevice) found = gpu_device_find (name, &error);
 
       g_assert_no_error (error);
-      g_assert_cmpstr (gpu_device_get_platform (found), ==,
-                       gpu_device_get_platform (fixture->device));
+      g_assert_cmpstr (test_get_string (found, "platform"), ==,
+                       test_get_string (fixture->device, "platform"));
     }
 }
 
@@ -199,8 +199,8 @@ device_values (TestFixture *fixture)
   GpuCapabilities capabilities = GPU_CAPABILITIES_NONE;
 
   g_assert_cmpstr (gpu_device_get_name (device), !=, "");
-  g_assert_nonnull (gpu_device_get_vendor (device));
-  g_assert_nonnull (gpu_device_get_version (device));
+  g_assert_nonnull (test_get_string (device, "vendor"));
+  g_assert_nonnull (test_get_string (device, "version"));
   g_assert_nonnull (gpu_device_get_driver_version (device));
   g_assert_true (g_str_has_prefix (gpu_device_get_id (device), gpu_device_get_backend (device)));
   g_assert_cmpuint (gpu_device_get_memory_size (device), >=, 1 << 20);

@@ -115,9 +115,9 @@ static void
 error_geometry (void)
 {
   g_autoptr (GpuExtent) extent = gpu_extent_new (1, 2, 3);
-  g_autoptr (GpuExtent) same = gpu_extent_copy (extent);
+  g_autoptr (GpuExtent) same = g_boxed_copy (GPU_TYPE_EXTENT, extent);
   g_autoptr (GpuLayout) layout = gpu_layout_new (1, 2, 3, 4, 5);
-  g_autoptr (GpuLayout) copy = gpu_layout_copy (layout);
+  g_autoptr (GpuLayout) copy = g_boxed_copy (GPU_TYPE_LAYOUT, layout);
 
   g_assert_true (gpu_extent_equal (extent, same));
   same->depth = 4;

@@ -227,7 +227,7 @@ const plain = {
         for (const [platform, devices] of Gpu.platforms()) {
             assert(devices.length > 0 && typeof platform === 'string' && platform.length > 0);
             for (const device of devices) {
-                equal(device.get_platform() ?? device.get_backend(), platform);
+                equal(device.platform ?? device.get_backend(), platform);
                 grouped.push(device.get_id());
             }
         }
@@ -840,7 +840,7 @@ const tests = {
         const image = fixture.image('rgba-unorm8', [13, 7]);
         const data = ramp(13 * 7 * 4);
         equal(image.get_format().to_string(), 'rgba-unorm8');
-        equal(image.get_width() * image.get_height(), 13 * 7);
+        equal(image.width * image.height, 13 * 7);
         await image.write(data);
         equalData(await image.read(), data);
         await image.write(Uint8Array.of(1, 2, 3, 4), {origin: [12, 6], extent: [1, 1]});
@@ -997,7 +997,7 @@ function matches(device, word) {
                 return true;
         } catch {
         }
-        const platform = device.get_platform() ?? '';
+        const platform = device.platform ?? '';
         return platform.toLowerCase().includes(word.slice(backend.length + 1).toLowerCase());
     }
     return device.get_name().toLowerCase().includes(word.toLowerCase());

@@ -14,7 +14,7 @@ make (TestFixture *fixture)
                                                         &error);
 
   g_assert_no_error (error);
-  g_assert_true (gpu_host_allocator_get_context (allocator) == fixture->context);
+  g_assert_true (test_get_object (allocator, "context") == fixture->context);
   return allocator;
 }
 
@@ -93,8 +93,8 @@ allocator_limit (TestFixture *fixture)
 
   for (guint i = 0; i < 4; i++)
     memories[i] = alloc (allocator, (i + 1) * PAGE);
-  gpu_host_allocator_set_held_limit (allocator, 7 * PAGE);
-  g_assert_cmpuint (gpu_host_allocator_get_held_limit (allocator), ==, 7 * PAGE);
+  g_object_set (allocator, "held-limit", (guint64) 7 * PAGE, NULL);
+  g_assert_cmpuint (test_get_number (allocator, "held-limit"), ==, 7 * PAGE);
   for (guint i = 0; i < 3; i++)
     g_object_unref (memories[i]);
   assert_figures (allocator, 4 * PAGE, 6 * PAGE);
@@ -103,7 +103,7 @@ allocator_limit (TestFixture *fixture)
   assert_figures (allocator, 0, 7 * PAGE);
   gpu_host_allocator_trim (allocator, 5 * PAGE);
   assert_figures (allocator, 0, 4 * PAGE);
-  gpu_host_allocator_set_held_limit (allocator, 0);
+  g_object_set (allocator, "held-limit", (guint64) 0, NULL);
   assert_figures (allocator, 0, 0);
   g_object_unref (alloc (allocator, PAGE));
   assert_figures (allocator, 0, 0);
@@ -219,7 +219,7 @@ work (gpointer data)
 {
   GpuHostAllocator *allocator = data;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuStream) stream = gpu_stream_new (gpu_host_allocator_get_context (allocator),
+  g_autoptr (GpuStream) stream = gpu_stream_new (test_get_object (allocator, "context"),
                                                  GPU_STREAM_FLAGS_NONE, &error);
 
   g_assert_no_error (error);
@@ -248,7 +248,7 @@ allocator_threads (TestFixture *fixture)
   g_autoptr (GpuHostAllocator) allocator = make (fixture);
   GThread *threads[4];
 
-  gpu_host_allocator_set_held_limit (allocator, 10 * PAGE);
+  g_object_set (allocator, "held-limit", (guint64) 10 * PAGE, NULL);
   for (guint i = 0; i < 4; i++)
     threads[i] = g_thread_new ("work", work, allocator);
   for (guint i = 0; i < 4; i++)

@@ -693,12 +693,12 @@ memory_flags (TestFixture *fixture)
   g_assert_false (gpu_host_memory_is_page_locked (aligned));
   g_assert_cmpuint (gpu_host_memory_get_address (aligned) % (1 << 16), ==, 0);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (aligned)), ==, 100);
-  g_assert_cmpuint (gpu_host_memory_get_host_flags (aligned), ==, GPU_HOST_MEMORY_NONE);
+  g_assert_cmpuint (test_get_number (aligned, "host-flags"), ==, GPU_HOST_MEMORY_NONE);
   g_assert_cmpuint (gpu_host_memory_get_address (locked) % 64, ==, 0);
   g_assert_true (gpu_memory_equal (GPU_MEMORY (locked), GPU_MEMORY (locked)));
   g_assert_false (gpu_memory_equal (GPU_MEMORY (locked), GPU_MEMORY (aligned)));
   if (mapped != NULL)
-    g_assert_true ((gpu_host_memory_get_host_flags (mapped) & GPU_HOST_MEMORY_MAPPED) != 0);
+    g_assert_true ((test_get_number (mapped, "host-flags") & GPU_HOST_MEMORY_MAPPED) != 0);
   for (guint i = 0; i < 2; i++)
     {
       GpuMemory *memory = GPU_MEMORY (i == 0 ? locked : aligned);

@@ -278,9 +278,9 @@ map_level (GpuImage *level,
   g_assert_no_error (error);
   data = (guint8 *) gpu_mapping_get_data (mapping);
 
-  for (gsize y = 0; y < gpu_image_get_height (level); y++)
+  for (gsize y = 0; y < test_get_number (level, "height"); y++)
     memset (data + y * gpu_mapping_get_row_pitch (mapping), value,
-            4 * gpu_image_get_width (level));
+            4 * test_get_number (level, "width"));
 
   return mapping;
 }

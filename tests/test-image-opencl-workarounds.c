@@ -14,7 +14,7 @@ static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_U
 static gboolean
 is_pocl (TestFixture *fixture)
 {
-  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
+  return test_is_pocl (fixture);
 }
 
 /* --- images over buffers ---------------------------------------------------------------------- */

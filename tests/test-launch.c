@@ -82,8 +82,6 @@ launch_prepared (TestFixture *fixture)
   g_assert_cmpuint (extent.width, ==, N_ITEMS);
   g_assert_true (gpu_launch_get_block (launch, &extent));
   g_assert_cmpuint (extent.width, ==, 16);
-  g_assert_cmpuint (gpu_launch_get_shared_size (launch), ==, 0);
-  g_assert_cmpint (gpu_launch_get_flags (launch), ==, GPU_LAUNCH_FLAGS_NONE);
 }
 
 static void

@@ -36,8 +36,8 @@ mapping_read (TestFixture *fixture)
     return;
   buffer = test_buffer_from (fixture, bytes);
   mapping = map (buffer, GPU_MAP_FLAGS_READ, 128, 1000);
-  g_assert_true (gpu_mapping_get_memory (mapping) == GPU_MEMORY (buffer));
-  g_assert_cmpint (gpu_mapping_get_flags (mapping), ==, GPU_MAP_FLAGS_READ);
+  g_assert_true (test_get_object (mapping, "memory") == buffer);
+  g_assert_cmpint (test_get_number (mapping, "flags"), ==, GPU_MAP_FLAGS_READ);
   g_assert_cmpuint (gpu_mapping_get_size (mapping), ==, 1000);
   g_assert_true (gpu_mapping_is_mapped (mapping));
   g_assert_cmpuint (gpu_mapping_get_address (mapping), ==,

@@ -428,12 +428,12 @@ check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool
 
   g_object_unref (test_pool_take (pool, 8 << 20, NULL));
   n_growths = test_pool_get_figure (pool, "n-growths");
-  gpu_memory_pool_set_release_threshold (pool, 12 << 20);
+  g_object_set (pool, "release-threshold", (guint64) 12 << 20, NULL);
   g_object_unref (test_pool_take (pool, 8 << 20, NULL));
   g_object_unref (test_pool_take (pool, 8 << 20, NULL));
   g_assert_cmpuint (test_pool_get_figure (pool, "n-growths"), ==, n_growths);
 
-  gpu_memory_pool_set_release_threshold (pool, 0);
+  g_object_set (pool, "release-threshold", (guint64) 0, NULL);
   g_object_unref (used);
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
 }

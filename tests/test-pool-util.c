@@ -43,7 +43,7 @@ test_pool_take (GpuMemoryPool *pool, gsize size, GpuStream *stream)
   g_assert_nonnull (buffer);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
   g_assert_true (gpu_memory_get_context (GPU_MEMORY (buffer))
-                 == gpu_memory_pool_get_context (pool));
+                 == gpu_allocator_get_context (GPU_ALLOCATOR (pool)));
   return buffer;
 }
 

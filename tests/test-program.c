@@ -47,7 +47,7 @@ run_program (TestFixture *fixture, GpuProgram *program)
 
   g_assert_no_error (error);
   /* Intel's driver does not describe kernels in binaries. */
-  if (gpu_program_get_source (program) == NULL)
+  if (test_get_string (program, "source") == NULL)
     test_assert_ok (gpu_kernel_declare_arguments (kernel, "p", &error), error);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, buffer),
                   error);
@@ -88,8 +88,8 @@ program_build (TestFixture *fixture)
     }
   program = build (fixture, NULL, GPU_PROGRAM_FLAGS_NONE);
   g_assert_true (gpu_program_get_context (program) == fixture->context);
-  g_assert_cmpstr (gpu_program_get_source (program), ==, set_source);
-  g_assert_cmpstr (gpu_program_get_options (program), ==, "");
+  g_assert_cmpstr (test_get_string (program, "source"), ==, set_source);
+  g_assert_cmpstr (test_get_string (program, "options"), ==, "");
   names = gpu_program_list_kernels (program, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (g_strv_length (names), ==, 2);
@@ -111,7 +111,7 @@ program_options (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   seven = build (fixture, "-DVALUE=7", GPU_PROGRAM_FLAGS_NONE);
-  g_assert_cmpstr (gpu_program_get_options (seven), ==, "-DVALUE=7");
+  g_assert_cmpstr (test_get_string (seven, "options"), ==, "-DVALUE=7");
   g_assert_cmpuint (run_program (fixture, seven), ==, 7);
 
   gpu_context_set_build_options (fixture->context, "-DVALUE=8");
@@ -121,8 +121,8 @@ program_options (TestFixture *fixture)
 
   gpu_context_set_build_options (fixture->context, "-DVALUE=HALF*2");
   both = build (fixture, "-DHALF=21", GPU_PROGRAM_FLAGS_NONE);
-  g_assert_nonnull (strstr (gpu_program_get_options (both), "-DVALUE=HALF*2"));
-  g_assert_nonnull (strstr (gpu_program_get_options (both), "-DHALF=21"));
+  g_assert_nonnull (strstr (test_get_string (both, "options"), "-DVALUE=HALF*2"));
+  g_assert_nonnull (strstr (test_get_string (both, "options"), "-DHALF=21"));
   g_assert_cmpuint (run_program (fixture, both), ==, 42);
   g_assert_cmpuint (run_program (fixture, seven), ==, 7);
 }
@@ -177,7 +177,7 @@ program_binary (TestFixture *fixture)
   g_clear_object (&program);
   again = gpu_program_new_from_binary (fixture->context, binary, NULL, &error);
   g_assert_no_error (error);
-  g_assert_null (gpu_program_get_source (again));
+  g_assert_null (test_get_string (again, "source"));
   g_assert_cmpuint (run_program (fixture, again), ==, 11);
 
   junk = gpu_program_new_from_binary (fixture->context, noise, NULL, &error);

@@ -448,7 +448,7 @@ def test_samplers(fixture):
     need(fixture, Gpu.Capabilities.IMAGES)
     sampler = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.REPEAT, Gpu.FilterMode.LINEAR)
     equal((sampler.normalized_coordinates, sampler.filter_mode), (True, Gpu.FilterMode.LINEAR))
-    equal(sampler.get_address_mode(1), Gpu.AddressMode.REPEAT)
+    equal(sampler.address_mode_y, Gpu.AddressMode.REPEAT)
     equal(sampler.context, fixture.context)
     equal(sampler, sampler)
     with raises(Gpu.Error.INVALID_ARGUMENT, "normalized"):

@@ -76,7 +76,7 @@ def gives(device, to):
     if to.get_device_type() == Gpu.DeviceType.CPU:
         return is_file
     return not is_file and device.get_backend() == "cuda" \
-        and device.get_pci_bus_id() == to.get_pci_bus_id()
+        and device.pci_bus_id == to.pci_bus_id
 
 
 def take(context):

@@ -168,9 +168,9 @@ def test_events(fixture):
     buffer = fixture.buffer(64)
     stream.fill(buffer, 8)
     event = stream.record()
-    equal(event.is_user(), False)
+    equal(event.props.user, False)
     if gate.holds:
-        equal(gate.is_user(), True)
+        equal(gate.props.user, True)
         equal(event.query(), Gpu.EventStatus.PENDING)
         with raises(Gpu.Error.TIMED_OUT):
             event.wait_timeout(1000)

@@ -117,7 +117,7 @@ static void
 add_image (Places   *places,
            GpuImage *image)
 {
-  gsize texel_size = gpu_image_get_texel_size (image);
+  gsize texel_size = test_get_number (image, "texel-size");
   GpuExtent extent;
 
   gpu_image_get_extent (image, &extent);

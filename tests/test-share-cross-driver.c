@@ -44,8 +44,8 @@ may_give (GpuDevice *device, GpuDevice *to)
     return FALSE;
   if (gpu_device_get_device_type (to) == GPU_DEVICE_TYPE_CPU)
     return is_stand_in (device);
-  return gpu_device_get_pci_bus_id (device) != NULL && !is_stand_in (device)
-         && g_strcmp0 (gpu_device_get_pci_bus_id (device), gpu_device_get_pci_bus_id (to)) == 0;
+  return test_get_string (device, "pci-bus-id") != NULL && !is_stand_in (device)
+         && g_strcmp0 (test_get_string (device, "pci-bus-id"), test_get_string (to, "pci-bus-id")) == 0;
 }
 
 static GpuBuffer *

@@ -208,7 +208,7 @@ svm_coarse (TestFixture *fixture)
   if (!test_has_svm (fixture))
     return;
   svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
-  if ((gpu_svm_get_svm_flags (svm) & GPU_SVM_FLAGS_FINE_GRAIN) != 0)
+  if ((test_get_number (svm, "svm-flags") & GPU_SVM_FLAGS_FINE_GRAIN) != 0)
     {
       g_test_skip ("the host reaches all shared memory at any time");
       return;

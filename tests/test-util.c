@@ -47,7 +47,7 @@ device_matches (GpuDevice *device, const char *word)
     {
       found = gpu_device_find (word, NULL);
       return (found != NULL && gpu_device_equal (found, device)) ||
-             contains (gpu_device_get_platform (device), rest + 1);
+             contains (test_get_string (device, "platform"), rest + 1);
     }
   return contains (gpu_device_get_name (device), word);
 }
@@ -282,6 +282,40 @@ test_is_cuda (TestFixture *fixture, GpuCapabilities capability)
   return FALSE;
 }
 
+const char *
+test_get_string (gpointer    object,
+                 const char *property)
+{
+  g_autofree char *value = NULL;
+
+  g_object_get (object, property, &value, NULL);
+
+  return g_intern_string (value);
+}
+
+guint64
+test_get_number (gpointer    object,
+                 const char *property)
+{
+  g_auto (GValue) value = G_VALUE_INIT;
+
+  g_value_init (&value, G_TYPE_UINT64);
+  g_object_get_property (object, property, &value);
+
+  return g_value_get_uint64 (&value);
+}
+
+gpointer
+test_get_object (gpointer    object,
+                 const char *property)
+{
+  g_autoptr (GObject) value = NULL;
+
+  g_object_get (object, property, &value, NULL);
+
+  return value;
+}
+
 gboolean
 test_is_opencl (TestFixture *fixture)
 {
@@ -291,20 +325,21 @@ test_is_opencl (TestFixture *fixture)
 gboolean
 test_is_pocl (TestFixture *fixture)
 {
-  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
+  return g_strcmp0 (test_get_string (fixture->device, "platform"),
+                    "Portable Computing Language") == 0;
 }
 
 gboolean
 test_is_intel_cpu (TestFixture *fixture)
 {
-  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Intel(R) OpenCL") == 0;
+  return g_strcmp0 (test_get_string (fixture->device, "platform"), "Intel(R) OpenCL") == 0;
 }
 
 gboolean
 test_drops_writes (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture)
-      || (strstr (gpu_device_get_platform (fixture->device), "NVIDIA") == NULL
+      || (strstr (test_get_string (fixture->device, "platform"), "NVIDIA") == NULL
           && !test_is_intel_cpu (fixture)))
     return TRUE;
 

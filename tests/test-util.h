@@ -52,6 +52,14 @@ gboolean      test_has            (TestFixture   *fixture,
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
+/* A property: a string is interned, a number of any type is converted. */
+const char   *test_get_string     (gpointer       object,
+                                   const char    *property);
+guint64       test_get_number     (gpointer       object,
+                                   const char    *property);
+/* Borrowed: @object holds the reference. */
+gpointer      test_get_object     (gpointer       object,
+                                   const char    *property);
 /* Deviations from OpenCL: see docs/internals/pocl.md and opencl-drivers.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);

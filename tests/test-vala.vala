@@ -368,7 +368,7 @@ void with_images (Gpu.Context context) throws Error {
                                extent);
     image.write (new Bytes (data));
     check_bytes (image.read (), data);
-    assert (image.get_width () == 8 && image.get_height () == 4 && image.get_texel_size () == 4);
+    assert (image.width == 8 && image.height == 4 && image.texel_size == 4);
     assert (image.get_format ().to_string () == "rgba-unorm8");
 
     image.fill_all ({ 1, 0, 1, 1 });
@@ -422,9 +422,9 @@ void with_host_memory (Gpu.Context context) throws Error {
     if (!(Gpu.Capabilities.SVM_COARSE in context.get_device ().get_capabilities ()))
         return;
     var svm = new Gpu.Svm (context, 1000);
-    assert (svm.get_size () == 1000 && svm.get_alignment () == 0);
+    assert (svm.get_size () == 1000 && svm.alignment == 0);
     svm = new Gpu.Svm (context, 500, Gpu.SvmFlags.NONE, Gpu.MemoryFlags.READ_ONLY, 256);
-    assert (svm.get_size () == 500 && svm.get_alignment () == 256);
+    assert (svm.get_size () == 500 && svm.alignment == 256);
     assert (Gpu.MemoryFlags.READ_ONLY in svm.get_flags ());
 }
 
@@ -516,7 +516,7 @@ bool matches (Gpu.Device device, string word) {
                 return true;
         } catch (Error e) {
         }
-        unowned var platform = device.get_platform ();
+        var platform = device.platform;
         var part = word.substring (device.get_backend ().length + 1);
         return platform != null && part.down () in platform.down ();
     }

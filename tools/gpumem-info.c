@@ -48,20 +48,22 @@ print_device (GpuDevice *device)
   g_auto (GStrv) features = gpumem_list_features (device);
   g_autofree char *feature_text = g_strjoinv (" ", features);
   g_autoptr (GError) error = NULL;
-  const struct { const char *name, *value; } lines[] = {
-    { "type", gpumem_get_device_type_name (gpu_device_get_device_type (device)) },
-    { "vendor", gpu_device_get_vendor (device) },
-    { "platform", gpu_device_get_platform (device) },
-    { "version", gpu_device_get_version (device) },
-    { "driver", gpu_device_get_driver_version (device) },
-    { "PCI", gpu_device_get_pci_bus_id (device) },
+  static const struct { const char *name, *property; } lines[] = {
+    { "vendor", "vendor" }, { "platform", "platform" }, { "version", "version" },
+    { "driver", "driver-version" }, { "PCI", "pci-bus-id" },
   };
 
   g_print ("%s%s: %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), gpu_device_get_id (device),
            gpu_device_get_name (device), gpumem_style_end (GPUMEM_STYLE_TITLE));
+  add_line (table, "type", gpumem_get_device_type_name (gpu_device_get_device_type (device)));
   for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
-    if (lines[i].value != NULL)
-      add_line (table, lines[i].name, lines[i].value);
+    {
+      g_autofree char *value = NULL;
+
+      g_object_get (device, lines[i].property, &value, NULL);
+      if (value != NULL)
+        add_line (table, lines[i].name, value);
+    }
   add_size (table, "memory", gpu_device_get_memory_size (device));
   add_size (table, "largest allocation", gpu_device_get_max_allocation (device));
   add_size (table, "alignment", gpu_device_get_base_alignment (device));

@@ -51,6 +51,8 @@ void
 gpumem_json_add_device (JsonBuilder *builder,
                         GpuDevice   *device)
 {
+  static const char *const texts[] = { "vendor", "platform", "version", "driver-version",
+                                       "pci-bus-id" };
   g_auto (GStrv) features = gpumem_list_features (device);
   g_autoptr (GError) unusable = NULL;
 
@@ -60,11 +62,13 @@ gpumem_json_add_device (JsonBuilder *builder,
   gpumem_json_add_string (builder, "backend", gpu_device_get_backend (device));
   gpumem_json_add_string (builder, "type",
                           gpumem_get_device_type_name (gpu_device_get_device_type (device)));
-  gpumem_json_add_string (builder, "vendor", gpu_device_get_vendor (device));
-  gpumem_json_add_string (builder, "platform", gpu_device_get_platform (device));
-  gpumem_json_add_string (builder, "version", gpu_device_get_version (device));
-  gpumem_json_add_string (builder, "driver-version", gpu_device_get_driver_version (device));
-  gpumem_json_add_string (builder, "pci-bus-id", gpu_device_get_pci_bus_id (device));
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      g_autofree char *text = NULL;
+
+      g_object_get (device, texts[i], &text, NULL);
+      gpumem_json_add_string (builder, texts[i], text);
+    }
   gpumem_json_add_int (builder, "memory-size", gpu_device_get_memory_size (device));
   gpumem_json_add_int (builder, "max-allocation", gpu_device_get_max_allocation (device));
   gpumem_json_add_int (builder, "base-alignment", gpu_device_get_base_alignment (device));

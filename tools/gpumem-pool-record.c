@@ -23,7 +23,7 @@ add_event (GpumemRecord          *record,
 static guint64
 get_device_free (GpuMemoryPool *pool)
 {
-  GpuContext *context = gpu_memory_pool_get_context (pool);
+  GpuContext *context = gpu_allocator_get_context (GPU_ALLOCATOR (pool));
   GpuMemoryInfoSource source;
   guint64 free = 0, total;
 

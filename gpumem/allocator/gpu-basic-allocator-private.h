@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
@@ -21,5 +22,17 @@ struct _GpuBasicAllocator
   gsize           alignment;
   gboolean        is_ready;         /* initialised */
 };
+
+static inline GpuSvmFlags
+_gpu_svm_allocator_get_svm_flags (GpuSvmAllocator *allocator)
+{
+  return GPU_BASIC_ALLOCATOR (allocator)->svm_flags;
+}
+
+static inline gsize
+_gpu_svm_allocator_get_alignment (GpuSvmAllocator *allocator)
+{
+  return GPU_BASIC_ALLOCATOR (allocator)->alignment;
+}
 
 G_END_DECLS

@@ -372,42 +372,6 @@ allocator_iface_init (GpuAllocatorInterface *iface)
   iface->get_context = gpu_basic_allocator_get_context;
 }
 
-/**
- * gpu_basic_allocator_get_stream:
- * @allocator: a #GpuBasicAllocator
- *
- * Gets the stream of @allocator. Any thread.
- *
- * Returns: (transfer none) (nullable): the stream, or %NULL
- *
- * Since: 0.1
- */
-GpuStream *
-gpu_basic_allocator_get_stream (GpuBasicAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_BASIC_ALLOCATOR (allocator), NULL);
-
-  return allocator->stream;
-}
-
-/**
- * gpu_basic_allocator_get_flags:
- * @allocator: a #GpuBasicAllocator
- *
- * Gets the flags of the memory that @allocator allocates. Any thread.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuMemoryFlags
-gpu_basic_allocator_get_flags (GpuBasicAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_BASIC_ALLOCATOR (allocator), GPU_MEMORY_NONE);
-
-  return allocator->flags;
-}
-
 static GpuMemory *
 deferred_alloc (GpuBasicAllocator  *allocator,
                 gsize               size,
@@ -747,40 +711,4 @@ gpu_svm_allocator_new (GpuContext      *context,
   return g_initable_new (GPU_TYPE_SVM_ALLOCATOR, NULL, error, "context", context, "flags", flags,
                          "svm-flags", svm_flags, "alignment", (guint64) alignment,
                          "stream", stream, NULL);
-}
-
-/**
- * gpu_svm_allocator_get_svm_flags:
- * @allocator: a #GpuSvmAllocator
- *
- * Gets the minimum sharing between host and device. Any thread.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuSvmFlags
-gpu_svm_allocator_get_svm_flags (GpuSvmAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), GPU_SVM_FLAGS_NONE);
-
-  return allocator->parent_instance.svm_flags;
-}
-
-/**
- * gpu_svm_allocator_get_alignment:
- * @allocator: a #GpuSvmAllocator
- *
- * Gets the alignment of addresses. Any thread.
- *
- * Returns: the alignment in bytes, 0 for the driver's default
- *
- * Since: 0.1
- */
-gsize
-gpu_svm_allocator_get_alignment (GpuSvmAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), 0);
-
-  return allocator->parent_instance.alignment;
 }

@@ -45,10 +45,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuBasicAllocator, g_object_unref)
 
 GPU_AVAILABLE_IN_0_1
 GType                  gpu_basic_allocator_get_type    (void) G_GNUC_CONST;
-GPU_AVAILABLE_IN_0_1
-GpuStream             *gpu_basic_allocator_get_stream  (GpuBasicAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-GpuMemoryFlags         gpu_basic_allocator_get_flags   (GpuBasicAllocator *allocator);
 
 GPU_AVAILABLE_IN_0_1
 G_DECLARE_FINAL_TYPE (GpuDeferredAllocator, gpu_deferred_allocator, GPU, DEFERRED_ALLOCATOR,
@@ -83,9 +79,5 @@ GpuSvmAllocator       *gpu_svm_allocator_new           (GpuContext        *conte
                                                         gsize              alignment,
                                                         GpuStream         *stream,
                                                         GError           **error);
-GPU_AVAILABLE_IN_0_1
-GpuSvmFlags            gpu_svm_allocator_get_svm_flags (GpuSvmAllocator   *allocator);
-GPU_AVAILABLE_IN_0_1
-gsize                  gpu_svm_allocator_get_alignment (GpuSvmAllocator   *allocator);
 
 G_END_DECLS

@@ -215,6 +215,27 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 }
 
 static void
+set_maximum (GpuDeferredFreeAllocator *allocator,
+             guint                     property,
+             gsize                     offset,
+             guint64                   value)
+{
+  gboolean changed = _gpu_adaptor_set_uint64 (allocator, offset, value);
+
+  flush (_gpu_adaptor_get_core (allocator), FALSE);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[property]);
+}
+
+static guint64
+get_figure (GpuDeferredFreeAllocator *allocator,
+            gsize                     offset)
+{
+  return _gpu_adaptor_get_uint64 (allocator, offset);
+}
+
+static void
 gpu_deferred_free_allocator_get_property (GObject    *object,
                                           guint       id,
                                           GValue     *value,
@@ -225,16 +246,16 @@ gpu_deferred_free_allocator_get_property (GObject    *object,
   switch (id)
     {
     case PROP_MAX_COUNT:
-      g_value_set_uint (value, gpu_deferred_free_allocator_get_max_count (allocator));
+      g_value_set_uint (value, (guint) get_figure (allocator, G_STRUCT_OFFSET (Core, max_count)));
       break;
     case PROP_MAX_BYTES:
-      g_value_set_uint64 (value, gpu_deferred_free_allocator_get_max_bytes (allocator));
+      g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, max_bytes)));
       break;
     case PROP_PENDING_COUNT:
-      g_value_set_uint (value, gpu_deferred_free_allocator_get_pending_count (allocator));
+      g_value_set_uint (value, (guint) get_figure (allocator, G_STRUCT_OFFSET (Core, count)));
       break;
     case PROP_PENDING_BYTES:
-      g_value_set_uint64 (value, gpu_deferred_free_allocator_get_pending_bytes (allocator));
+      g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, bytes)));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -252,10 +273,12 @@ gpu_deferred_free_allocator_set_property (GObject      *object,
   switch (id)
     {
     case PROP_MAX_COUNT:
-      gpu_deferred_free_allocator_set_max_count (allocator, g_value_get_uint (value));
+      set_maximum (allocator, PROP_MAX_COUNT, G_STRUCT_OFFSET (Core, max_count),
+                   g_value_get_uint (value));
       break;
     case PROP_MAX_BYTES:
-      gpu_deferred_free_allocator_set_max_bytes (allocator, g_value_get_uint64 (value));
+      set_maximum (allocator, PROP_MAX_BYTES, G_STRUCT_OFFSET (Core, max_bytes),
+                   g_value_get_uint64 (value));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -359,128 +382,6 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
   g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
 
   return g_object_new (GPU_TYPE_DEFERRED_FREE_ALLOCATOR, "upstream", upstream, NULL);
-}
-
-/**
- * gpu_deferred_free_allocator_get_max_count:
- * @allocator: a #GpuDeferredFreeAllocator
- *
- * Gets the maximum number of pending memories. Any thread.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint
-gpu_deferred_free_allocator_get_max_count (GpuDeferredFreeAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
-
-  return (guint) _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, max_count));
-}
-
-/**
- * gpu_deferred_free_allocator_get_max_bytes:
- * @allocator: a #GpuDeferredFreeAllocator
- *
- * Gets the maximum number of pending bytes. Any thread.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_deferred_free_allocator_get_max_bytes (GpuDeferredFreeAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
-
-  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, max_bytes));
-}
-
-/**
- * gpu_deferred_free_allocator_get_pending_count:
- * @allocator: a #GpuDeferredFreeAllocator
- *
- * Gets the number of pending memories. Any thread.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint
-gpu_deferred_free_allocator_get_pending_count (GpuDeferredFreeAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
-
-  return (guint) _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, count));
-}
-
-/**
- * gpu_deferred_free_allocator_get_pending_bytes:
- * @allocator: a #GpuDeferredFreeAllocator
- *
- * Gets the number of pending bytes. Any thread.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_deferred_free_allocator_get_pending_bytes (GpuDeferredFreeAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
-
-  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, bytes));
-}
-
-static void
-set_maximum (GpuDeferredFreeAllocator *allocator,
-             guint                     property,
-             gsize                     offset,
-             guint64                   value)
-{
-  gboolean changed = _gpu_adaptor_set_uint64 (allocator, offset, value);
-
-  flush (_gpu_adaptor_get_core (allocator), FALSE);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[property]);
-}
-
-/**
- * gpu_deferred_free_allocator_set_max_count:
- * @allocator: a #GpuDeferredFreeAllocator
- * @max_count: a number, 0 to free memory directly
- *
- * Sets the maximum number of pending memories; frees all if there are more. Any thread.
- *
- * Since: 0.1
- */
-void
-gpu_deferred_free_allocator_set_max_count (GpuDeferredFreeAllocator *allocator,
-                                           guint                     max_count)
-{
-  g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
-
-  set_maximum (allocator, PROP_MAX_COUNT, G_STRUCT_OFFSET (Core, max_count), max_count);
-}
-
-/**
- * gpu_deferred_free_allocator_set_max_bytes:
- * @allocator: a #GpuDeferredFreeAllocator
- * @max_bytes: a size in bytes, 0 to free memory directly
- *
- * Sets the maximum number of pending bytes; frees all memory if there are more. Any thread.
- *
- * Since: 0.1
- */
-void
-gpu_deferred_free_allocator_set_max_bytes (GpuDeferredFreeAllocator *allocator,
-                                           guint64                   max_bytes)
-{
-  g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
-
-  set_maximum (allocator, PROP_MAX_BYTES, G_STRUCT_OFFSET (Core, max_bytes), max_bytes);
 }
 
 /**

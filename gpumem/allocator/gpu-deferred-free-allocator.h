@@ -19,20 +19,6 @@ GPU_AVAILABLE_IN_0_1
 GpuDeferredFreeAllocator *
         gpu_deferred_free_allocator_new               (GpuAllocator             *upstream);
 GPU_AVAILABLE_IN_0_1
-guint   gpu_deferred_free_allocator_get_max_count     (GpuDeferredFreeAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-void    gpu_deferred_free_allocator_set_max_count     (GpuDeferredFreeAllocator *allocator,
-                                                       guint                     max_count);
-GPU_AVAILABLE_IN_0_1
-guint64 gpu_deferred_free_allocator_get_max_bytes     (GpuDeferredFreeAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-void    gpu_deferred_free_allocator_set_max_bytes     (GpuDeferredFreeAllocator *allocator,
-                                                       guint64                   max_bytes);
-GPU_AVAILABLE_IN_0_1
-guint   gpu_deferred_free_allocator_get_pending_count (GpuDeferredFreeAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-guint64 gpu_deferred_free_allocator_get_pending_bytes (GpuDeferredFreeAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
 void    gpu_deferred_free_allocator_flush             (GpuDeferredFreeAllocator *allocator);
 GPU_AVAILABLE_IN_0_1
 void    gpu_deferred_free_allocator_hold              (GpuDeferredFreeAllocator *allocator);

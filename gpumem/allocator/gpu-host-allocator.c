@@ -275,6 +275,23 @@ make_block (GpuHostAllocator  *allocator,
   return block;
 }
 
+static guint64
+get_figure (GpuHostAllocator *allocator,
+            gsize             offset)
+{
+  Core *core = allocator->core;
+  guint64 value;
+
+  if (core == NULL)
+    return 0;
+
+  g_mutex_lock (&core->lock);
+  value = G_STRUCT_MEMBER (guint64, core, offset);
+  g_mutex_unlock (&core->lock);
+
+  return value;
+}
+
 static void
 gpu_host_allocator_get_property (GObject    *object,
                                  guint       id,
@@ -298,11 +315,33 @@ gpu_host_allocator_get_property (GObject    *object,
       g_value_set_uint64 (value, gpu_host_allocator_get_active_bytes (allocator));
       break;
     case PROP_HELD_LIMIT:
-      g_value_set_uint64 (value, gpu_host_allocator_get_held_limit (allocator));
+      g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, limit)));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
+}
+
+/* Frees the longest idle blocks beyond @limit. */
+static void
+set_held_limit (GpuHostAllocator *allocator,
+                guint64           limit)
+{
+  Core *core = allocator->core;
+  gboolean changed;
+
+  if (core == NULL)
+    return;
+
+  g_mutex_lock (&core->lock);
+  changed = core->limit != limit;
+  core->limit = limit;
+  g_mutex_unlock (&core->lock);
+
+  core_trim (core, limit);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_HELD_LIMIT]);
 }
 
 static void
@@ -322,7 +361,7 @@ gpu_host_allocator_set_property (GObject      *object,
       allocator->flags = g_value_get_flags (value);
       break;
     case PROP_HELD_LIMIT:
-      gpu_host_allocator_set_held_limit (allocator, g_value_get_uint64 (value));
+      set_held_limit (allocator, g_value_get_uint64 (value));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -594,59 +633,6 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
 }
 
 /**
- * gpu_host_allocator_get_context:
- * @allocator: a #GpuHostAllocator
- *
- * Gets the context of the memory.
- *
- * Returns: (transfer none): the context
- *
- * Since: 0.1
- */
-GpuContext *
-gpu_host_allocator_get_context (GpuHostAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), NULL);
-
-  return allocator->context;
-}
-
-/**
- * gpu_host_allocator_get_host_flags:
- * @allocator: a #GpuHostAllocator
- *
- * Gets the flags of the memory.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuHostMemoryFlags
-gpu_host_allocator_get_host_flags (GpuHostAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), GPU_HOST_MEMORY_NONE);
-
-  return allocator->flags;
-}
-
-static guint64
-get_figure (GpuHostAllocator *allocator,
-            gsize             offset)
-{
-  Core *core = allocator->core;
-  guint64 value;
-
-  if (core == NULL)
-    return 0;
-
-  g_mutex_lock (&core->lock);
-  value = G_STRUCT_MEMBER (guint64, core, offset);
-  g_mutex_unlock (&core->lock);
-
-  return value;
-}
-
-/**
  * gpu_host_allocator_get_held_bytes:
  * @allocator: a #GpuHostAllocator
  *
@@ -680,58 +666,6 @@ gpu_host_allocator_get_active_bytes (GpuHostAllocator *allocator)
   g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
 
   return get_figure (allocator, G_STRUCT_OFFSET (Core, active));
-}
-
-/**
- * gpu_host_allocator_get_held_limit:
- * @allocator: a #GpuHostAllocator
- *
- * Gets the maximum number of cached bytes.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_host_allocator_get_held_limit (GpuHostAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
-
-  return get_figure (allocator, G_STRUCT_OFFSET (Core, limit));
-}
-
-/**
- * gpu_host_allocator_set_held_limit:
- * @allocator: a #GpuHostAllocator
- * @limit: size in bytes; 0 to cache nothing
- *
- * Sets the maximum number of cached bytes. Frees the longest idle blocks beyond it; this may block.
- *
- * Since: 0.1
- */
-void
-gpu_host_allocator_set_held_limit (GpuHostAllocator *allocator,
-                                   guint64           limit)
-{
-  Core *core;
-  gboolean changed;
-
-  g_return_if_fail (GPU_IS_HOST_ALLOCATOR (allocator));
-
-  core = allocator->core;
-
-  if (core == NULL)
-    return;
-
-  g_mutex_lock (&core->lock);
-  changed = core->limit != limit;
-  core->limit = limit;
-  g_mutex_unlock (&core->lock);
-
-  core_trim (core, limit);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_HELD_LIMIT]);
 }
 
 /**

@@ -23,18 +23,9 @@ GpuHostMemory      *gpu_host_allocator_alloc            (GpuHostAllocator    *al
                                                          gsize                size,
                                                          GError             **error);
 GPU_AVAILABLE_IN_0_1
-GpuContext         *gpu_host_allocator_get_context      (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
-GpuHostMemoryFlags  gpu_host_allocator_get_host_flags   (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
 guint64             gpu_host_allocator_get_held_bytes   (GpuHostAllocator    *allocator);
 GPU_AVAILABLE_IN_0_1
 guint64             gpu_host_allocator_get_active_bytes (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
-guint64             gpu_host_allocator_get_held_limit   (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
-void                gpu_host_allocator_set_held_limit   (GpuHostAllocator    *allocator,
-                                                         guint64              limit);
 GPU_AVAILABLE_IN_0_1
 void                gpu_host_allocator_trim             (GpuHostAllocator    *allocator,
                                                          guint64              held_bytes);

@@ -209,7 +209,7 @@ gpu_logging_allocator_get_property (GObject    *object,
                                     GParamSpec *pspec)
 {
   if (id == PROP_OUTPUT)
-    g_value_set_object (value, gpu_logging_allocator_get_output (GPU_LOGGING_ALLOCATOR (object)));
+    g_value_set_object (value, ((Core *) _gpu_adaptor_get_core (object))->output);
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
@@ -308,24 +308,6 @@ gpu_logging_allocator_new_for_path (GpuAllocator  *upstream,
   output = g_file_append_to (file, G_FILE_CREATE_NONE, NULL, error);
 
   return output != NULL ? gpu_logging_allocator_new (upstream, G_OUTPUT_STREAM (output)) : NULL;
-}
-
-/**
- * gpu_logging_allocator_get_output:
- * @allocator: a #GpuLoggingAllocator
- *
- * Gets the output for the lines. Any thread.
- *
- * Returns: (transfer none) (nullable): the stream, or %NULL if constructed without
- *
- * Since: 0.1
- */
-GOutputStream *
-gpu_logging_allocator_get_output (GpuLoggingAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), NULL);
-
-  return ((Core *) _gpu_adaptor_get_core (allocator))->output;
 }
 
 /**

@@ -23,8 +23,6 @@ GpuLoggingAllocator *gpu_logging_allocator_new_for_path (GpuAllocator  *upstream
                                                          const char    *path,
                                                          GError       **error);
 GPU_AVAILABLE_IN_0_1
-GOutputStream       *gpu_logging_allocator_get_output   (GpuLoggingAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
 gboolean             gpu_logging_allocator_flush        (GpuLoggingAllocator  *allocator,
                                                          GError              **error);
 

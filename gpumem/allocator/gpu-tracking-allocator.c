@@ -269,17 +269,27 @@ gpu_tracking_allocator_get_property (GObject    *object,
   switch (id)
     {
     case PROP_BACKTRACE_DEPTH:
-      g_value_set_uint (value, gpu_tracking_allocator_get_backtrace_depth (allocator));
+      g_value_set_uint (value, ((Core *) _gpu_adaptor_get_core (allocator))->depth);
       break;
     case PROP_TAG:
       g_value_take_string (value, gpu_tracking_allocator_dup_tag (allocator));
       break;
     case PROP_WARN_LEAKS:
-      g_value_set_boolean (value, gpu_tracking_allocator_get_warn_leaks (allocator));
+      g_value_set_boolean (value, g_atomic_int_get (&((Core *) _gpu_adaptor_get_core (allocator))->warn_leaks));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
+}
+
+static void
+set_warn_leaks (GpuTrackingAllocator *allocator,
+                gboolean              warn_leaks)
+{
+  Core *core = _gpu_adaptor_get_core (allocator);
+
+  if (g_atomic_int_compare_and_exchange (&core->warn_leaks, !warn_leaks, !!warn_leaks))
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_WARN_LEAKS]);
 }
 
 static void
@@ -300,7 +310,7 @@ gpu_tracking_allocator_set_property (GObject      *object,
       gpu_tracking_allocator_set_tag (allocator, g_value_get_string (value));
       break;
     case PROP_WARN_LEAKS:
-      gpu_tracking_allocator_set_warn_leaks (allocator, g_value_get_boolean (value));
+      set_warn_leaks (allocator, g_value_get_boolean (value));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -375,24 +385,6 @@ gpu_tracking_allocator_new (GpuAllocator *upstream,
 }
 
 /**
- * gpu_tracking_allocator_get_backtrace_depth:
- * @allocator: a #GpuTrackingAllocator
- *
- * Gets the number of stack frames recorded for each memory. Any thread.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint
-gpu_tracking_allocator_get_backtrace_depth (GpuTrackingAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), 0);
-
-  return ((Core *) _gpu_adaptor_get_core (allocator))->depth;
-}
-
-/**
  * gpu_tracking_allocator_dup_tag:
  * @allocator: a #GpuTrackingAllocator
  *
@@ -449,48 +441,6 @@ gpu_tracking_allocator_set_tag (GpuTrackingAllocator *allocator,
 
   if (changed)
     g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_TAG]);
-}
-
-/**
- * gpu_tracking_allocator_get_warn_leaks:
- * @allocator: a #GpuTrackingAllocator
- *
- * Gets whether @allocator logs a warning if memory is in use when it is finalized. Any thread.
- *
- * Returns: %TRUE if it does
- *
- * Since: 0.1
- */
-gboolean
-gpu_tracking_allocator_get_warn_leaks (GpuTrackingAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), FALSE);
-
-  return g_atomic_int_get (&((Core *) _gpu_adaptor_get_core (allocator))->warn_leaks);
-}
-
-/**
- * gpu_tracking_allocator_set_warn_leaks:
- * @allocator: a #GpuTrackingAllocator
- * @warn_leaks: whether to warn
- *
- * Sets whether @allocator logs a warning with the report if memory is in use when it is finalized.
- * Any thread.
- *
- * Since: 0.1
- */
-void
-gpu_tracking_allocator_set_warn_leaks (GpuTrackingAllocator *allocator,
-                                       gboolean              warn_leaks)
-{
-  Core *core;
-
-  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
-
-  core = _gpu_adaptor_get_core (allocator);
-
-  if (g_atomic_int_compare_and_exchange (&core->warn_leaks, !warn_leaks, !!warn_leaks))
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_WARN_LEAKS]);
 }
 
 /**

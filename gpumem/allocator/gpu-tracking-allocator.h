@@ -19,17 +19,10 @@ GPU_AVAILABLE_IN_0_1
 GpuTrackingAllocator *gpu_tracking_allocator_new                 (GpuAllocator *upstream,
                                                                   guint         backtrace_depth);
 GPU_AVAILABLE_IN_0_1
-guint                 gpu_tracking_allocator_get_backtrace_depth (GpuTrackingAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
 char                 *gpu_tracking_allocator_dup_tag             (GpuTrackingAllocator *allocator);
 GPU_AVAILABLE_IN_0_1
 void                  gpu_tracking_allocator_set_tag             (GpuTrackingAllocator *allocator,
                                                                   const char           *tag);
-GPU_AVAILABLE_IN_0_1
-gboolean              gpu_tracking_allocator_get_warn_leaks      (GpuTrackingAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-void                  gpu_tracking_allocator_set_warn_leaks      (GpuTrackingAllocator *allocator,
-                                                                  gboolean              warn_leaks);
 GPU_AVAILABLE_IN_0_1
 GVariant             *gpu_tracking_allocator_list_blocks         (GpuTrackingAllocator *allocator);
 GPU_AVAILABLE_IN_0_1

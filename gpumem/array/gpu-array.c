@@ -365,24 +365,6 @@ gpu_array_get_offset (GpuArray *array)
 }
 
 /**
- * gpu_array_get_item_size:
- * @array: a #GpuArray
- *
- * Gets the size of an element.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-gsize
-gpu_array_get_item_size (GpuArray *array)
-{
-  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
-
-  return array->layout.item_size;
-}
-
-/**
  * gpu_array_get_n_elements:
  * @array: a #GpuArray
  *

@@ -77,9 +77,9 @@ GpuArray     *gpu_array_copy                 (GpuArray             *array,
                                               GpuAllocator         *allocator,
                                               GpuStream            *stream,
                                               GError              **error);
-
 GPU_AVAILABLE_IN_0_1
 GpuContext   *gpu_array_get_context          (GpuArray             *array);
+
 GPU_AVAILABLE_IN_0_1
 GpuMemory    *gpu_array_get_memory           (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1
@@ -94,8 +94,6 @@ const gssize *gpu_array_get_strides          (GpuArray             *array,
                                               guint                *n_dims);
 GPU_AVAILABLE_IN_0_1
 gsize         gpu_array_get_offset           (GpuArray             *array);
-GPU_AVAILABLE_IN_0_1
-gsize         gpu_array_get_item_size        (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1
 gsize         gpu_array_get_n_elements       (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1

@@ -552,24 +552,6 @@ gpu_mapping_get_memory (GpuMapping *mapping)
 }
 
 /**
- * gpu_mapping_get_flags:
- * @mapping: a #GpuMapping
- *
- * Gets what the host does with the mapping.
- *
- * Returns: the flags; %GPU_MAP_FLAGS_NONE has become what it stands for
- *
- * Since: 0.1
- */
-GpuMapFlags
-gpu_mapping_get_flags (GpuMapping *mapping)
-{
-  g_return_val_if_fail (GPU_IS_MAPPING (mapping), GPU_MAP_FLAGS_NONE);
-
-  return mapping->flags;
-}
-
-/**
  * gpu_mapping_get_data: (skip)
  * @mapping: a #GpuMapping
  *

@@ -17,8 +17,6 @@ G_DECLARE_FINAL_TYPE (GpuMapping, gpu_mapping, GPU, MAPPING, GObject)
 GPU_AVAILABLE_IN_0_1
 GpuMemory   *gpu_mapping_get_memory      (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
-GpuMapFlags  gpu_mapping_get_flags       (GpuMapping  *mapping);
-GPU_AVAILABLE_IN_0_1
 gpointer     gpu_mapping_get_data        (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
 guint64      gpu_mapping_get_address     (GpuMapping  *mapping);

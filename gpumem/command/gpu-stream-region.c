@@ -118,9 +118,9 @@ resolve_extent (RegionCopy  *copy,
                 GError     **error)
 {
   gsize to = is_image (&copy->destination)
-             ? gpu_image_get_texel_size (GPU_IMAGE (copy->destination.memory)) : 0;
+             ? GPU_IMAGE (copy->destination.memory)->description.texel_size : 0;
   gsize from = is_image (&copy->source)
-               ? gpu_image_get_texel_size (GPU_IMAGE (copy->source.memory)) : 0;
+               ? GPU_IMAGE (copy->source.memory)->description.texel_size : 0;
 
   copy->bytes = copy->extent;
 
@@ -469,7 +469,7 @@ _gpu_region_bytes_new (GpuMemory        *memory,
                        GpuHostBytes     *host,
                        GError          **error)
 {
-  gsize texel_size = GPU_IS_IMAGE (memory) ? gpu_image_get_texel_size (GPU_IMAGE (memory)) : 1;
+  gsize texel_size = GPU_IS_IMAGE (memory) ? GPU_IMAGE (memory)->description.texel_size : 1;
 
   if (!g_size_checked_mul (&host->size, extent->width, texel_size)
       || !g_size_checked_mul (&host->size, host->size, extent->height)

@@ -890,7 +890,7 @@ gpu_context_get_flags (GpuContext *context)
  * @error: return location for an error
  *
  * Tells the version of the driver's interface that @context has (CUDA: cuCtxGetApiVersion; OpenCL:
- * CL_DEVICE_VERSION). It is about the context: gpu_device_get_version() tells what the driver is
+ * CL_DEVICE_VERSION). It is about the context: #GpuDevice:version tells what the driver is
  * capable of. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such version, as on

@@ -79,19 +79,19 @@ gpu_device_get_property (GObject    *object,
       g_value_set_string (value, gpu_device_get_backend (device));
       break;
     case PROP_VENDOR:
-      g_value_set_string (value, gpu_device_get_vendor (device));
+      g_value_set_string (value, device->native != NULL ? device->native->vendor : NULL);
       break;
     case PROP_PLATFORM:
-      g_value_set_string (value, gpu_device_get_platform (device));
+      g_value_set_string (value, device->native != NULL ? device->native->platform : NULL);
       break;
     case PROP_VERSION:
-      g_value_set_string (value, gpu_device_get_version (device));
+      g_value_set_string (value, device->native != NULL ? device->native->version : NULL);
       break;
     case PROP_DRIVER_VERSION:
       g_value_set_string (value, gpu_device_get_driver_version (device));
       break;
     case PROP_PCI_BUS_ID:
-      g_value_set_string (value, gpu_device_get_pci_bus_id (device));
+      g_value_set_string (value, device->native != NULL ? device->native->pci_bus_id : NULL);
       break;
     case PROP_DEVICE_TYPE:
       g_value_set_enum (value, gpu_device_get_device_type (device));
@@ -381,61 +381,6 @@ gpu_device_get_backend (GpuDevice *device)
 }
 
 /**
- * gpu_device_get_vendor:
- * @device: a #GpuDevice
- *
- * Tells who made the device (`CL_DEVICE_VENDOR`).
- *
- * Returns: (transfer none): the vendor
- *
- * Since: 0.1
- */
-const char *
-gpu_device_get_vendor (GpuDevice *device)
-{
-  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
-
-  return device->native != NULL ? device->native->vendor : NULL;
-}
-
-/**
- * gpu_device_get_platform:
- * @device: a #GpuDevice
- *
- * Tells the platform of the device (`CL_PLATFORM_NAME`).
- *
- * Returns: (transfer none) (nullable): the platform, or %NULL where the back end has none
- *
- * Since: 0.1
- */
-const char *
-gpu_device_get_platform (GpuDevice *device)
-{
-  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
-
-  return device->native != NULL ? device->native->platform : NULL;
-}
-
-/**
- * gpu_device_get_version:
- * @device: a #GpuDevice
- *
- * Tells the version of the interface that the driver offers for the device
- * (`CL_DEVICE_VERSION`).
- *
- * Returns: (transfer none): the version
- *
- * Since: 0.1
- */
-const char *
-gpu_device_get_version (GpuDevice *device)
-{
-  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
-
-  return device->native != NULL ? device->native->version : NULL;
-}
-
-/**
  * gpu_device_get_driver_version:
  * @device: a #GpuDevice
  *
@@ -451,26 +396,6 @@ gpu_device_get_driver_version (GpuDevice *device)
   g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
 
   return device->native != NULL ? device->native->driver_version : NULL;
-}
-
-/**
- * gpu_device_get_pci_bus_id:
- * @device: a #GpuDevice
- *
- * Tells where the device is on the PCI bus, in the form `0000:01:00.0`: domain, bus, device and
- * function in hexadecimal digits.
- *
- * Returns: (transfer none) (nullable): the bus id, or %NULL if the device is on none or the
- *   driver does not tell
- *
- * Since: 0.1
- */
-const char *
-gpu_device_get_pci_bus_id (GpuDevice *device)
-{
-  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
-
-  return device->native != NULL ? device->native->pci_bus_id : NULL;
 }
 
 /**

@@ -34,15 +34,7 @@ const char      *gpu_device_get_name               (GpuDevice        *device);
 GPU_AVAILABLE_IN_0_1
 const char      *gpu_device_get_backend            (GpuDevice        *device);
 GPU_AVAILABLE_IN_0_1
-const char      *gpu_device_get_vendor             (GpuDevice        *device);
-GPU_AVAILABLE_IN_0_1
-const char      *gpu_device_get_platform           (GpuDevice        *device);
-GPU_AVAILABLE_IN_0_1
-const char      *gpu_device_get_version            (GpuDevice        *device);
-GPU_AVAILABLE_IN_0_1
 const char      *gpu_device_get_driver_version     (GpuDevice        *device);
-GPU_AVAILABLE_IN_0_1
-const char      *gpu_device_get_pci_bus_id         (GpuDevice        *device);
 GPU_AVAILABLE_IN_0_1
 GpuDeviceType    gpu_device_get_device_type        (GpuDevice        *device);
 GPU_AVAILABLE_IN_0_1

@@ -15,12 +15,24 @@
  * GpuExtent grid = { 1920, 1080, 1 };
  * ]|
  *
- * and the functions here serve languages that want them on the heap. A height or depth of 0 is
- * never taken for 1.
+ * and the functions here allocate them for languages that need that; g_free() frees them. A height
+ * or depth of 0 is not 1.
  */
 
-G_DEFINE_BOXED_TYPE (GpuExtent, gpu_extent, gpu_extent_copy, gpu_extent_free)
-G_DEFINE_BOXED_TYPE (GpuLayout, gpu_layout, gpu_layout_copy, gpu_layout_free)
+static GpuExtent *
+copy_extent (GpuExtent *extent)
+{
+  return g_memdup2 (extent, sizeof *extent);
+}
+
+static GpuLayout *
+copy_layout (GpuLayout *layout)
+{
+  return g_memdup2 (layout, sizeof *layout);
+}
+
+G_DEFINE_BOXED_TYPE (GpuExtent, gpu_extent, copy_extent, g_free)
+G_DEFINE_BOXED_TYPE (GpuLayout, gpu_layout, copy_layout, g_free)
 
 /**
  * gpu_extent_new:
@@ -46,38 +58,6 @@ gpu_extent_new (gsize width,
   extent->depth = depth;
 
   return extent;
-}
-
-/**
- * gpu_extent_copy:
- * @extent: a #GpuExtent
- *
- * Copies a size.
- *
- * Returns: (transfer full): a new #GpuExtent, equal to @extent
- *
- * Since: 0.1
- */
-GpuExtent *
-gpu_extent_copy (const GpuExtent *extent)
-{
-  g_return_val_if_fail (extent != NULL, NULL);
-
-  return g_memdup2 (extent, sizeof *extent);
-}
-
-/**
- * gpu_extent_free:
- * @extent: (transfer full) (nullable): a #GpuExtent
- *
- * Frees a size that gpu_extent_new() or gpu_extent_copy() made.
- *
- * Since: 0.1
- */
-void
-gpu_extent_free (GpuExtent *extent)
-{
-  g_free (extent);
 }
 
 /**
@@ -131,36 +111,4 @@ gpu_layout_new (gsize x,
   layout->slice_pitch = slice_pitch;
 
   return layout;
-}
-
-/**
- * gpu_layout_copy:
- * @layout: a #GpuLayout
- *
- * Copies a layout.
- *
- * Returns: (transfer full): a new #GpuLayout, equal to @layout
- *
- * Since: 0.1
- */
-GpuLayout *
-gpu_layout_copy (const GpuLayout *layout)
-{
-  g_return_val_if_fail (layout != NULL, NULL);
-
-  return g_memdup2 (layout, sizeof *layout);
-}
-
-/**
- * gpu_layout_free:
- * @layout: (transfer full) (nullable): a #GpuLayout
- *
- * Frees a layout that gpu_layout_new() or gpu_layout_copy() made.
- *
- * Since: 0.1
- */
-void
-gpu_layout_free (GpuLayout *layout)
-{
-  g_free (layout);
 }

@@ -60,10 +60,6 @@ GpuExtent *gpu_extent_new      (gsize            width,
                                 gsize            height,
                                 gsize            depth);
 GPU_AVAILABLE_IN_0_1
-GpuExtent *gpu_extent_copy     (const GpuExtent *extent);
-GPU_AVAILABLE_IN_0_1
-void       gpu_extent_free     (GpuExtent       *extent);
-GPU_AVAILABLE_IN_0_1
 gboolean   gpu_extent_equal    (const GpuExtent *a,
                                 const GpuExtent *b);
 
@@ -75,12 +71,8 @@ GpuLayout *gpu_layout_new      (gsize            x,
                                 gsize            z,
                                 gsize            row_pitch,
                                 gsize            slice_pitch);
-GPU_AVAILABLE_IN_0_1
-GpuLayout *gpu_layout_copy     (const GpuLayout *layout);
-GPU_AVAILABLE_IN_0_1
-void       gpu_layout_free     (GpuLayout       *layout);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuExtent, gpu_extent_free)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuLayout, gpu_layout_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuExtent, g_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuLayout, g_free)
 
 G_END_DECLS

@@ -26,7 +26,13 @@
 
 G_DEFINE_BOXED_TYPE (GpuImageFormat, gpu_image_format, gpu_image_format_copy,
                      gpu_image_format_free)
-G_DEFINE_BOXED_TYPE (GpuColor, gpu_color, gpu_color_copy, gpu_color_free)
+static GpuColor *
+copy_color (GpuColor *color)
+{
+  return g_memdup2 (color, sizeof *color);
+}
+
+G_DEFINE_BOXED_TYPE (GpuColor, gpu_color, copy_color, g_free)
 
 typedef struct
 {
@@ -414,24 +420,6 @@ gpu_image_format_get_texel_size (const GpuImageFormat *format)
 }
 
 /**
- * gpu_image_format_is_normalized:
- * @format: a #GpuImageFormat
- *
- * Tells whether the channels are integers that stand for numbers from 0.0 or -1.0 to 1.0.
- *
- * Returns: %TRUE if they are
- *
- * Since: 0.1
- */
-gboolean
-gpu_image_format_is_normalized (const GpuImageFormat *format)
-{
-  g_return_val_if_fail (format != NULL, FALSE);
-
-  return _gpu_image_format_is_known (format) && types[format->channel_type].normalized;
-}
-
-/**
  * gpu_color_new:
  * @red: the red component
  * @green: the green component
@@ -458,34 +446,4 @@ gpu_color_new (gdouble red,
   color->alpha = alpha;
 
   return color;
-}
-
-/**
- * gpu_color_copy:
- * @color: a #GpuColor
- *
- * Copies a color.
- *
- * Returns: (transfer full): the copy, for gpu_color_free()
- *
- * Since: 0.1
- */
-GpuColor *
-gpu_color_copy (const GpuColor *color)
-{
-  return g_memdup2 (color, sizeof *color);
-}
-
-/**
- * gpu_color_free:
- * @color: (transfer full): a #GpuColor of the heap
- *
- * Frees a color.
- *
- * Since: 0.1
- */
-void
-gpu_color_free (GpuColor *color)
-{
-  g_free (color);
 }

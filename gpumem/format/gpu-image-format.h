@@ -77,8 +77,6 @@ GPU_AVAILABLE_IN_0_1
 gsize           gpu_image_format_get_channel_size (const GpuImageFormat  *format);
 GPU_AVAILABLE_IN_0_1
 gsize           gpu_image_format_get_texel_size   (const GpuImageFormat  *format);
-GPU_AVAILABLE_IN_0_1
-gboolean        gpu_image_format_is_normalized    (const GpuImageFormat  *format);
 
 GPU_AVAILABLE_IN_0_1
 GType           gpu_color_get_type                (void) G_GNUC_CONST;
@@ -87,12 +85,8 @@ GpuColor       *gpu_color_new                     (gdouble                red,
                                                    gdouble                green,
                                                    gdouble                blue,
                                                    gdouble                alpha);
-GPU_AVAILABLE_IN_0_1
-GpuColor       *gpu_color_copy                    (const GpuColor        *color);
-GPU_AVAILABLE_IN_0_1
-void            gpu_color_free                    (GpuColor              *color);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuImageFormat, gpu_image_format_free)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuColor, gpu_color_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuColor, g_free)
 
 G_END_DECLS

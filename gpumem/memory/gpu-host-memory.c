@@ -516,25 +516,6 @@ gpu_host_memory_new_registered (GpuContext          *context,
 }
 
 /**
- * gpu_host_memory_get_host_flags:
- * @memory: a #GpuHostMemory
- *
- * Gets what @memory is for: those of the flags that it was asked for with which it has, and what
- * the driver adds (CUDA: cuMemHostGetFlags).
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuHostMemoryFlags
-gpu_host_memory_get_host_flags (GpuHostMemory *memory)
-{
-  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), GPU_HOST_MEMORY_NONE);
-
-  return memory->host_flags;
-}
-
-/**
  * gpu_host_memory_is_page_locked:
  * @memory: a #GpuHostMemory
  *

@@ -70,19 +70,21 @@ get_size_property (GpuImage *image,
   switch (id)
     {
     case PROP_WIDTH:
-      size = gpu_image_get_width (image);
+      size = image->description.extent.width;
       break;
     case PROP_HEIGHT:
-      size = gpu_image_get_height (image);
+      size = _gpu_image_type_get_n_dimensions (image->description.type) > 1
+             ? image->description.extent.height : 1;
       break;
     case PROP_DEPTH:
-      size = gpu_image_get_depth (image);
+      size = _gpu_image_type_get_n_dimensions (image->description.type) > 2
+             ? image->description.extent.depth : 1;
       break;
     case PROP_N_LAYERS:
       size = gpu_image_get_n_layers (image);
       break;
     case PROP_TEXEL_SIZE:
-      size = gpu_image_get_texel_size (image);
+      size = image->description.texel_size;
       break;
     case PROP_ROW_PITCH:
       size = gpu_image_get_row_pitch (image);
@@ -497,62 +499,6 @@ gpu_image_get_extent (GpuImage  *image,
 }
 
 /**
- * gpu_image_get_width:
- * @image: a #GpuImage
- *
- * Gets the number of texels of a row (OpenCL: CL_IMAGE_WIDTH).
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-gsize
-gpu_image_get_width (GpuImage *image)
-{
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  return image->description.extent.width;
-}
-
-/**
- * gpu_image_get_height:
- * @image: a #GpuImage
- *
- * Gets the number of rows of a slice or layer (OpenCL: CL_IMAGE_HEIGHT).
- *
- * Returns: the number; 1 for images of one dimension
- *
- * Since: 0.1
- */
-gsize
-gpu_image_get_height (GpuImage *image)
-{
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  return _gpu_image_type_get_n_dimensions (image->description.type) > 1
-         ? image->description.extent.height : 1;
-}
-
-/**
- * gpu_image_get_depth:
- * @image: a #GpuImage
- *
- * Gets the number of slices (OpenCL: CL_IMAGE_DEPTH).
- *
- * Returns: the number; 1 unless the image has three dimensions
- *
- * Since: 0.1
- */
-gsize
-gpu_image_get_depth (GpuImage *image)
-{
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  return _gpu_image_type_get_n_dimensions (image->description.type) > 2
-         ? image->description.extent.depth : 1;
-}
-
-/**
  * gpu_image_get_n_layers:
  * @image: a #GpuImage
  *
@@ -594,24 +540,6 @@ gpu_image_get_n_levels (GpuImage *image)
   g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
 
   return image->description.n_levels;
-}
-
-/**
- * gpu_image_get_texel_size:
- * @image: a #GpuImage
- *
- * Gets the size of a texel (OpenCL: CL_IMAGE_ELEMENT_SIZE).
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-gsize
-gpu_image_get_texel_size (GpuImage *image)
-{
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  return image->description.texel_size;
 }
 
 /**

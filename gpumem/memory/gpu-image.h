@@ -86,17 +86,9 @@ GPU_AVAILABLE_IN_0_1
 void            gpu_image_get_extent         (GpuImage              *image,
                                               GpuExtent             *extent);
 GPU_AVAILABLE_IN_0_1
-gsize           gpu_image_get_width          (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
-gsize           gpu_image_get_height         (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
-gsize           gpu_image_get_depth          (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
 gsize           gpu_image_get_n_layers       (GpuImage              *image);
 GPU_AVAILABLE_IN_0_1
 guint           gpu_image_get_n_levels       (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
-gsize           gpu_image_get_texel_size     (GpuImage              *image);
 GPU_AVAILABLE_IN_0_1
 gsize           gpu_image_get_row_pitch      (GpuImage              *image);
 GPU_AVAILABLE_IN_0_1

@@ -28,25 +28,6 @@ GpuSampler     *gpu_sampler_new_wrapped                (GpuContext      *context
 GPU_AVAILABLE_IN_0_1
 GpuContext     *gpu_sampler_get_context                (GpuSampler      *sampler);
 GPU_AVAILABLE_IN_0_1
-gboolean        gpu_sampler_get_normalized_coordinates (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-GpuAddressMode  gpu_sampler_get_address_mode           (GpuSampler      *sampler,
-                                                        guint            dimension);
-GPU_AVAILABLE_IN_0_1
-GpuFilterMode   gpu_sampler_get_filter_mode            (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-GpuFilterMode   gpu_sampler_get_mip_filter_mode        (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-GpuReadMode     gpu_sampler_get_read_mode              (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-guint           gpu_sampler_get_max_anisotropy         (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-gdouble         gpu_sampler_get_lod_bias               (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-gdouble         gpu_sampler_get_min_lod                (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
-gdouble         gpu_sampler_get_max_lod                (GpuSampler      *sampler);
-GPU_AVAILABLE_IN_0_1
 GpuColor       *gpu_sampler_get_border_color           (GpuSampler      *sampler);
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_sampler_get_native_handle          (GpuSampler      *sampler);

@@ -527,43 +527,6 @@ gpu_svm_new_for_bytes (GpuContext      *context,
 }
 
 /**
- * gpu_svm_get_svm_flags:
- * @svm: a #GpuSvm
- *
- * Tells how closely host and device share the memory: with %GPU_SVM_FLAGS_FINE_GRAIN the host may
- * touch it at any time, also where that was not asked for.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuSvmFlags
-gpu_svm_get_svm_flags (GpuSvm *svm)
-{
-  g_return_val_if_fail (GPU_IS_SVM (svm), GPU_SVM_FLAGS_NONE);
-
-  return svm->svm_flags;
-}
-
-/**
- * gpu_svm_get_alignment:
- * @svm: a #GpuSvm
- *
- * Gets the alignment that was asked for.
- *
- * Returns: what the address is a multiple of, in bytes; 0 if that was left to the driver
- *
- * Since: 0.1
- */
-gsize
-gpu_svm_get_alignment (GpuSvm *svm)
-{
-  g_return_val_if_fail (GPU_IS_SVM (svm), 0);
-
-  return svm->alignment;
-}
-
-/**
  * gpu_svm_get_data: (skip)
  * @svm: a #GpuSvm
  *

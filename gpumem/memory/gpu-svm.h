@@ -27,10 +27,6 @@ GpuSvm     *gpu_svm_new_for_bytes  (GpuContext           *context,
                                     GBytes               *bytes,
                                     GError              **error);
 GPU_AVAILABLE_IN_0_1
-GpuSvmFlags gpu_svm_get_svm_flags  (GpuSvm               *svm);
-GPU_AVAILABLE_IN_0_1
-gsize       gpu_svm_get_alignment  (GpuSvm               *svm);
-GPU_AVAILABLE_IN_0_1
 gpointer    gpu_svm_get_data       (GpuSvm               *svm);
 GPU_AVAILABLE_IN_0_1
 GBytes     *gpu_svm_get_bytes      (GpuSvm               *svm,

@@ -692,7 +692,7 @@ alloc_memory (GpuMemoryPool  *pool,
 {
   GpuPoolCore *core = pool->core;
   GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
-  gsize alignment = is_svm ? gpu_svm_allocator_get_alignment (core->svm) : 0;
+  gsize alignment = is_svm ? _gpu_svm_allocator_get_alignment (core->svm) : 0;
   GpuPoolSuballocation suballocation;
   GpuMemory *memory;
 

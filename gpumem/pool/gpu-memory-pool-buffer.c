@@ -206,8 +206,8 @@ make_object (GpuPoolCore *core,
     return g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
 
   return g_object_new (GPU_TYPE_SVM, "context", context,
-                       "svm-flags", gpu_svm_allocator_get_svm_flags (core->svm),
-                       "alignment", (guint64) gpu_svm_allocator_get_alignment (core->svm), NULL);
+                       "svm-flags", _gpu_svm_allocator_get_svm_flags (core->svm),
+                       "alignment", (guint64) _gpu_svm_allocator_get_alignment (core->svm), NULL);
 }
 
 static void

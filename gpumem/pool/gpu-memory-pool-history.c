@@ -210,29 +210,14 @@ gpu_memory_pool_get_history (GpuMemoryPool *pool)
   return g_variant_ref_sink (g_variant_builder_end (&builder));
 }
 
-/**
- * gpu_memory_pool_get_history_size:
- * @pool: a #GpuMemoryPool
- *
- * Gets how many events the pool keeps. Any thread.
- *
- * Returns: the number of events, 0 if it keeps none
- *
- * Since: 0.1
- */
 guint
-gpu_memory_pool_get_history_size (GpuMemoryPool *pool)
+_gpu_pool_history_get_size (GpuPoolHistory *history)
 {
   guint n;
 
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
-
-  if (pool->core == NULL)
-    return 0;
-
-  g_mutex_lock (&pool->core->history->lock);
-  n = pool->core->history->n_room;
-  g_mutex_unlock (&pool->core->history->lock);
+  g_mutex_lock (&history->lock);
+  n = history->n_room;
+  g_mutex_unlock (&history->lock);
 
   return n;
 }

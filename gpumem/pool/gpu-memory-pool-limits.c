@@ -4,9 +4,10 @@
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-static guint64
-get_limit (GpuMemoryPool *pool,
-           guint64       *limit)
+/* @limit is a member of @pool->limits. */
+guint64
+_gpu_memory_pool_get_limit (GpuMemoryPool *pool,
+                            guint64       *limit)
 {
   guint64 value;
 
@@ -34,11 +35,11 @@ unlock_limits (GpuMemoryPool *pool,
     g_object_notify (G_OBJECT (pool), name);
 }
 
-static void
-set_limit (GpuMemoryPool *pool,
-           const char    *name,
-           guint64       *limit,
-           guint64        value)
+void
+_gpu_memory_pool_set_limit (GpuMemoryPool *pool,
+                            const char    *name,
+                            guint64       *limit,
+                            guint64        value)
 {
   gboolean changed;
 
@@ -63,7 +64,7 @@ gpu_memory_pool_get_limit (GpuMemoryPool *pool)
 {
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
 
-  return get_limit (pool, &pool->limits.limit);
+  return _gpu_memory_pool_get_limit (pool, &pool->limits.limit);
 }
 
 /**
@@ -82,7 +83,7 @@ gpu_memory_pool_set_limit (GpuMemoryPool *pool,
 {
   g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
 
-  set_limit (pool, "limit", &pool->limits.limit, limit);
+  _gpu_memory_pool_set_limit (pool, "limit", &pool->limits.limit, limit);
 }
 
 /**
@@ -121,104 +122,6 @@ gpu_memory_pool_set_fraction (GpuMemoryPool  *pool,
                "%s: %g is no part of the memory of the device", function, fraction);
 
   return FALSE;
-}
-
-/**
- * gpu_memory_pool_get_soft_limit:
- * @pool: a #GpuMemoryPool
- *
- * Gets from how much memory on the pool would rather do without more.
- *
- * Returns: the size in bytes, 0 for no such limit
- *
- * Since: 0.1
- */
-guint64
-gpu_memory_pool_get_soft_limit (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
-
-  return get_limit (pool, &pool->limits.soft_limit);
-}
-
-/**
- * gpu_memory_pool_set_soft_limit:
- * @pool: a #GpuMemoryPool
- * @limit: size in bytes, 0 for no such limit
- *
- * Sets from how much memory on the pool would rather move or give up free memory, and wait for
- * other streams, than have more from the driver. It still has more when it must.
- *
- * Since: 0.1
- */
-void
-gpu_memory_pool_set_soft_limit (GpuMemoryPool *pool,
-                                guint64        limit)
-{
-  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
-
-  set_limit (pool, "soft-limit", &pool->limits.soft_limit, limit);
-}
-
-/**
- * gpu_memory_pool_get_release_threshold:
- * @pool: a #GpuMemoryPool
- *
- * Gets how much memory the pool keeps that nobody uses.
- *
- * Returns: the size in bytes; %G_MAXUINT64 for all
- *
- * Since: 0.1
- */
-guint64
-gpu_memory_pool_get_release_threshold (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
-
-  return get_limit (pool, &pool->limits.release_threshold);
-}
-
-/**
- * gpu_memory_pool_set_release_threshold:
- * @pool: a #GpuMemoryPool
- * @threshold: size in bytes; %G_MAXUINT64 to keep all
- *
- * Sets how much memory the pool keeps that nobody uses. To give back memory takes long, and to have
- * it again longer: by default all is kept.
- *
- * Since: 0.1
- */
-void
-gpu_memory_pool_set_release_threshold (GpuMemoryPool *pool,
-                                       guint64        threshold)
-{
-  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
-
-  set_limit (pool, "release-threshold", &pool->limits.release_threshold, threshold);
-}
-
-/**
- * gpu_memory_pool_get_fragmentation_target:
- * @pool: a #GpuMemoryPool
- *
- * Gets what part of the most that was ever in use the pool may have beyond that.
- *
- * Returns: the part: 0.03 to begin with
- *
- * Since: 0.1
- */
-double
-gpu_memory_pool_get_fragmentation_target (GpuMemoryPool *pool)
-{
-  double target;
-
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0.0);
-
-  g_mutex_lock (&pool->lock);
-  target = pool->limits.waste;
-  g_mutex_unlock (&pool->lock);
-
-  return target;
 }
 
 /**

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "gpumem/allocator/gpu-basic-allocator-private.h"
 #include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/core/gpu-pool-bins.h"
@@ -160,7 +161,16 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
                                              GpuStream          *stream,
                                              const char         *function,
                                              GError            **error);
+/* gpu-memory-pool-limits.c. */
+guint64       _gpu_memory_pool_get_limit   (GpuMemoryPool       *pool,
+                                            guint64             *limit);
+void          _gpu_memory_pool_set_limit   (GpuMemoryPool       *pool,
+                                            const char          *name,
+                                            guint64             *limit,
+                                            guint64              value);
+
 /* gpu-memory-pool-history.c. */
+guint         _gpu_pool_history_get_size   (GpuPoolHistory      *history);
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
 /* Caller holds no lock of the pool. @key is a stream, or NULL. */

@@ -149,19 +149,22 @@ gpu_memory_pool_get_property (GObject    *object,
       g_value_set_uint (value, pool->leading_bits);
       break;
     case PROP_LIMIT:
-      g_value_set_uint64 (value, gpu_memory_pool_get_limit (pool));
+      g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool, &pool->limits.limit));
       break;
     case PROP_SOFT_LIMIT:
-      g_value_set_uint64 (value, gpu_memory_pool_get_soft_limit (pool));
+      g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool, &pool->limits.soft_limit));
       break;
     case PROP_RELEASE_THRESHOLD:
-      g_value_set_uint64 (value, gpu_memory_pool_get_release_threshold (pool));
+      g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool, &pool->limits.release_threshold));
       break;
     case PROP_FRAGMENTATION_TARGET:
-      g_value_set_double (value, gpu_memory_pool_get_fragmentation_target (pool));
+      g_mutex_lock (&pool->lock);
+      g_value_set_double (value, pool->limits.waste);
+      g_mutex_unlock (&pool->lock);
       break;
     case PROP_HISTORY_SIZE:
-      g_value_set_uint (value, gpu_memory_pool_get_history_size (pool));
+      g_value_set_uint (value, pool->core != NULL ? _gpu_pool_history_get_size (pool->core->history)
+                                                : 0);
       break;
     default:
       if (id < PROP_FIGURES || id >= N_PROPS)
@@ -204,10 +207,12 @@ gpu_memory_pool_set_property (GObject      *object,
       gpu_memory_pool_set_limit (pool, g_value_get_uint64 (value));
       break;
     case PROP_SOFT_LIMIT:
-      gpu_memory_pool_set_soft_limit (pool, g_value_get_uint64 (value));
+      _gpu_memory_pool_set_limit (pool, "soft-limit", &pool->limits.soft_limit,
+                                  g_value_get_uint64 (value));
       break;
     case PROP_RELEASE_THRESHOLD:
-      gpu_memory_pool_set_release_threshold (pool, g_value_get_uint64 (value));
+      _gpu_memory_pool_set_limit (pool, "release-threshold", &pool->limits.release_threshold,
+                                  g_value_get_uint64 (value));
       break;
     case PROP_FRAGMENTATION_TARGET:
       gpu_memory_pool_set_fragmentation_target (pool, g_value_get_double (value), NULL);
@@ -847,24 +852,6 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
 }
 
 /**
- * gpu_memory_pool_get_context:
- * @pool: a #GpuMemoryPool
- *
- * Gets the context that the memory belongs to.
- *
- * Returns: (transfer none) (nullable): the context, %NULL for a pool that was never initialised
- *
- * Since: 0.1
- */
-GpuContext *
-gpu_memory_pool_get_context (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
-
-  return pool->context;
-}
-
-/**
  * gpu_memory_pool_get_allocator:
  * @pool: a #GpuMemoryPool
  *
@@ -898,24 +885,6 @@ gpu_memory_pool_get_kind (GpuMemoryPool *pool)
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), GPU_MEMORY_POOL_AUTOMATIC);
 
   return pool->kind;
-}
-
-/**
- * gpu_memory_pool_get_leading_bits:
- * @pool: a #GpuMemoryPool
- *
- * Gets how many bits of a size after the first one tell bins apart.
- *
- * Returns: the number of bits
- *
- * Since: 0.1
- */
-guint
-gpu_memory_pool_get_leading_bits (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
-
-  return pool->leading_bits;
 }
 
 /**

@@ -37,13 +37,9 @@ GpuMemoryPool    *gpu_memory_pool_new_for_allocator        (GpuAllocator     *al
                                                             guint             leading_bits,
                                                             GError          **error);
 GPU_AVAILABLE_IN_0_1
-GpuContext       *gpu_memory_pool_get_context              (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
 GpuAllocator     *gpu_memory_pool_get_allocator            (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 GpuMemoryPoolKind gpu_memory_pool_get_kind                 (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
-guint             gpu_memory_pool_get_leading_bits         (GpuMemoryPool    *pool);
 
 GPU_AVAILABLE_IN_0_1
 GpuMemoryBlock   *gpu_memory_pool_alloc_block              (GpuMemoryPool    *pool,
@@ -101,18 +97,6 @@ GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_set_limit                (GpuMemoryPool    *pool,
                                                             guint64           limit);
 GPU_AVAILABLE_IN_0_1
-guint64           gpu_memory_pool_get_soft_limit           (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
-void              gpu_memory_pool_set_soft_limit           (GpuMemoryPool    *pool,
-                                                            guint64           limit);
-GPU_AVAILABLE_IN_0_1
-guint64           gpu_memory_pool_get_release_threshold    (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
-void              gpu_memory_pool_set_release_threshold    (GpuMemoryPool    *pool,
-                                                            guint64           threshold);
-GPU_AVAILABLE_IN_0_1
-double            gpu_memory_pool_get_fragmentation_target (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
 gboolean          gpu_memory_pool_set_fragmentation_target (GpuMemoryPool    *pool,
                                                             double            target,
                                                             GError          **error);
@@ -139,8 +123,6 @@ GPU_AVAILABLE_IN_0_1
 GVariant         *gpu_memory_pool_get_statistics           (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 GVariant         *gpu_memory_pool_snapshot                 (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
-guint             gpu_memory_pool_get_history_size         (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 gboolean          gpu_memory_pool_set_history_size         (GpuMemoryPool    *pool,
                                                             guint             n_events,

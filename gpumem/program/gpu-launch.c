@@ -459,39 +459,3 @@ gpu_launch_get_block (GpuLaunch *launch,
 
   return launch->block != NULL;
 }
-
-/**
- * gpu_launch_get_shared_size:
- * @launch: a #GpuLaunch
- *
- * Gets how much shared memory a work-group has that no argument stands for.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-gsize
-gpu_launch_get_shared_size (GpuLaunch *launch)
-{
-  g_return_val_if_fail (launch != NULL, 0);
-
-  return launch->shared_size;
-}
-
-/**
- * gpu_launch_get_flags:
- * @launch: a #GpuLaunch
- *
- * Gets how it is launched.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuLaunchFlags
-gpu_launch_get_flags (GpuLaunch *launch)
-{
-  g_return_val_if_fail (launch != NULL, GPU_LAUNCH_FLAGS_NONE);
-
-  return launch->flags;
-}

@@ -39,10 +39,6 @@ void            gpu_launch_get_grid        (GpuLaunch        *launch,
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_launch_get_block       (GpuLaunch        *launch,
                                             GpuExtent        *block);
-GPU_AVAILABLE_IN_0_1
-gsize           gpu_launch_get_shared_size (GpuLaunch        *launch);
-GPU_AVAILABLE_IN_0_1
-GpuLaunchFlags  gpu_launch_get_flags       (GpuLaunch        *launch);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuLaunch, gpu_launch_unref)
 

@@ -138,7 +138,7 @@ gpu_program_get_property (GObject    *object,
       g_value_set_string (value, program->source);
       break;
     case PROP_OPTIONS:
-      g_value_set_string (value, gpu_program_get_options (program));
+      g_value_set_string (value, program->options != NULL ? program->options : "");
       break;
     case PROP_FLAGS:
       g_value_set_flags (value, program->flags);
@@ -433,43 +433,6 @@ gpu_program_get_context (GpuProgram *program)
   g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
 
   return program->context;
-}
-
-/**
- * gpu_program_get_source:
- * @program: a #GpuProgram
- *
- * Tells the source that the program was built from.
- *
- * Returns: (transfer none) (nullable): the source, or %NULL if it came from a binary or SPIR-V
- *
- * Since: 0.1
- */
-const char *
-gpu_program_get_source (GpuProgram *program)
-{
-  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
-
-  return program->source;
-}
-
-/**
- * gpu_program_get_options:
- * @program: a #GpuProgram
- *
- * Tells the options that the program was built with: those of the context, then its own. What the
- * library adds by itself, -cl-kernel-arg-info on OpenCL, is not among them.
- *
- * Returns: (transfer none): the options, maybe an empty string
- *
- * Since: 0.1
- */
-const char *
-gpu_program_get_options (GpuProgram *program)
-{
-  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
-
-  return program->options != NULL ? program->options : "";
 }
 
 /**

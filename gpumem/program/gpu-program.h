@@ -71,10 +71,6 @@ GpuProgram  *gpu_program_new_linked             (GpuContext           *context,
 GPU_AVAILABLE_IN_0_1
 GpuContext  *gpu_program_get_context            (GpuProgram           *program);
 GPU_AVAILABLE_IN_0_1
-const char  *gpu_program_get_source             (GpuProgram           *program);
-GPU_AVAILABLE_IN_0_1
-const char  *gpu_program_get_options            (GpuProgram           *program);
-GPU_AVAILABLE_IN_0_1
 const char  *gpu_program_get_build_log          (GpuProgram           *program);
 GPU_AVAILABLE_IN_0_1
 gboolean     gpu_program_is_from_cache          (GpuProgram           *program);

@@ -412,42 +412,6 @@ gpu_event_fail (GpuEvent    *event,
   return set_user (event, "gpu_event_fail", failure, error);
 }
 
-/**
- * gpu_event_is_user:
- * @event: a #GpuEvent
- *
- * Tells whether the program completes @event itself.
- *
- * Returns: %TRUE for a user event
- *
- * Since: 0.1
- */
-gboolean
-gpu_event_is_user (GpuEvent *event)
-{
-  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
-
-  return event->user != NULL;
-}
-
-/**
- * gpu_event_get_context:
- * @event: a #GpuEvent
- *
- * Gets the context that @event belongs to.
- *
- * Returns: (transfer none): the context
- *
- * Since: 0.1
- */
-GpuContext *
-gpu_event_get_context (GpuEvent *event)
-{
-  g_return_val_if_fail (GPU_IS_EVENT (event), NULL);
-
-  return event->context;
-}
-
 static GpuEventStatus
 query (GpuEvent    *event,
        const char  *function,
@@ -467,6 +431,24 @@ query (GpuEvent    *event,
     g_prefix_error (error, "%s: ", function);
 
   return status;
+}
+
+/**
+ * gpu_event_get_context:
+ * @event: a #GpuEvent
+ *
+ * Gets the context that @event belongs to.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_event_get_context (GpuEvent *event)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), NULL);
+
+  return event->context;
 }
 
 /**

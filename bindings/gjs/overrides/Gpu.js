@@ -679,7 +679,7 @@ function _iterators() {
     Gpu.platforms = function () {
         const platforms = new Map();
         for (const device of Gpu.Device) {
-            const name = device.get_platform() ?? device.get_backend();
+            const name = device.platform ?? device.get_backend();
             platforms.set(name, [...platforms.get(name) ?? [], device]);
         }
         return platforms;

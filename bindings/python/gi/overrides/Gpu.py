@@ -79,15 +79,21 @@ def _get(name):
     return property(lambda self: getattr(self, "get_" + name)())
 
 
+def _property(name):
+    """A read-only property of Python that reads the GObject property."""
+    name = name.replace("_", "-")
+    return property(lambda self: self.get_property(name))
+
+
 class Device(Gpu.Device, _Attributes):
     id = _get("id")
     name = _get("name")
     backend = _get("backend")
-    vendor = _get("vendor")
-    platform = _get("platform")
-    version = _get("version")
+    vendor = _property("vendor")
+    platform = _property("platform")
+    version = _property("version")
     driver_version = _get("driver_version")
-    pci_bus_id = _get("pci_bus_id")
+    pci_bus_id = _property("pci_bus_id")
     device_type = _get("device_type")
     capabilities = _get("capabilities")
     memory_size = _get("memory_size")
@@ -596,8 +602,8 @@ Allocator = override(Allocator)
 
 class HostAllocator(Gpu.HostAllocator):
     """Gpu.HostAllocator(context): page-locked memory that is used again."""
-    context = _get("context")
-    host_flags = _get("host_flags")
+    context = _property("context")
+    host_flags = _property("host_flags")
     held_bytes = _get("held_bytes")
     active_bytes = _get("active_bytes")
 
@@ -751,8 +757,8 @@ class Mapping(Gpu.Mapping):
     numpy.asarray (mapping) and view() show that memory, without a copy. They keep the mapping
     alive, and as long as one of them lives unmap() raises BufferError, as close() of an mmap.mmap
     does. Read-only mappings give read-only views."""
-    memory = _get("memory")
-    flags = _get("flags")
+    memory = _property("memory")
+    flags = _property("flags")
     size = _get("size")
     address = _get("address")
     row_pitch = _get("row_pitch")
@@ -773,7 +779,7 @@ class Mapping(Gpu.Mapping):
     def view(self):
         """A memoryview of the mapped bytes."""
         view = memoryview(self._export()).cast("B")
-        flags = self.get_flags()
+        flags = self.props.flags
         writes = Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE
         return view if flags & writes or not flags else view.toreadonly()
 
@@ -912,8 +918,8 @@ class Program(AsyncProgram, Gpu.Program):
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
-    options = _get("options")
-    source = _get("source")
+    options = _property("options")
+    source = _property("source")
     kernels = property(lambda self: self.list_kernels())
 
     def __new__(cls, context, source, options=None, names=None):

@@ -8,6 +8,7 @@ import os
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
+from ._gpumem_values import to_property
 
 Gpu = get_introspection_module("Gpu")
 
@@ -182,17 +183,17 @@ class DeferredFreeAllocatorMethods:
 
     def __new__(cls, upstream, max_count=None, max_bytes=None):
         allocator = Gpu.DeferredFreeAllocator.new(upstream)
-        if max_count is not None:
-            allocator.set_max_count(max_count)
-        if max_bytes is not None:
-            allocator.set_max_bytes(max_bytes)
+        for name, value in ("max_count", max_count), ("max_bytes", max_bytes):
+            if value is not None:
+                spec = allocator.find_property(name.replace("_", "-"))
+                allocator.set_property(spec.name, to_property(name, value, spec))
         return allocator
 
     def __init__(self, *args, **kwargs):
         pass
 
-    pending_count = property(lambda self: self.get_pending_count())
-    pending_bytes = property(lambda self: self.get_pending_bytes())
+    pending_count = property(lambda self: self.get_property("pending-count"))
+    pending_bytes = property(lambda self: self.get_property("pending-bytes"))
 
     @contextlib.contextmanager
     def deferring(self):

@@ -48,7 +48,7 @@ class HostMemoryMethods(ArrayMethods):
             raise ValueError("flags are for page-locked memory, and alignment for ordinary memory")
         return Gpu.HostMemory.new_aligned(context, alignment, size)
 
-    host_flags = property(lambda self: self.get_host_flags())
+    host_flags = property(lambda self: self.get_property("host-flags"))
     page_locked = property(lambda self: self.is_page_locked())
     address = property(lambda self: self.get_address())
 

@@ -35,6 +35,12 @@ def _get(name):
     return property(lambda self: getattr(self, "get_" + name)())
 
 
+def _property(name):
+    """A read-only property of Python that reads the GObject property."""
+    name = name.replace("_", "-")
+    return property(lambda self: self.get_property(name))
+
+
 def to_format(value):
     """A Gpu.ImageFormat or its text, "rgba-unorm8"."""
     return Gpu.ImageFormat.new_from_string(value) if isinstance(value, str) else value
@@ -176,12 +182,12 @@ class ImageMethods:
     image from the origin on."""
     format = _get("format")
     image_type = _get("image_type")
-    width = _get("width")
-    height = _get("height")
-    depth = _get("depth")
+    width = _property("width")
+    height = _property("height")
+    depth = _property("depth")
     n_layers = _get("n_layers")
     n_levels = _get("n_levels")
-    texel_size = _get("texel_size")
+    texel_size = _property("texel_size")
     row_pitch = _get("row_pitch")
     slice_pitch = _get("slice_pitch")
     buffer = _get("buffer")
@@ -311,7 +317,7 @@ class ImageMethods:
         return origin, extent, self._get_size_of(extent)
 
     def _get_size_of(self, extent):
-        return extent.width * extent.height * extent.depth * self.get_texel_size()
+        return extent.width * extent.height * extent.depth * self.texel_size
 
     def _get_stream(self, stream):
         if stream is None:
@@ -449,7 +455,7 @@ def view_texels(image, extent, mapping, exported):
     numpy = loaded_numpy()
     shape = image._shape(extent)
     tail = (image.dtype.itemsize,) * len(image._channels())
-    pitches = (mapping.get_slice_pitch(), mapping.get_row_pitch(), image.get_texel_size())
+    pitches = (mapping.get_slice_pitch(), mapping.get_row_pitch(), image.texel_size)
     strides = pitches[3 - (len(shape) - len(tail)):] + tail
     return numpy.ndarray(shape, image.dtype, exported, 0, strides)
 
@@ -479,17 +485,17 @@ class SamplerMethods:
     mip_filter_mode, read_mode, max_anisotropy, lod_bias, min_lod, max_lod. Colors are what
     image.fill() takes."""
     context = _get("context")
-    normalized_coordinates = _get("normalized_coordinates")
-    address_mode_x = property(lambda self: self.get_address_mode(0))
-    address_mode_y = property(lambda self: self.get_address_mode(1))
-    address_mode_z = property(lambda self: self.get_address_mode(2))
-    filter_mode = _get("filter_mode")
-    mip_filter_mode = _get("mip_filter_mode")
-    read_mode = _get("read_mode")
-    max_anisotropy = _get("max_anisotropy")
-    lod_bias = _get("lod_bias")
-    min_lod = _get("min_lod")
-    max_lod = _get("max_lod")
+    normalized_coordinates = _property("normalized_coordinates")
+    address_mode_x = _property("address_mode_x")
+    address_mode_y = _property("address_mode_y")
+    address_mode_z = _property("address_mode_z")
+    filter_mode = _property("filter_mode")
+    mip_filter_mode = _property("mip_filter_mode")
+    read_mode = _property("read_mode")
+    max_anisotropy = _property("max_anisotropy")
+    lod_bias = _property("lod_bias")
+    min_lod = _property("min_lod")
+    max_lod = _property("max_lod")
     border_color = _get("border_color")
     native_handle = _get("native_handle")
 

@@ -222,7 +222,7 @@ class DeviceArrayMethods(DLPackMethods):
     shape = property(lambda self: tuple(self.get_shape() or ()))
     strides = property(lambda self: tuple(self.get_strides() or ()))
     ndim = property(lambda self: self.get_n_dims())
-    itemsize = property(lambda self: self.get_item_size())
+    itemsize = property(lambda self: self.get_dtype().get_item_size())
     nbytes = property(lambda self: self.get_size())
     size = property(lambda self: self.get_n_elements())
     flags = property(Flags)

@@ -18,13 +18,13 @@ def _name(instance):
 
 
 def _event(self):
-    user = "user event " if self.is_user() else ""
+    user = "user event " if self.get_property("user") else ""
     return f"<{_name(self)} {user}on {_device(self.get_context())}>"
 
 
 def _program(self):
-    options = self.get_options()
-    source = self.get_source()
+    options = self.get_property("options")
+    source = self.get_property("source")
     parts = [f"on {_device(self.get_context())}"]
     if source is not None:
         parts.append(f"of {len(source)} characters")
@@ -52,12 +52,12 @@ def _flags(flags):
 
 
 def _basic_allocator(self):
-    stream = " on a stream" if self.get_stream() is not None else ""
-    return f"<{_name(self)} of {_device(self.get_context())}{stream}{_flags(self.get_flags())}>"
+    stream = " on a stream" if self.props.stream is not None else ""
+    return f"<{_name(self)} of {_device(self.get_context())}{stream}{_flags(self.props.flags)}>"
 
 
 def _host_allocator(self):
-    return (f"<{_name(self)} of {_device(self.get_context())}, {self.get_active_bytes()} bytes in "
+    return (f"<{_name(self)} of {_device(self.context)}, {self.get_active_bytes()} bytes in "
             f"use, {self.get_held_bytes()} held>")
 
 
@@ -71,7 +71,7 @@ def _state(self):
     if isinstance(self, Gpu.StatisticsAllocator):
         return " with {current-bytes} bytes in use".format(**self.get_counters().unpack())
     if isinstance(self, Gpu.DeferredFreeAllocator):
-        return f" with {self.get_pending_bytes()} bytes to free"
+        return f" with {self.props.pending_bytes} bytes to free"
     if isinstance(self, Gpu.TrackingAllocator) and self.dup_tag():
         return f" at '{self.dup_tag()}'"
     return ""

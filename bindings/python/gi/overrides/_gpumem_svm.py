@@ -20,8 +20,8 @@ class SvmMethods(ArrayMethods):
     is for, which mapping.to_numpy() then returns."""
     _form = None
 
-    svm_flags = property(lambda self: self.get_svm_flags())
-    alignment = property(lambda self: self.get_alignment())
+    svm_flags = property(lambda self: self.get_property("svm-flags"))
+    alignment = property(lambda self: self.get_property("alignment"))
     address = property(lambda self: self.get_device_address())
 
     def __new__(cls, context, size, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE,
