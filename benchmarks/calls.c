@@ -156,10 +156,11 @@ set_up (Bench      *bench,
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
 
   check (error);
-  bench->context = gpu_context_new (device, &error);
+  bench->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   check (error);
   bench->stream = g_object_ref (gpu_context_get_default_stream (bench->context));
-  bench->pool = gpu_memory_pool_new (bench->context, &error);
+  bench->pool = gpu_memory_pool_new (bench->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE,
+                                     &error);
   check (error);
   program = gpu_program_new_from_source (bench->context, source, NULL, &error);
   check (error);
@@ -172,7 +173,8 @@ set_up (Bench      *bench,
 
   gpu_arguments_add_memory (arguments, GPU_MEMORY (bench->a));
   gpu_arguments_add_double (arguments, 2);
-  bench->prepared = gpu_launch_new (bench->kernel, &grid, NULL, arguments, &error);
+  bench->prepared = gpu_launch_new (bench->kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                    &error);
   check (error);
   fill (bench, &error);
   check (error);

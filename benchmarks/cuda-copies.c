@@ -186,7 +186,7 @@ bench_init (Bench     *bench,
 {
   g_autoptr (GError) error = NULL;
 
-  bench->context = gpu_context_new (device, &error);
+  bench->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   bench->stream = gpu_stream_new (bench->context, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
   g_assert_no_error (error);

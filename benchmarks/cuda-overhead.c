@@ -206,7 +206,7 @@ bench_init (Bench     *bench,
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
 
-  bench->context = gpu_context_new (device, &error);
+  bench->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   bench->stream = gpu_stream_new (bench->context, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
   g_assert_no_error (error);
@@ -233,7 +233,8 @@ bench_init (Bench     *bench,
   bench->three = get_kernel (program, "three");
   bench->raw_empty = (CUfunction) (guintptr) gpu_kernel_get_native_handle (bench->empty);
   bench->raw_three = (CUfunction) (guintptr) gpu_kernel_get_native_handle (bench->three);
-  bench->launch = gpu_launch_new (bench->empty, &bench->one, &bench->one, arguments, &error);
+  bench->launch = gpu_launch_new (bench->empty, &bench->one, &bench->one, 0, GPU_LAUNCH_FLAGS_NONE,
+                                  arguments, &error);
   g_assert_no_error (error);
 }
 

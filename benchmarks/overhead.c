@@ -130,7 +130,7 @@ main (int    argc,
   Bench bench = { 0 };
   cl_int code;
 
-  bench.context = gpu_context_new (device, &error);
+  bench.context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   bench.stream = gpu_stream_new (bench.context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);

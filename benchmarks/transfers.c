@@ -259,7 +259,7 @@ bench_init (Bench     *bench,
 {
   g_autoptr (GError) error = NULL;
 
-  bench->context = gpu_context_new (device, &error);
+  bench->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   bench->stream = new_stream (bench->context);
   bench->back = new_stream (bench->context);

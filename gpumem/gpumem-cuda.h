@@ -218,7 +218,7 @@ gpu_buffer_new_for_cu_deviceptr (GpuContext   *context,
                                  GpuWrapMode   mode,
                                  GError      **error)
 {
-  return gpu_buffer_new_wrapped (context, (guint64) address, size, mode, error);
+  return gpu_buffer_new_wrapped (context, (guint64) address, size, mode, NULL, error);
 }
 
 /**
@@ -330,7 +330,7 @@ gpu_image_new_for_cu_array (GpuContext            *context,
                             GpuWrapMode            mode,
                             GError               **error)
 {
-  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, format, mode, error);
+  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, format, mode, NULL, error);
 }
 
 /**

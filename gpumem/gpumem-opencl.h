@@ -207,7 +207,7 @@ gpu_buffer_new_for_cl_mem (GpuContext   *context,
                            GpuWrapMode   mode,
                            GError      **error)
 {
-  return gpu_buffer_new_wrapped (context, (guint64) (guintptr) handle, 0, mode, error);
+  return gpu_buffer_new_wrapped (context, (guint64) (guintptr) handle, 0, mode, NULL, error);
 }
 
 /**
@@ -252,7 +252,7 @@ gpu_image_new_for_cl_mem (GpuContext   *context,
                           GpuWrapMode   mode,
                           GError      **error)
 {
-  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, NULL, mode, error);
+  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, NULL, mode, NULL, error);
 }
 
 /**

@@ -220,7 +220,8 @@ by_kernel (GpuContext *context, GError **error)
 static gboolean
 from_a_pool (GpuContext *context, GError **error)
 {
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, error);
   g_autoptr (GpuArray) array = NULL;
   g_autoptr (GBytes) bytes = numbers ();
 
@@ -243,7 +244,7 @@ across (GpuContext *context, GError **error)
 {
   g_autoptr (GError) failure = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find ("host", &failure);
-  g_autoptr (GpuContext) host = gpu_context_new (device, &failure);
+  g_autoptr (GpuContext) host = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &failure);
   g_autoptr (GpuArray) far = gpu_array_new (host, GPU_DTYPE_UINT32, shape, 2, &failure);
   g_autoptr (GpuArray) far_part = narrow (far, &failure);
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
@@ -323,7 +324,7 @@ address (GpuContext *context, GError **error)
                                    GPU_WRAP_MODE_BORROW, error);
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new_wrapped (context, handle, SIZE, GPU_WRAP_MODE_BORROW, error);
+  buffer = gpu_buffer_new_wrapped (context, handle, SIZE, GPU_WRAP_MODE_BORROW, NULL, error);
   if (buffer == NULL)
     return FALSE;
   again = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT32, shape, 2, NULL, 0,

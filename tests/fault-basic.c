@@ -120,7 +120,7 @@ other_kinds (GpuContext *context, GError **error)
   if (host == NULL)
     return FALSE;
   wrapped = gpu_buffer_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (host)), 0,
-                                    GPU_WRAP_MODE_BORROW, error);
+                                    GPU_WRAP_MODE_BORROW, NULL, error);
   if (wrapped == NULL)
     return FALSE;
   g_clear_object (&host);

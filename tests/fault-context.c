@@ -96,7 +96,7 @@ own (GpuContext *context, GError **error)
 {
   const GpuContextFlags flags = GPU_CONTEXT_FLAGS_OWN | GPU_CONTEXT_FLAGS_SCHED_BLOCKING;
   GpuDevice *device = gpu_context_get_device (context);
-  g_autoptr (GpuContext) other = gpu_context_new_full (device, flags, error);
+  g_autoptr (GpuContext) other = gpu_context_new (device, flags, error);
   g_autoptr (GpuContext) wrapped = NULL;
 
   if (other == NULL || !settings (other, error) || !wrapped_streams (other, error)

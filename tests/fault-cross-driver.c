@@ -29,7 +29,8 @@ static gboolean
 across (GpuContext *context, GError **error)
 {
   g_autoptr (GpuDevice) device = gpu_device_find ("host", error);
-  g_autoptr (GpuContext) host = device != NULL ? gpu_context_new (device, error) : NULL;
+  g_autoptr (GpuContext) host = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE,
+                                                                  error) : NULL;
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
   g_autoptr (GpuStream) host_stream = NULL;
   g_autoptr (GpuBuffer) near = NULL;

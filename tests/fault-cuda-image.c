@@ -122,7 +122,7 @@ levels (GpuContext *context, GError **error)
   if (attributes == NULL)
     return FALSE;
   wrapped = gpu_image_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (level)), NULL,
-                                   GPU_WRAP_MODE_BORROW, error);
+                                   GPU_WRAP_MODE_BORROW, NULL, error);
   return wrapped != NULL && check (wrapped, 5, "a level, wrapped", error);
 }
 

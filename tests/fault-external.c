@@ -81,7 +81,8 @@ static gboolean
 external (GpuContext *context, GError **error)
 {
   g_autoptr (GpuDevice) device = gpu_device_find ("host", error);
-  g_autoptr (GpuContext) host = device != NULL ? gpu_context_new (device, error) : NULL;
+  g_autoptr (GpuContext) host = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE,
+                                                                  error) : NULL;
   g_autoptr (GpuBuffer) theirs = NULL;
   g_autoptr (GpuBuffer) far = NULL;
   g_autoptr (GpuBuffer) ours = NULL;

@@ -131,8 +131,8 @@ over_buffer (GpuContext *context, GError **error)
   /* CUDA has no handles of images that are memory of buffers. */
   if (g_str_equal (gpu_device_get_backend (gpu_context_get_device (context)), "cuda"))
     return TRUE;
-  wrapped = gpu_image_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (image)),
-                                   NULL, GPU_WRAP_MODE_BORROW, error);
+  wrapped = gpu_image_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (image)), NULL,
+                                   GPU_WRAP_MODE_BORROW, NULL, error);
   if (wrapped == NULL)
     return FALSE;
   memory = GPU_MEMORY (wrapped);

@@ -148,7 +148,7 @@ peer (GpuContext *context, GError **error)
   g_autoptr (GpuContext) other = NULL;
   gboolean can_access = FALSE;
 
-  other = gpu_context_new (second != NULL ? second : device, error);
+  other = gpu_context_new (second != NULL ? second : device, GPU_CONTEXT_FLAGS_NONE, error);
   if (other == NULL)
     return FALSE;
   if (second == NULL)

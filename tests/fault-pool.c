@@ -83,8 +83,8 @@ static gboolean
 use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (context, kind, GPU_MEMORY_NONE,
-                                                             &local_error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_NONE,
+                                                        &local_error);
   g_autoptr (GpuStream) first = NULL;
   g_autoptr (GpuStream) second = NULL;
   g_autoptr (GpuBuffer) last = NULL;

@@ -43,7 +43,7 @@ launch_prepared (GpuContext *context, GpuKernel *kernel, GpuBuffer *buffer, GErr
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
   gpu_arguments_add_int (arguments, 77);
   gpu_arguments_add_local (arguments, 8);
-  prepared = gpu_launch_new (kernel, &grid, &block, arguments, error);
+  prepared = gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, error);
   if (prepared == NULL || !gpu_stream_launch_prepared (stream, prepared, error))
     return FALSE;
   event = gpu_stream_launch_timed (stream, prepared, error);
@@ -89,7 +89,7 @@ static gboolean
 build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
 {
   g_autoptr (GpuProgram) program = gpu_program_new_from_source_full (context, source, NULL, flags,
-                                                                     error);
+                                                                     NULL, error);
   g_autoptr (GpuProgram) again = NULL;
   g_autoptr (GBytes) binary = NULL;
   g_auto (GStrv) names = NULL;

@@ -197,7 +197,7 @@ addresses (GpuContext *context, GError **error)
     return FALSE;
   memset (data, 8, SIZE);
   if (!gpu_buffer_try_write_address (buffer, stream, 0, address, SIZE, error) &&
-      (*error != NULL || !gpu_buffer_write_address (buffer, stream, 0, address, SIZE, error)))
+      (*error != NULL || !gpu_buffer_write (buffer, stream, 0, data, SIZE, NULL, error)))
     return FALSE;
   if (!gpu_stream_read_into (stream, GPU_MEMORY (buffer), 0, back, error))
     return FALSE;
@@ -207,7 +207,7 @@ addresses (GpuContext *context, GError **error)
   fault_check (g_bytes_get_data (back, NULL), 8, SIZE, "read into");
   memset (data, 0, SIZE);
   if (!gpu_buffer_try_read_address (buffer, stream, 0, address, SIZE, error) &&
-      (*error != NULL || !gpu_buffer_read_address (buffer, stream, 0, address, SIZE, error)))
+      (*error != NULL || !gpu_buffer_read (buffer, stream, 0, data, SIZE, NULL, error)))
     return FALSE;
   fault_check (data, 8, SIZE, "try");
   return TRUE;
@@ -223,6 +223,7 @@ static gboolean
 asynchronous (GpuContext *context, GError **error)
 {
   g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GAsyncResult) filled = NULL;
   g_autoptr (GAsyncResult) read = NULL;
   g_autoptr (GAsyncResult) mapped = NULL;
@@ -232,14 +233,17 @@ asynchronous (GpuContext *context, GError **error)
 
   if (buffer == NULL)
     return FALSE;
-  gpu_buffer_fill_async (buffer, NULL, 0, SIZE, (const guint8 *) "\6", 1, NULL, take_result,
-                         &filled);
+  stream = gpu_context_get_default_stream (context);
+  if (stream == NULL || !gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE,
+                                          (const guint8 *) "\6", 1, error))
+    return FALSE;
+  gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, take_result, &filled);
   gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, take_result, &read);
   gpu_buffer_map_async (buffer, NULL, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, take_result, &mapped);
   while (filled == NULL || read == NULL || mapped == NULL)
     g_main_context_iteration (NULL, TRUE);
 
-  good = gpu_buffer_fill_finish (buffer, filled, error);
+  good = gpu_memory_wait_finish (GPU_MEMORY (buffer), filled, error);
   back = gpu_buffer_read_bytes_finish (buffer, read, good ? error : NULL);
   mapping = gpu_buffer_map_finish (buffer, mapped, good && back != NULL ? error : NULL);
   if (good && back != NULL)

@@ -55,7 +55,7 @@ run (FaultFunc func, GError **error)
 
   if (device == NULL || !gpu_device_check (device, error))
     return FALSE;
-  context = gpu_context_new (device, error);
+  context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, error);
   return context != NULL && func (context, error);
 }
 

@@ -120,7 +120,7 @@ find_peer (GpuContext *context, GError **error)
       || !gpu_device_can_access_peer (other, gpu_context_get_device (context), &reaches, error)
       || !reaches)
     return NULL;
-  return gpu_context_new (other, error);
+  return gpu_context_new (other, GPU_CONTEXT_FLAGS_NONE, error);
 }
 
 static gboolean

@@ -92,7 +92,7 @@ class Fixture:
 
     def __init__(self, device):
         self.device = device
-        self.context = Gpu.Context.new(device)
+        self.context = Gpu.Context(device)
         self.stream = self.context.get_default_stream()
 
     def buffer(self, size_or_data, flags=Gpu.MemoryFlags.NONE):

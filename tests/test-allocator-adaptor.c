@@ -101,7 +101,7 @@ adaptor_passes (TestFixture *fixture)
       test_check_allocator (fixture, adaptors[i], GPU_TYPE_BUFFER);
       g_object_get (adaptors[i], "upstream", &seen, NULL);
       g_assert_true (seen == upstream);
-      g_assert_true (gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (adaptors[i]))
+      g_assert_true (test_get_object (adaptors[i], "upstream")
                      == upstream);
       g_object_unref (adaptors[i]);
     }
@@ -123,16 +123,16 @@ adaptor_limit (TestFixture *fixture)
   test_check_memory (fixture, one);
 
   g_clear_object (&other);
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 6000);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 6000);
   assert_memory_info (allocator, 4000, 10000);
 
-  gpu_limit_allocator_set_limit (limit, 5000);
+  g_object_set (limit, "limit", (guint64) 5000, NULL);
   g_assert_null (gpu_allocator_alloc (allocator, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 5000", "6000 are in use");
   assert_memory_info (allocator, 0, 5000);
 
   gpu_allocator_free (allocator, one);
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 0);
   other = test_alloc (allocator, 5000);
 }
 
@@ -147,8 +147,8 @@ adaptor_limit_failed (TestFixture *fixture)
   upstream->gives = TEST_GIVES_ERROR;
   g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (limit), 9000, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test");
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
-  g_assert_cmpuint (gpu_limit_allocator_get_limit (limit), ==, 10000);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 0);
+  g_assert_cmpuint (test_get_number (limit, "limit"), ==, 10000);
 }
 
 /* Slices and mappings are users of the memory; the last one returns it, once. */
@@ -282,12 +282,12 @@ adaptor_tracking (TestFixture *fixture)
   g_autofree char *tag = NULL;
   guint64 expected[2];
 
-  gpu_tracking_allocator_set_tag (tracking, "weights");
+  g_object_set (tracking, "tag", "weights", NULL);
   weights = test_alloc (allocator, 234);
   gone = test_alloc (allocator, 10);
-  tag = gpu_tracking_allocator_dup_tag (tracking);
+  g_object_get (tracking, "tag", &tag, NULL);
   g_assert_cmpstr (tag, ==, "weights");
-  gpu_tracking_allocator_set_tag (tracking, NULL);
+  g_object_set (tracking, "tag", NULL, NULL);
   g_clear_object (&gone);
 
   blocks = gpu_tracking_allocator_list_blocks (tracking);
@@ -686,9 +686,9 @@ adaptor_deferred_free_room (TestFixture *fixture)
 
   /* Finalization frees pending memory; memory released later is freed directly. */
   g_clear_object (&lazy);
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 100);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 100);
   g_clear_object (&kept);
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 0);
 }
 
 /* --- threads ------------------------------------------------------------------- */
@@ -754,7 +754,7 @@ adaptor_threads (TestFixture *fixture)
   report = gpu_tracking_allocator_report (tracking);
   g_assert_cmpstr (report, ==, "");
   gpu_deferred_free_allocator_flush (lazy);
-  g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
+  g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 0);
 
   /* In the order of the log, no pointer is live twice, and all memory is freed */
   test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);

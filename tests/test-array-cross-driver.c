@@ -124,7 +124,7 @@ for_others (TestFixture *fixture, void (*func) (TestFixture *, GpuContext *))
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuContext) other = NULL;
 
-      other = gpu_context_new_full (g_ptr_array_index (devices, i), GPU_CONTEXT_FLAGS_OWN, &error);
+      other = gpu_context_new (g_ptr_array_index (devices, i), GPU_CONTEXT_FLAGS_OWN, &error);
       g_assert_no_error (error);
       g_test_message ("with %s", gpu_device_get_id (g_ptr_array_index (devices, i)));
       func (fixture, other);
@@ -284,7 +284,7 @@ across_turns (TestFixture *fixture)
     return;
   device = gpu_device_find ("host", &error);
   g_assert_no_error (error);
-  host = gpu_context_new (device, &error);
+  host = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   turns (fixture, host);
 }
@@ -295,8 +295,7 @@ static void
 refused (TestFixture *fixture, GpuContext *other)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) third = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
-                                                       &error);
+  g_autoptr (GpuContext) third = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_autoptr (GpuArray) to = make (fixture->context, SLICED, GPU_MEMORY_NONE);
   g_autoptr (GpuArray) from = make (other, TURNED, GPU_MEMORY_NONE);
   g_autoptr (GpuStream) stream = NULL;

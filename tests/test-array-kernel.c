@@ -259,7 +259,8 @@ kernel_memory (TestFixture *fixture)
   g_autoptr (GpuMemory) write_only = new_memory (fixture, GPU_MEMORY_WRITE_ONLY);
   g_autoptr (GpuHostMemory) host = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE,
                                                         4800, &error);
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
   g_autoptr (GpuBuffer) first = NULL;
   g_autoptr (GpuBuffer) second = NULL;
 

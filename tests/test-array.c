@@ -546,7 +546,8 @@ array_pool (TestFixture *fixture)
 {
   const gssize shape[] = { 30, 40 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
   g_autoptr (GBytes) bytes = test_random_bytes (4800);
   g_autoptr (GpuArray) array = NULL;
   g_autoptr (GpuArray) like = NULL;

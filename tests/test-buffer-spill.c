@@ -50,7 +50,7 @@ spill (GpuBuffer *buffer, GpuStream *stream)
   g_autoptr (GError) error = NULL;
 
   test_assert_ok (gpu_buffer_spill (buffer, stream, &error), error);
-  g_assert_true (gpu_buffer_is_spilled (buffer));
+  g_assert_true (test_get_number (buffer, "spilled"));
 }
 
 static void
@@ -59,7 +59,7 @@ unspill (GpuBuffer *buffer, GpuStream *stream)
   g_autoptr (GError) error = NULL;
 
   test_assert_ok (gpu_buffer_unspill (buffer, stream, &error), error);
-  g_assert_false (gpu_buffer_is_spilled (buffer));
+  g_assert_false (test_get_number (buffer, "spilled"));
 }
 
 static guint64
@@ -171,7 +171,7 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
 
   wrapped = gpu_buffer_new_wrapped (fixture->context,
                                     gpu_memory_get_native_handle (GPU_MEMORY (other)), SIZE,
-                                    GPU_WRAP_MODE_BORROW, &error);
+                                    GPU_WRAP_MODE_BORROW, NULL, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_buffer_spill (wrapped, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "others have made");
@@ -197,7 +197,7 @@ check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GBytes) bytes = NULL;
 
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
-  launch = gpu_launch_new (kernel, &one, &one, arguments, &error);
+  launch = gpu_launch_new (kernel, &one, &one, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
   fill (fixture->stream, buffer, 5);
   g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
@@ -223,8 +223,8 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) mine =
-    gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool), GPU_MEMORY_NONE,
-                              &error);
+    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_NONE,
+                         &error);
   g_autoptr (GpuBuffer) kept = take (fixture, mine, NULL);
   g_autoptr (GpuBuffer) released = take (fixture, mine, NULL);
   GpuBuffer *gone = take (fixture, mine, NULL);
@@ -279,7 +279,7 @@ static void
 check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
 {
   guint64 before = gpu_context_get_allocated_size (fixture->context);
-  gpointer mine = test_pool (fixture, gpu_memory_pool_get_kind (pool));
+  gpointer mine = test_pool (fixture, test_get_number (pool, "kind"));
   g_autoptr (GpuBuffer) buffer = take (fixture, mine, NULL);
 
   fill (fixture->stream, buffer, 9);
@@ -298,7 +298,7 @@ check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
       g_assert_true (error->domain == GPU_ERROR);
       g_assert_nonnull (strstr (error->message, "gpu_buffer_unspill"));
       g_assert_true (arm (fixture, FALSE));
-      g_assert_true (gpu_buffer_is_spilled (buffer));
+      g_assert_true (test_get_number (buffer, "spilled"));
       g_assert_nonnull (mine);
       g_assert_cmpuint (test_pool_get_figure (mine, "active-blocks"), ==, 0);
     }
@@ -439,7 +439,7 @@ make_room (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, Working *workin
 
   for (guint i = 0; i < N_BUFFERS; i++)
     if (working->buffers[i] != NULL && working->used[i] != 0
-        && !gpu_buffer_is_spilled (working->buffers[i])
+        && !test_get_number (working->buffers[i], "spilled")
         && (oldest == N_BUFFERS || working->used[i] < working->used[oldest]))
       oldest = i;
 
@@ -554,7 +554,7 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       g_thread_join (thread);
       g_clear_pointer (&releaser, g_thread_join);
       test_hold_free (hold);
-      g_assert_cmpint (gpu_buffer_is_spilled (buffer), ==, i == 0);
+      g_assert_cmpint (test_get_number (buffer, "spilled"), ==, i == 0);
       g_assert_cmpint (gpu_buffer_unspill (buffer, NULL, &error), ==, i == 0);
       if (i == 1)
         test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_unspill");

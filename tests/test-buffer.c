@@ -138,11 +138,12 @@ buffer_new_wrapped (TestFixture *fixture)
   g_autoptr (GpuBuffer) owner = test_buffer_from (fixture, bytes);
   guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (owner));
   int n_notified = 0;
-  g_autoptr (GpuBuffer) wrapped = gpu_buffer_new_wrapped_full (fixture->context, handle, SIZE,
-                                                               GPU_WRAP_MODE_BORROW, &n_notified,
-                                                               count, &error);
+  GBytes *keeper = g_bytes_new_with_free_func (NULL, 0, count, &n_notified);
+  g_autoptr (GpuBuffer) wrapped = gpu_buffer_new_wrapped (fixture->context, handle, SIZE,
+                                                          GPU_WRAP_MODE_BORROW, keeper, &error);
 
   g_assert_no_error (error);
+  g_bytes_unref (keeper);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (wrapped)), ==, SIZE);
   g_assert_true (gpu_memory_equal (GPU_MEMORY (owner), GPU_MEMORY (wrapped)));
   g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (owner)), ==,
@@ -172,12 +173,12 @@ buffer_wrapped_keeps_handle (TestFixture *fixture)
     }
   wrapped = gpu_buffer_new_wrapped (fixture->context,
                                     gpu_memory_get_native_handle (GPU_MEMORY (owner)), 0,
-                                    GPU_WRAP_MODE_BORROW, &error);
+                                    GPU_WRAP_MODE_BORROW, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (wrapped)), ==, SIZE);
   g_assert_null (gpu_buffer_new_wrapped (fixture->context,
                                          gpu_memory_get_native_handle (GPU_MEMORY (owner)),
-                                         SIZE + 1, GPU_WRAP_MODE_BORROW, &error));
+                                         SIZE + 1, GPU_WRAP_MODE_BORROW, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_wrapped");
   g_clear_object (&owner);
   test_assert_content (wrapped, bytes);
@@ -455,17 +456,10 @@ buffer_read_write (TestFixture *fixture)
 
       memset (data, (int) i, size);
       memset (model + offset, (int) i, size);
-      if (i % 2 == 0)
-        test_assert_ok (gpu_buffer_write (buffer, NULL, offset, data, size, NULL, &error), error);
-      else
-        test_assert_ok (gpu_buffer_write_address (buffer, fixture->stream, offset,
-                                                  (guint64) (gsize) data, size, &error), error);
+      test_assert_ok (gpu_buffer_write (buffer, i % 2 == 0 ? NULL : fixture->stream, offset, data,
+                                        size, NULL, &error), error);
       memset (data, 0xee, sizeof data);
-      if (i % 3 == 0)
-        test_assert_ok (gpu_buffer_read (buffer, NULL, 0, data, SIZE, NULL, &error), error);
-      else
-        test_assert_ok (gpu_buffer_read_address (buffer, NULL, 0, (guint64) (gsize) data, SIZE,
-                                                 &error), error);
+      test_assert_ok (gpu_buffer_read (buffer, NULL, 0, data, SIZE, NULL, &error), error);
       test_assert_mem (data, model, SIZE);
     }
 }
@@ -616,11 +610,13 @@ buffer_async (TestFixture *fixture)
   /* The second and third follow the first through the hazard on the buffer */
   gpu_buffer_write_bytes_async (a, NULL, 0, bytes, NULL, test_take_result, &write);
   gpu_buffer_copy_async (b, NULL, 0, a, 0, SIZE, NULL, test_take_result, &copy);
-  gpu_buffer_fill_async (a, NULL, 0, SIZE, pattern, 4, NULL, test_take_result, &fill);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (a), 0, SIZE, pattern, 4,
+                                   &error), error);
+  gpu_memory_wait_async (GPU_MEMORY (a), NULL, test_take_result, &fill);
   memset (pattern, 0, sizeof pattern);
   g_assert_true (write == NULL && copy == NULL && fill == NULL);
   test_assert_ok (gpu_buffer_write_bytes_finish (a, test_await (&write), &error), error);
-  test_assert_ok (gpu_buffer_fill_finish (a, test_await (&fill), &error), error);
+  test_assert_ok (gpu_memory_wait_finish (GPU_MEMORY (a), test_await (&fill), &error), error);
   test_assert_ok (gpu_buffer_copy_finish (b, test_await (&copy), &error), error);
   test_assert_content (b, bytes);
 
@@ -658,7 +654,6 @@ buffer_async_errors (TestFixture *fixture)
   g_autoptr (GAsyncResult) too_far = NULL;
   g_autoptr (GAsyncResult) refused = NULL;
   g_autoptr (GAsyncResult) cancelled = NULL;
-  g_autoptr (GAsyncResult) cancelled_fill = NULL;
 
   gpu_buffer_read_bytes_async (buffer, NULL, SIZE, 1, NULL, test_take_result, &too_far);
   g_assert_null (too_far);
@@ -675,10 +670,6 @@ buffer_async_errors (TestFixture *fixture)
   g_cancellable_cancel (cancellable);
   gpu_buffer_read_bytes_async (buffer, NULL, 0, 1, cancellable, test_take_result, &cancelled);
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&cancelled), &error));
-  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-  gpu_buffer_fill_async (buffer, NULL, 0, SIZE, (const guint8 *) "x", 1, cancellable,
-                         test_take_result, &cancelled_fill);
-  g_assert_false (gpu_buffer_fill_finish (buffer, test_await (&cancelled_fill), &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
   g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, 1, cancellable, &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);

@@ -40,7 +40,7 @@ victim_init (Victim *victim, GpuDevice *device)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;
 
-  victim->context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  victim->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   g_signal_connect (victim->context, "lost", G_CALLBACK (on_lost), victim);
   victim->stream = gpu_stream_new (victim->context, GPU_STREAM_FLAGS_NONE, &error);
@@ -128,7 +128,7 @@ assert_others_work (void)
       if (!gpu_device_check (link->data, NULL))
         continue;
 
-      context = gpu_context_new (link->data, &error);
+      context = gpu_context_new (link->data, GPU_CONTEXT_FLAGS_NONE, &error);
 
       if (context != NULL)
         buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, &error);
@@ -278,7 +278,7 @@ spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
   Victim victim = { 0 };
 
   victim_init (&victim, fixture->device);
-  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
@@ -340,7 +340,7 @@ lost_spares_copies (TestFixture *fixture)
     return;
 
   victim_init (&victim, fixture->device);
-  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);

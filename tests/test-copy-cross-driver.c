@@ -22,7 +22,7 @@ other_init (Other *other, GpuDevice *device)
   g_autoptr (GError) error = NULL;
 
   other->fixture.device = device;
-  other->fixture.context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  other->fixture.context = gpu_context_new (device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   other->fixture.stream = gpu_context_get_default_stream (other->fixture.context);
 }

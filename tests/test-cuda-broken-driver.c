@@ -92,7 +92,7 @@ driver_child_device (void)
   g_assert_no_error (error);
   g_assert_false (gpu_device_check (broken, &error));
   test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, g_getenv (CHILD_VARIABLE));
-  g_assert_null (gpu_context_new (broken, &error));
+  g_assert_null (gpu_context_new (broken, GPU_CONTEXT_FLAGS_NONE, &error));
   test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, g_getenv (CHILD_VARIABLE));
 
   found = gpu_device_find ("cuda", &error);
@@ -152,7 +152,7 @@ driver_child_places (void)
   g_assert_no_error (error);
   g_assert_cmpint (_gpu_cuda.has[GPU_CUDA_GROUP_MEMORY_LOCATION], ==,
                    g_str_equal (g_getenv (CHILD_VARIABLE), "new"));
-  context = gpu_context_new (device, &error);
+  context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   svm = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 4096, 0, &error);
   g_assert_no_error (error);
@@ -181,7 +181,7 @@ driver_child_ipc (void)
   g_assert_no_error (error);
   g_assert_cmpint ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_IPC_HANDLES) != 0, ==,
                    can_pass);
-  context = gpu_context_new (device, &error);
+  context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 4096, &error);
   g_assert_no_error (error);

@@ -46,7 +46,8 @@ contexts_primary (TestFixture *fixture)
   g_assert_true (is_primary_active (fixture));
   g_assert_null (get_current ());
   {
-    g_autoptr (GpuContext) again = gpu_context_new (fixture->device, &error);
+    g_autoptr (GpuContext) again = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
     g_autoptr (GpuContext) wrapped = NULL;
 
     g_assert_no_error (error);
@@ -98,16 +99,16 @@ contexts_own (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
-  own = gpu_context_new_full (fixture->device, flags, &error);
+  own = gpu_context_new (fixture->device, flags, &error);
   g_assert_no_error (error);
   handle = gpu_context_get_native_handle (own);
   g_assert_cmpuint (handle, !=, gpu_context_get_native_handle (fixture->context));
-  g_assert_cmpuint (gpu_context_get_flags (own) & flags, ==, flags);
+  g_assert_cmpuint (test_get_number (own, "flags") & flags, ==, flags);
   g_assert_null (get_current ());
 
   borrowed = gpu_context_new_wrapped (fixture->device, handle, GPU_WRAP_MODE_BORROW, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_context_get_flags (borrowed) & flags, ==, flags);
+  g_assert_cmpuint (test_get_number (borrowed, "flags") & flags, ==, flags);
   buffer = gpu_buffer_new_from_bytes (borrowed, GPU_MEMORY_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_content (buffer, bytes);
@@ -186,16 +187,16 @@ contexts_flags (TestFixture *fixture)
     return;
 
   /* What the primary context has already can be asked for, */
-  present = gpu_context_get_flags (fixture->context);
+  present = test_get_number (fixture->context, "flags");
   g_assert_false (present & GPU_CONTEXT_FLAGS_OWN);
-  context = gpu_context_new_full (fixture->device, present, &error);
+  context = gpu_context_new (fixture->device, present, &error);
   g_assert_no_error (error);
   g_clear_object (&context);
 
   /* and what it has not it gets, or the program is told. */
-  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_SCHED_YIELD, &error);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_SCHED_YIELD, &error);
   if (context != NULL)
-    g_assert_true (gpu_context_get_flags (context) & GPU_CONTEXT_FLAGS_SCHED_YIELD);
+    g_assert_true (test_get_number (context, "flags") & GPU_CONTEXT_FLAGS_SCHED_YIELD);
   else
     test_assert_gpu_error (error, GPU_ERROR_BUSY);
 }
@@ -263,7 +264,7 @@ contexts_peers (TestFixture *fixture)
 
   for (guint i = 0; i < 2; i++)
     {
-      g_autoptr (GpuContext) peer = gpu_context_new (other, &error);
+      g_autoptr (GpuContext) peer = gpu_context_new (other, GPU_CONTEXT_FLAGS_NONE, &error);
 
       g_assert_no_error (error);
       if (i == 0)
@@ -296,10 +297,10 @@ contexts_unavailable (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   _gpu_cuda.cuDevicePrimaryCtxRetain = refuse_context;
-  g_assert_null (gpu_context_new (fixture->device, &error));
+  g_assert_null (gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "CUDA_ERROR_DEVICE_UNAVAILABLE (46)");
   _gpu_cuda.cuDevicePrimaryCtxRetain = retain;
-  context = gpu_context_new (fixture->device, &error);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
 }
 
@@ -363,7 +364,7 @@ find_peer (TestFixture *fixture)
     }
   if (!test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
     return NULL;
-  peer = gpu_context_new (other, &error);
+  peer = gpu_context_new (other, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   return peer;
 }
@@ -383,8 +384,7 @@ contexts_peers_of_one (TestFixture *fixture)
     return;
   for (guint32 i = 1; i < 9; i += 4)
     {
-      g_autoptr (GpuContext) own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
-                                                         &error);
+      g_autoptr (GpuContext) own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
 
       g_assert_no_error (error);
       test_assert_ok (gpu_context_enable_peer_access (fixture->context, peer, &error), error);
@@ -531,7 +531,8 @@ check_outside (TestFixture *fixture, Outside *self)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   g_autoptr (GpuArguments) arguments = add_arguments (to, 2);
-  g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, arguments, &error);
+  g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, 0,
+                                                 GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_autoptr (GBytes) content = NULL;
 
   g_assert_no_error (error);
@@ -561,9 +562,10 @@ contexts_outside (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   g_assert_cmpuint (handles[0], >, GPU_STREAM_HANDLE_PER_THREAD);
-  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
-  other = gpu_context_new (device != NULL ? device : fixture->device, &error);
+  other = gpu_context_new (device != NULL ? device : fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                           &error);
   g_assert_no_error (error);
   currents[1] = test_cuda_context (fixture);
   currents[2] = (CUcontext) (guintptr) gpu_context_get_native_handle (own);
@@ -716,7 +718,7 @@ contexts_lost_at_operation (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   stream = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);

@@ -87,7 +87,7 @@ memory_allocator_gives_up (TestFixture *fixture)
   memory = gpu_host_allocator_alloc (allocator, SIZE, &error);
   g_assert_no_error (error);
   g_clear_object (&memory);
-  g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, SIZE);
+  g_assert_cmpuint (test_get_number (allocator, "held-bytes"), ==, SIZE);
   limit (SIZE);
   memory = gpu_host_allocator_alloc (allocator, SIZE, &error);
   g_assert_no_error (error);
@@ -97,7 +97,7 @@ memory_allocator_gives_up (TestFixture *fixture)
   no_limit ();
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_allocator_alloc",
                          "131072");
-  g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, 0);
+  g_assert_cmpuint (test_get_number (allocator, "held-bytes"), ==, 0);
 }
 
 static GpuHostMemory *
@@ -161,7 +161,7 @@ memory_read_only (TestFixture *fixture)
   buffer = test_buffer_filled (fixture, SIZE, 1);
   memory = try_register (fixture, GPU_HOST_MEMORY_READ_ONLY, data, SIZE, &error);
   g_assert_no_error (error);
-  g_assert_true (gpu_host_memory_is_page_locked (memory));
+  g_assert_true (test_get_number (memory, "page-locked"));
   g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data, 100, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "read only");
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,

@@ -206,7 +206,7 @@ static void
 check_peer (TestFixture *fixture, GpuDevice *device)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_autoptr (GpuStream) stream = NULL;
   TestFixture other;
 

@@ -452,7 +452,7 @@ object_none (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED))
     return;
 
-  context = gpu_context_new (fixture->device, &error);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   foreign = gpu_sampler_new (context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
@@ -546,7 +546,8 @@ object_access (TestFixture *fixture)
       gpu_arguments_add_texture (texture, image, sampler);
       gpu_arguments_add_memory (surface, GPU_MEMORY (image));
       assert_refused (fixture, text, i == 0 ? surface : texture, words);
-      g_assert_null (gpu_launch_new (kernel, &one, NULL, i == 0 ? surface : texture, &error));
+      g_assert_null (gpu_launch_new (kernel, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+                                     i == 0 ? surface : texture, &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0", words);
       g_assert_cmpuint (gpu_image_get_native_object (image, i == 0 ? NULL : sampler, &error), ==,
                         0);
@@ -554,7 +555,8 @@ object_access (TestFixture *fixture)
                              words);
 
       object (image, i == 0 ? sampler : NULL);
-      launch = gpu_launch_new (kernel, &one, NULL, i == 0 ? texture : surface, &error);
+      launch = gpu_launch_new (kernel, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+                               i == 0 ? texture : surface, &error);
       g_assert_no_error (error);
       test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
     }

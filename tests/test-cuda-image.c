@@ -395,6 +395,7 @@ image_wrapped (TestFixture *fixture)
   g_autoptr (GBytes) texels = test_random_bytes (16);
   g_autoptr (GBytes) others = test_random_bytes (16);
   g_autoptr (GpuImage) image = NULL;
+  GBytes *keeper;
   CUarray array;
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
@@ -402,8 +403,10 @@ image_wrapped (TestFixture *fixture)
   array = array_new (fixture, 4, 1, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0);
   memcpy (data, g_bytes_get_data (texels, NULL), 16);
   array_copy (fixture, array, data, 16, TRUE);
-  image = gpu_image_new_wrapped_full (fixture->context, (guintptr) array, &rgba8,
-                                      GPU_WRAP_MODE_BORROW, &noted, note, &error);
+  keeper = g_bytes_new_with_free_func (NULL, 0, note, &noted);
+  image = gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba8, GPU_WRAP_MODE_BORROW,
+                                 keeper, &error);
+  g_bytes_unref (keeper);
   g_assert_no_error (error);
   g_assert_cmpint (gpu_image_get_image_type (image), ==, GPU_IMAGE_TYPE_IMAGE_2D);
   g_assert_true (gpu_image_format_equal (gpu_image_get_format (image), &rgba8));
@@ -441,26 +444,26 @@ image_wrapped_format (TestFixture *fixture)
     return;
   array = array_new (fixture, 4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0);
   image = gpu_image_new_wrapped (fixture->context, (guintptr) array, NULL, GPU_WRAP_MODE_BORROW,
-                                 &error);
+                                 NULL, &error);
   g_assert_no_error (error);
   text = gpu_image_format_to_string (gpu_image_get_format (image));
   g_assert_cmpstr (text, ==, "rgba-uint8");
   g_clear_object (&image);
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba16,
-                                        GPU_WRAP_MODE_ADOPT, &error));
+                                        GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "rgba-unorm16");
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guintptr) array, &snorm8,
-                                        GPU_WRAP_MODE_ADOPT, &error));
+                                        GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "rgba-snorm8");
   /* It is not the caller's any more. */
   adopted = gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba8, GPU_WRAP_MODE_ADOPT,
-                                   &error);
+                                   NULL, &error);
   g_assert_no_error (error);
   g_clear_object (&adopted);
 
   array = array_new (fixture, 4, 4, 0, CU_AD_FORMAT_UNORM_INT8X4, 4, 0);
   adopted = gpu_image_new_wrapped (fixture->context, (guintptr) array, NULL, GPU_WRAP_MODE_ADOPT,
-                                   &error);
+                                   NULL, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_format_equal (gpu_image_get_format (adopted), &rgba8));
 }
@@ -494,7 +497,7 @@ image_wrapped_shapes (TestFixture *fixture)
       CUarray array = array_new (fixture, cases[i].sizes[0], cases[i].sizes[1], cases[i].sizes[2],
                                  CU_AD_FORMAT_FLOAT, 1, cases[i].flags);
       g_autoptr (GpuImage) image = gpu_image_new_wrapped (fixture->context, (guintptr) array, NULL,
-                                                          GPU_WRAP_MODE_ADOPT, &error);
+                                                          GPU_WRAP_MODE_ADOPT, NULL, &error);
       g_autoptr (GBytes) texels = test_random_bytes (test_count_texels (&cases[i].extent) * TEXEL);
       GpuExtent extent;
 

@@ -338,7 +338,7 @@ memory_pool_gives (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_IPC_FDS))
     return;
-  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   stream = gpu_context_get_default_stream (own);
   test_assert_ok (gpu_context_get_memory_info (own, &free_size, &total_size, &source, &error),
@@ -395,13 +395,13 @@ memory_pool_gives_to_code (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
     return;
-  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_assert_no_error (error);
   load_module = _gpu_cuda.cuModuleLoadDataEx;
   n_loads = 0;
   _gpu_cuda.cuModuleLoadDataEx = load_second;
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, &error);
   /* There is no pool, so nobody could give anything. */
   g_assert_null (program);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuModuleLoadDataEx");
@@ -410,7 +410,7 @@ memory_pool_gives_to_code (TestFixture *fixture)
   g_object_unref (new_by_kind (own, 3, 1000, &error));
   g_assert_no_error (error);
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 7 * 1000,
                                    (const guint8 *) "pattern", 7, &error), error);

@@ -159,8 +159,8 @@ program_template (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
-  program = gpu_program_new_from_source_names (fixture->context, cpp_source, NULL,
-                                               GPU_PROGRAM_FLAGS_NONE, names, &error);
+  program = gpu_program_new_from_source_full (fixture->context, cpp_source, NULL,
+                                              GPU_PROGRAM_FLAGS_NONE, names, &error);
   g_assert_no_error (error);
   kernel = get_kernel (program, "scale<float>");
   g_assert_cmpuint (gpu_kernel_get_n_arguments (kernel), ==, 2);
@@ -274,7 +274,8 @@ program_images (TestFixture *fixture)
 static guint64
 get_attribute (TestFixture *fixture, const char *nick)
 {
-  g_autoptr (GVariant) value = gpu_device_get_attribute (fixture->device, nick, NULL);
+  g_autoptr (GVariant) value =
+    test_take_attribute (gpu_device_get_attributes (fixture->device, NULL), nick);
 
   g_assert_nonnull (value);
   return g_variant_is_of_type (value, G_VARIANT_TYPE_UINT32) ? g_variant_get_uint32 (value)
@@ -305,18 +306,18 @@ program_shared (TestFixture *fixture)
   buffer = test_buffer_from (fixture, bytes);
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    test_assert_ok (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, sizes[i],
-                                            GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
+    test_assert_ok (test_launch (fixture->stream, kernel, &grid, NULL, sizes[i],
+                                 GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
   content = test_content (buffer);
   for (guint i = 0; i < 64; i++)
     g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==,
                       ((const guint32 *) g_bytes_get_data (bytes, NULL))[63 - i]);
 
-  g_assert_false (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, most + 4,
-                                          GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_false (test_launch (fixture->stream, kernel, &grid, NULL, most + 4,
+                               GPU_LAUNCH_FLAGS_NONE, arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "turn");
-  g_assert_false (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, G_MAXSIZE,
-                                          GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_false (test_launch (fixture->stream, kernel, &grid, NULL, G_MAXSIZE,
+                               GPU_LAUNCH_FLAGS_NONE, arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "turn");
 }
 
@@ -349,12 +350,12 @@ program_shared_by_two (TestFixture *fixture)
       if (i >= 8)
         test_assert_ok (gpu_kernel_set_attribute (kernels[i % 2], "max-dynamic-shared-size",
                                                   8192 * i, &error), error);
-      test_assert_ok (gpu_stream_launch_full (fixture->stream, kernels[(i + 1) % 2], &grid, NULL,
-                                              sizes[i / 2 % G_N_ELEMENTS (sizes)],
-                                              GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
-      test_assert_ok (gpu_stream_launch_full (fixture->stream, kernels[i % 2], &grid, NULL,
-                                              sizes[(i + 1) % G_N_ELEMENTS (sizes)],
-                                              GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
+      test_assert_ok (test_launch (fixture->stream, kernels[(i + 1) % 2], &grid, NULL,
+                                   sizes[i / 2 % G_N_ELEMENTS (sizes)], GPU_LAUNCH_FLAGS_NONE,
+                                   arguments, &error), error);
+      test_assert_ok (test_launch (fixture->stream, kernels[i % 2], &grid, NULL,
+                                   sizes[(i + 1) % G_N_ELEMENTS (sizes)], GPU_LAUNCH_FLAGS_NONE,
+                                   arguments, &error), error);
     }
   /* Turned as often as not. */
   test_assert_content (buffer, bytes);
@@ -433,7 +434,8 @@ program_required_block (TestFixture *fixture)
     return;
   kernel = test_kernel (fixture, source, "f");
   out = test_buffer_filled (fixture, 16, 0);
-  required = gpu_kernel_get_attribute (kernel, "compile-work-group-size", &error);
+  required = test_take_attribute (gpu_kernel_get_attributes (kernel, &error),
+                                  "compile-work-group-size");
   g_assert_no_error (error);
   text = g_variant_print (required, FALSE);
   g_assert_cmpstr (text, ==, "(4, 2, 1)");
@@ -466,16 +468,18 @@ program_attributes (TestFixture *fixture)
   kernel = get_kernel (program, "count");
   for (guint i = 0; i < G_N_ELEMENTS (nicks); i++)
     {
-      g_autoptr (GVariant) value = gpu_kernel_get_attribute (kernel, nicks[i], &error);
+      g_autoptr (GVariant) value = test_take_attribute (gpu_kernel_get_attributes (kernel, &error),
+                                                        nicks[i]);
 
       g_assert_no_error (error);
       g_assert_true (g_variant_is_of_type (value, G_VARIANT_TYPE_INT32));
     }
-  most = gpu_kernel_get_attribute (kernel, "max-threads-per-block", &error);
+  most = test_take_attribute (gpu_kernel_get_attributes (kernel, &error), "max-threads-per-block");
   g_assert_cmpint (g_variant_get_int32 (most), ==, 128);
   test_assert_ok (gpu_kernel_set_attribute (kernel, "max-dynamic-shared-size", 8192, &error),
                   error);
-  shared = gpu_kernel_get_attribute (kernel, "max-dynamic-shared-size", &error);
+  shared = test_take_attribute (gpu_kernel_get_attributes (kernel, &error),
+                                "max-dynamic-shared-size");
   g_assert_cmpint (g_variant_get_int32 (shared), ==, 8192);
   test_assert_ok (gpu_kernel_set_attribute (kernel, "preferred-shared-carveout", 50, &error),
                   error);

@@ -118,7 +118,7 @@ cuda_default_streams (TestFixture *fixture)
       g_autoptr (GBytes) content = NULL;
 
       g_assert_cmpuint (gpu_stream_get_native_handle (stream), ==, MAX (handles[i], 1));
-      g_assert_cmpint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NONE);
+      g_assert_cmpint (test_get_number (stream, "flags"), ==, GPU_STREAM_FLAGS_NONE);
       fill (stream, buffer, i + 1);
       content = test_content (buffer);
       test_assert_value (g_bytes_get_data (content, NULL), i + 1, SIZE);
@@ -190,7 +190,7 @@ cuda_foreign_streams (TestFixture *fixture)
   test_cuda_pop (fixture);
 
   stream = wrap_stream (fixture, (guintptr) handle, GPU_WRAP_MODE_BORROW);
-  g_assert_cmpint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_assert_cmpint (test_get_number (stream, "flags"), ==, GPU_STREAM_FLAGS_NON_BLOCKING);
   fill (stream, buffer, 9);
   test_synchronize (stream);
   g_object_unref (stream);
@@ -218,6 +218,7 @@ count_call (gpointer data)
 static void
 cuda_wrapped_addresses (TestFixture *fixture)
 {
+  GBytes *keeper;
   g_autoptr (GError) error = NULL;
   GpuBuffer *whole = NULL;
   GpuBuffer *part = NULL;
@@ -230,21 +231,25 @@ cuda_wrapped_addresses (TestFixture *fixture)
   g_assert_cmpuint (_gpu_cuda.cuMemAlloc (&address, SIZE), ==, CUDA_SUCCESS);
   test_cuda_pop (fixture);
 
-  whole = gpu_buffer_new_wrapped_full (fixture->context, address, 0, GPU_WRAP_MODE_ADOPT, &n_calls,
-                                       count_call, &error);
+  keeper = g_bytes_new_with_free_func (NULL, 0, count_call, &n_calls);
+  whole = gpu_buffer_new_wrapped (fixture->context, address, 0, GPU_WRAP_MODE_ADOPT, keeper,
+                                  &error);
+  g_bytes_unref (keeper);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (whole)), ==, SIZE);
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (whole)), ==, address);
-  part = gpu_buffer_new_wrapped_full (fixture->context, address + 100, 1000, GPU_WRAP_MODE_BORROW,
-                                      &n_calls, count_call, &error);
+  keeper = g_bytes_new_with_free_func (NULL, 0, count_call, &n_calls);
+  part = gpu_buffer_new_wrapped (fixture->context, address + 100, 1000, GPU_WRAP_MODE_BORROW,
+                                 keeper, &error);
+  g_bytes_unref (keeper);
   g_assert_no_error (error);
   g_assert_null (gpu_buffer_new_wrapped (fixture->context, address + 100, SIZE,
-                                         GPU_WRAP_MODE_BORROW, &error));
+                                         GPU_WRAP_MODE_BORROW, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "65536", "65436");
-  g_assert_null (gpu_buffer_new_wrapped (fixture->context, address + 100, 1000,
-                                         GPU_WRAP_MODE_ADOPT, &error));
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, address + 100, 1000, GPU_WRAP_MODE_ADOPT,
+                                         NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "allocation");
-  g_assert_null (gpu_buffer_new_wrapped (fixture->context, 4096, 16, GPU_WRAP_MODE_BORROW,
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, 4096, 16, GPU_WRAP_MODE_BORROW, NULL,
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x1000");
 
@@ -558,7 +563,7 @@ cuda_peers (TestFixture *fixture)
 
       if (!g_str_equal (gpu_device_get_backend (devices->pdata[i]), "cuda"))
         continue;
-      other = gpu_context_new (devices->pdata[i], &error);
+      other = gpu_context_new (devices->pdata[i], GPU_CONTEXT_FLAGS_NONE, &error);
       g_assert_no_error (error);
       copy_between (fixture, other);
     }

@@ -45,7 +45,7 @@ static GpuContext *
 lost_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuContext *context = gpu_context_new (fixture->device, &error);
+  GpuContext *context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   GpuNativeContext *native;
   GpuStreamOps *stream;
   GpuBackend *lost;

@@ -60,7 +60,7 @@ event_record (TestFixture *fixture)
 
   assert_status (idle, GPU_EVENT_STATUS_COMPLETE);
   g_assert_false (test_get_number (idle, "user"));
-  g_assert_true (gpu_event_get_context (idle) == fixture->context);
+  g_assert_true (test_get_object (idle, "context") == fixture->context);
 
   fill (fixture->stream, buffer, 42);
   event = test_record (fixture->stream);

@@ -564,11 +564,11 @@ const tests = {
         // Where the array is the memory itself, that cannot end, and does when there is none.
         if (bytes[11] === 97) {
             await raises(Gpu.Error.BUSY, () => mapping.unmap());
-            assert(mapping.is_mapped());
+            assert(mapping.mapped);
         }
         bytes = null;
         mapping.unmap();
-        assert(!mapping.is_mapped());
+        assert(!mapping.mapped);
         equal(copy[5], 255, 'what was copied before');
         await raises(Gpu.Error.RELEASED, () => mapping.read());
         await raises(Gpu.Error.RELEASED, () => mapping.write(Uint8Array.of(1)));
@@ -601,7 +601,7 @@ const tests = {
         mapping = await buffer.map(Gpu.MapFlags.READ);
         await raises(Gpu.Error.INVALID_ARGUMENT, () => mapping.write(Uint8Array.of(1)), 'reading');
         mapping.unmap();
-        assert(!mapping.is_mapped());
+        assert(!mapping.mapped);
         equal(mapping.get_bytes(), null);
     },
 
@@ -725,7 +725,7 @@ const tests = {
             () => Gpu.Program.new_from_source(fixture.context, cut, null),
             () => Gpu.Program.new_from_source(fixture.context, source, '-DAAAAAA=\0'),
             () => Gpu.Program.new_from_source_async(fixture.context, cut, null, null),
-            () => Gpu.Program.new_from_source_names(fixture.context, source, null,
+            () => Gpu.Program.new_from_source_full(fixture.context, source, null,
                 Gpu.ProgramFlags.NONE, ['kernel<1>\0']),
             () => fixture.context.set_build_options('-DAAAAAA=\0'),
         ])

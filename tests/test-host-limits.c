@@ -178,8 +178,8 @@ limits_contexts (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find ("host", &error);
-  g_autoptr (GpuContext) first = gpu_context_new (device, &error);
-  g_autoptr (GpuContext) second = gpu_context_new (device, &error);
+  g_autoptr (GpuContext) first = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_autoptr (GpuContext) second = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   const gsize size = gpu_device_get_memory_size (device) / 5 * 3;
   g_autoptr (GpuBuffer) large = gpu_buffer_new (first, GPU_MEMORY_NONE, size, &error);
   g_autoptr (GpuBuffer) refused = NULL;

@@ -166,7 +166,7 @@ arguments_mismatches_more (TestFixture *fixture)
   if (!can_run (fixture))
     return;
 
-  other = gpu_context_new (fixture->device, &error);
+  other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   foreign = gpu_sampler_new (other, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);

@@ -603,7 +603,7 @@ run_type (TestFixture *fixture,
 
   host.device = gpu_device_find ("host", &error);
   g_assert_no_error (error);
-  host.context = gpu_context_new (host.device, &error);
+  host.context = gpu_context_new (host.device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
 
   for (GList *link = formats; link != NULL; link = link->next)

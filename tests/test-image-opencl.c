@@ -191,7 +191,7 @@ refuses_images (TestFixture *fixture)
 
   buffer = test_buffer (fixture, 64);
   mem = native_image (fixture, CL_MEM_OBJECT_IMAGE2D, WIDTH, HEIGHT, 1, NULL);
-  second = gpu_context_new (fixture->device, &error);
+  second = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
 
   g_assert_null (gpu_image_new_for_cl_mem (fixture->context, gpu_buffer_get_cl_mem (buffer),
@@ -204,7 +204,7 @@ refuses_images (TestFixture *fixture)
   g_assert_null (gpu_image_new_for_cl_mem (second, mem, GPU_WRAP_MODE_ADOPT, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "of context");
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guint64) (guintptr) mem, &other,
-                                        GPU_WRAP_MODE_ADOPT, &error));
+                                        GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "bgra-unorm8");
   g_assert_cmpuint (n_references (mem), ==, 1);
   clReleaseMemObject (mem);
@@ -307,7 +307,7 @@ wraps_samplers (TestFixture *fixture)
   g_object_unref (sampler);
   g_assert_cmpuint (get_sampler_info (native, CL_SAMPLER_REFERENCE_COUNT), ==, 1);
 
-  second = gpu_context_new (fixture->device, &error);
+  second = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   g_assert_null (gpu_sampler_new_for_cl_sampler (second, native, GPU_WRAP_MODE_ADOPT, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_sampler_new_wrapped",

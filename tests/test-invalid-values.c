@@ -305,7 +305,7 @@ limits_new (TestFixture *fixture)
   g_assert_nonnull (error);
   g_assert_true (error->domain == GPU_ERROR);
   g_clear_error (&error);
-  g_assert_null (gpu_buffer_new_wrapped (fixture->context, 0, SIZE, GPU_WRAP_MODE_BORROW,
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, 0, SIZE, GPU_WRAP_MODE_BORROW, NULL,
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
@@ -515,7 +515,7 @@ static void
 limits_foreign_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
   GpuMemory *memory = GPU_MEMORY (foreign);
   guint8 byte = 0;

@@ -26,7 +26,7 @@ child_context (const char *id)
   GpuContext *context = NULL;
 
   if (device != NULL)
-    context = gpu_context_new (device, &error);
+    context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   if (context == NULL)
     g_print ("failed %s\n", error->message);
   return context;

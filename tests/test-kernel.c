@@ -418,7 +418,8 @@ kernel_local_limit (TestFixture *fixture)
       g_assert_true (error->domain == GPU_ERROR);
       g_clear_error (&error);
     }
-  limit = gpu_device_get_attribute (fixture->device, "local-mem-size", NULL);
+  limit = test_take_attribute (gpu_device_get_attributes (fixture->device, NULL),
+                               "local-mem-size");
   if (limit != NULL)
     {
       g_autofree char *size = g_strdup_printf ("%" G_GUINT64_FORMAT,
@@ -561,7 +562,7 @@ static void
 kernel_memory_refused (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_NONE, 64, &error);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 64, 0);
   g_autoptr (GpuKernel) kernel = NULL;

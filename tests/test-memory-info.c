@@ -41,7 +41,7 @@ static void
 info_contexts (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_autoptr (GpuBuffer) buffer = NULL;
   GpuMemoryInfoSource source;
   guint64 before;

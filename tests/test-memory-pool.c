@@ -176,8 +176,8 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuBuffer) out = test_buffer (fixture, SIZE);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) mine =
-    gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool), GPU_MEMORY_NONE,
-                              &error);
+    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_NONE,
+                         &error);
   GpuBuffer *buffer = test_pool_take (mine, SIZE, stream);
   GpuBuffer *other = test_pool_take (mine, SIZE, NULL);
   TestHold *hold;
@@ -394,7 +394,7 @@ check_out_of_memory (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   GpuBuffer *buffer;
 
   gpu_memory_pool_set_limit (pool, 36 << 20);
-  g_assert_cmpuint (gpu_memory_pool_get_limit (pool), ==, 36 << 20);
+  g_assert_cmpuint (test_get_number (pool, "limit"), ==, 36 << 20);
   g_signal_connect (pool, "out-of-memory", G_CALLBACK (give_up), victims);
 
   for (guint i = 0; i < 2; i++)
@@ -448,7 +448,8 @@ static void
 check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
   g_autoptr (GpuStream) foreign = gpu_context_get_default_stream (context);
 
   g_assert_null (gpu_memory_pool_alloc_buffer (pool, 0, NULL, &error));
@@ -459,7 +460,7 @@ check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "1.5");
   g_assert_true (gpu_memory_pool_set_fraction (pool, 0.5, &error));
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_memory_pool_get_limit (pool), ==,
+  g_assert_cmpuint (test_get_number (pool, "limit"), ==,
                     gpu_device_get_memory_size (fixture->device) / 2);
   g_assert_null (gpu_memory_pool_alloc_buffer (pool, G_MAXSIZE, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
@@ -477,7 +478,8 @@ static GpuMemoryPool *
 make_pool (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, &error);
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                             GPU_MEMORY_NONE, &error);
 
   g_assert_no_error (error);
   return pool;
@@ -550,13 +552,15 @@ pool_blocks_at_once (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
   g_autoptr (GPtrArray) list = NULL;
-  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)];
+  GpuMemoryBlock **blocks;
 
   if (!has_blocks (pool))
     return;
 
-  gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks, &error);
+  list = gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
   g_assert_no_error (error);
+  g_assert_cmpuint (list->len, ==, G_N_ELEMENTS (sizes));
+  blocks = (GpuMemoryBlock **) list->pdata;
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, G_N_ELEMENTS (sizes));
 
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
@@ -572,27 +576,21 @@ pool_blocks_at_once (TestFixture *fixture)
   gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (sizes), fixture->stream);
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
-  /* Those of no bytes are none */
-  gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing), NULL, blocks,
-                                &error);
-  g_assert_no_error (error);
-  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 1);
-  g_assert_null (blocks[0]);
-  g_assert_null (blocks[2]);
-  g_assert_cmpuint (gpu_memory_block_get_size (blocks[1]), ==, 300);
-  gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (with_nothing), fixture->stream);
+  g_ptr_array_set_free_func (list, NULL);
+  g_clear_pointer (&list, g_ptr_array_unref);
+  g_assert_null (gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing),
+                                               NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "size 0 of 3 is 0");
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
-  list = gpu_memory_pool_alloc_block_list (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
+  list = gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (list->len, ==, G_N_ELEMENTS (sizes));
   g_clear_pointer (&list, g_ptr_array_unref);
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
   gpu_memory_pool_set_limit (pool, 2 << 20);
   gpu_memory_pool_free_held (pool);
-  g_assert_false (gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks,
-                                           &error));
+  g_assert_null (gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "3145728");
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
@@ -738,8 +736,8 @@ static void
 check_frozen (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
-  GpuMemoryPool *mine = gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool),
-                                                  GPU_MEMORY_NONE, &error);
+  GpuMemoryPool *mine = gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"),
+                                             GPU_MEMORY_NONE, &error);
   GpuBuffer *frozen, *other;
 
   g_assert_no_error (error);
@@ -886,13 +884,13 @@ run_last (gpointer data)
 static void
 check_closing (TestFixture *fixture, GpuMemoryPool *pool)
 {
-  const GpuMemoryPoolKind kind = gpu_memory_pool_get_kind (pool);
+  const GpuMemoryPoolKind kind = test_get_number (pool, "kind");
 
   for (guint i = 0; i < 50; i++)
     {
       g_autoptr (GError) error = NULL;
-      GpuMemoryPool *closing = gpu_memory_pool_new_full (fixture->context, kind,
-                                                         GPU_MEMORY_NONE, &error);
+      GpuMemoryPool *closing = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE,
+                                                    &error);
       GpuBuffer *buffers[N_THREADS];
       GThread *threads[N_THREADS];
 
@@ -920,7 +918,9 @@ static void
 pool_nested (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) outer = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) outer = gpu_memory_pool_new (fixture->context,
+                                                         GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE,
+                                                         &error);
   g_autoptr (GpuMemoryPool) inner = NULL;
   GpuBuffer *buffers[5];
 
@@ -950,7 +950,8 @@ static void
 pool_sizes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
   guint64 active;
   guint64 managed;
 

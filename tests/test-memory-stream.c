@@ -214,7 +214,8 @@ static void
 stream_errors (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
   g_autoptr (GpuStream) foreign = gpu_context_get_default_stream (context);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 64);
 

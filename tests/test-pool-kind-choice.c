@@ -79,7 +79,8 @@ static void
 choice_addresses (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL, refused = NULL;
-  g_autoptr (GpuMemoryPool) best = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) best = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
   g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuMemoryPool) expandable = NULL;
 
@@ -89,7 +90,7 @@ choice_addresses (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
 
-  g_assert_cmpint (gpu_memory_pool_get_kind (best), ==, GPU_MEMORY_POOL_EXPANDABLE);
+  g_assert_cmpint (test_get_number (best, "kind"), ==, GPU_MEMORY_POOL_EXPANDABLE);
 
   if (!refuse_addresses (fixture, "cuMemAddressReserve:1:2:0"))
     {
@@ -97,9 +98,9 @@ choice_addresses (TestFixture *fixture)
       return;
     }
 
-  expandable = gpu_memory_pool_new_full (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
-                                         GPU_MEMORY_NONE, &refused);
-  pool = gpu_memory_pool_new (fixture->context, &error);
+  expandable = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_NONE,
+                                    &refused);
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, &error);
   give_addresses (fixture);
 
   if (expandable != NULL && is_of (fixture, "host"))
@@ -112,7 +113,7 @@ choice_addresses (TestFixture *fixture)
   test_assert_gpu_error (refused, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_memory_pool_new",
                          is_of (fixture, "host") ? "mmap" : "cuMemAddressReserve");
   g_assert_no_error (error);
-  g_assert_cmpint (gpu_memory_pool_get_kind (pool), ==, GPU_MEMORY_POOL_SEGMENTS);
+  g_assert_cmpint (test_get_number (pool, "kind"), ==, GPU_MEMORY_POOL_SEGMENTS);
   check_works (fixture, pool);
 }
 
@@ -132,7 +133,7 @@ choice_lost (TestFixture *fixture)
       return;
     }
 
-  pool = gpu_memory_pool_new (fixture->context, &error);
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, &error);
   give_addresses (fixture);
   g_assert_null (pool);
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "cuMemAddressReserve");

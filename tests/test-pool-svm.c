@@ -217,7 +217,8 @@ static void
 svm_errors (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
 
   g_assert_no_error (error);
   g_assert_null (gpu_memory_pool_alloc_svm (pool, SIZE, NULL, &error));
@@ -281,7 +282,8 @@ static void
 svm_blocks (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_NONE, &error);
   g_autoptr (GpuMemoryPool) shared = NULL;
   GpuMemoryBlock *block;
 

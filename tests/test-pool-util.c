@@ -7,7 +7,7 @@ GpuMemoryPool *
 test_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
   g_autoptr (GError) error = NULL;
-  GpuMemoryPool *pool = gpu_memory_pool_new_full (fixture->context, kind, GPU_MEMORY_NONE, &error);
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE, &error);
 
   if (pool == NULL)
     {
@@ -17,7 +17,7 @@ test_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
     }
 
   g_assert_no_error (error);
-  g_assert_cmpint (gpu_memory_pool_get_kind (pool), ==, kind);
+  g_assert_cmpint (test_get_number (pool, "kind"), ==, kind);
   return pool;
 }
 

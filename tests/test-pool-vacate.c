@@ -10,7 +10,8 @@ static GpuMemoryPool *
 make_pool (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, &error);
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                             GPU_MEMORY_NONE, &error);
 
   g_assert_no_error (error);
 

@@ -370,7 +370,7 @@ host_context (void)
 
   if (host != NULL &&
       (gpu_device_get_capabilities (host) & GPU_CAPABILITIES_SOURCE) != 0)
-    context = gpu_context_new (host, &error);
+    context = gpu_context_new (host, GPU_CONTEXT_FLAGS_NONE, &error);
   if (context == NULL)
     g_test_skip ("the host has no compiler to compare with");
   return context;

@@ -142,8 +142,8 @@ link_names (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
-  g_assert_null (gpu_program_new_from_source_names (fixture->context, source, NULL,
-                                                    GPU_PROGRAM_FLAGS_NONE, none, &error));
+  g_assert_null (gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                                   GPU_PROGRAM_FLAGS_NONE, none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no name");
 
   /* Twice: the second time from the cache. */
@@ -152,8 +152,8 @@ link_names (TestFixture *fixture)
       g_autoptr (GpuKernel) kernel = NULL;
 
       g_clear_object (&program);
-      program = gpu_program_new_from_source_names (fixture->context, source, NULL,
-                                                   GPU_PROGRAM_FLAGS_NONE, names, &error);
+      program = gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                                  GPU_PROGRAM_FLAGS_NONE, names, &error);
       if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
         {
           g_assert_null (program);

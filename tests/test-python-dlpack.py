@@ -375,7 +375,7 @@ class Other:
     def __init__(self, fixture):
         if fixture.device.backend != "cuda":
             raise Skip("other libraries have streams of CUDA only")
-        self.context = Gpu.Context.new(fixture.device)
+        self.context = Gpu.Context(fixture.device)
         self.stream = Gpu.Stream(self.context)
 
     def fill_late(self):

@@ -31,7 +31,7 @@ def test_pool_scope(fixture):
             numbers = bytearray(b"\1\0\0\0" * 100)
             kernel(fixture.stream, 100, None, Gpu.InOut(numbers), 5)
             equal(numbers, b"\6\0\0\0" * 100)
-        equal(Gpu.get_current_allocator(Gpu.Context.new(fixture.device)), None)
+        equal(Gpu.get_current_allocator(Gpu.Context(fixture.device)), None)
         managed = pool.managed_bytes
         assert managed >= 400
     equal(pool.managed_bytes, managed)          # it goes on holding
@@ -221,6 +221,7 @@ def test_async_wait(fixture):
 def test_async_callbacks(fixture):
     """With a callback they are what they are in C."""
     buffer = fixture.buffer(b"0123456789")
+    dashes = fixture.buffer(b"-" * 10)
     results = []
 
     class Taker:
@@ -229,9 +230,9 @@ def test_async_callbacks(fixture):
     callbacks = [lambda source, result: results.append(result), Taker().take,
                  functools.partial(Taker.take, None)]
     for n, callback in enumerate(callbacks, 1):
-        buffer.fill_async(None, 0, n, b"-", None, callback)
+        buffer.copy_async(None, 0, dashes, 0, n, None, callback)
         spin(lambda: len(results) == n)
-        assert buffer.fill_finish(results[-1])
+        assert buffer.copy_finish(results[-1])
         equal(buffer.read(0, n + 1), b"-" * n + str(n).encode())
 
 

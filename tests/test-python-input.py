@@ -67,7 +67,7 @@ def get_calls(fixture, number):
         lambda: Gpu.Extent(number).width,
         lambda: Gpu.Layout(0, 0, 0, number).row_pitch,
         lambda: Gpu.Local(number).size,
-        lambda: limited.set_limit(number),
+        lambda: setattr(limited, "limit", number),
         lambda: pool.set_limit(number),
         lambda: pool.trim(number),
         lambda: context.set_staging_limit(number),
@@ -371,7 +371,7 @@ def plain_void_setters():
     result = subprocess.run([sys.executable, __file__, "--setters"], timeout=120, text=True,
                             stdin=subprocess.DEVNULL, capture_output=True)
     equal((result.returncode, result.stderr), (0, ""))
-    assert len(result.stdout.split()) >= 5, result.stdout
+    assert len(result.stdout.split()) >= 3, result.stdout
 
 
 # --- objects that were never initialised ---------------------------------------------------------

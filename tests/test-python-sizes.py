@@ -122,7 +122,7 @@ def test_regions(fixture):
 def test_allocations(fixture):
     """Sizes beyond any memory are refused everywhere, and leave nothing allocated."""
     context, stream = fixture.context, fixture.stream
-    pool = Gpu.MemoryPool.new(context)
+    pool = Gpu.MemoryPool(context)
     calls = {
         "Buffer": lambda size: Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, size),
         "HostMemory": lambda size: Gpu.HostMemory.new(context, Gpu.HostMemoryFlags.NONE, size),

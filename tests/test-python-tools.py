@@ -155,7 +155,7 @@ def test_memoize_kernels(fixture):
     get_kernel(fixture.context, "int")(fixture.stream, 1, None, numbers)
     equal(numbers.read(), struct.pack("=i", 7))
 
-    context = Gpu.Context.new(fixture.device)
+    context = Gpu.Context(fixture.device)
     get_kernel(context, "int")
     get_kernel(context.default_stream.context, "int")
     equal(calls, ["int", "float", "int"])

@@ -592,7 +592,7 @@ def test_release(fixture):
 
 
 def test_foreign_context(fixture):
-    foreign = Gpu.Context.new(fixture.device)
+    foreign = Gpu.Context(fixture.device)
     buffer = Gpu.Buffer(foreign, 64)
     stream = fixture.stream
     kernel = fixture.program().triple
@@ -662,7 +662,7 @@ def test_map(fixture):
         with raises(TypeError):
             mapping[0] = 1
         del view
-    assert not mapping.is_mapped()
+    assert not mapping.mapped
     assert "unmapped" in repr(mapping)
     with raises(Gpu.Error.RELEASED):
         mapping.view()
@@ -690,7 +690,7 @@ def test_map_numpy(fixture):
         del view
         with raises(BufferError):
             mapping.unmap()
-        assert mapping.is_mapped()
+        assert mapping.mapped
         part[0] = -1
         del part
         assert np.array_equal(mapping.to_numpy(np.float32, (10, 100))[5], numbers[500:600] * 2)
@@ -727,7 +727,7 @@ def test_map_errors(fixture):
     with raises(BufferError):
         with buffer.map(Gpu.MapFlags.READ) as mapping:
             view = mapping.view()
-    assert mapping.is_mapped()
+    assert mapping.mapped
     del view
     mapping.unmap()
     with raises(KeyError):                      # and not the BufferError that follows from it

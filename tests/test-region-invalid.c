@@ -176,8 +176,7 @@ refused_foreign (TestFixture *fixture)
   const GpuExtent extent = { 3, 4, 5 };
   const GpuLayout behind = { 100, 0, 0, 0, 0 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
-                                                         &error);
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_autoptr (GpuBuffer) buffer = NULL;
 
   g_assert_no_error (error);

@@ -141,7 +141,8 @@ add_buffer_parts (Places      *places,
             SLICE_SIZE);
   g_assert_no_error (error);
   add_part (places, gpu_buffer_new_wrapped (places->fixture->context, handle, BUFFER_SIZE,
-                                            GPU_WRAP_MODE_BORROW, &error), root, 0, BUFFER_SIZE);
+                                            GPU_WRAP_MODE_BORROW, NULL,
+                                            &error), root, 0, BUFFER_SIZE);
   g_assert_no_error (error);
 }
 
@@ -741,7 +742,7 @@ copy_between (TestFixture *fixture,
               GpuDevice   *device)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (device, GPU_CONTEXT_FLAGS_OWN, &error);
   g_autoptr (GpuStream) stream = NULL;
   TestFixture other;
 

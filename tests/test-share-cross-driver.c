@@ -45,7 +45,8 @@ may_give (GpuDevice *device, GpuDevice *to)
   if (gpu_device_get_device_type (to) == GPU_DEVICE_TYPE_CPU)
     return is_stand_in (device);
   return test_get_string (device, "pci-bus-id") != NULL && !is_stand_in (device)
-         && g_strcmp0 (test_get_string (device, "pci-bus-id"), test_get_string (to, "pci-bus-id")) == 0;
+         && g_strcmp0 (test_get_string (device, "pci-bus-id"),
+                       test_get_string (to, "pci-bus-id")) == 0;
 }
 
 static GpuBuffer *
@@ -72,7 +73,7 @@ pair_init (Pair *pair, TestFixture *here, GpuDevice *device)
   g_autoptr (GError) error = NULL;
 
   pair->here = here;
-  pair->there = gpu_context_new (device, &error);
+  pair->there = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   pair->theirs = gpu_buffer_new (pair->there, GPU_MEMORY_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
@@ -323,8 +324,8 @@ static void
 across (Pair *pair)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuContext) context = gpu_context_new_full (pair->here->device,
-                                                         GPU_CONTEXT_FLAGS_OWN, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (pair->here->device, GPU_CONTEXT_FLAGS_OWN,
+                                                    &error);
   g_autoptr (GpuBuffer) far = NULL;
   g_autoptr (GpuStream) far_stream = NULL;
 
@@ -589,7 +590,8 @@ child (char **arguments)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find (arguments[0], &error);
-  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (device, &error) : NULL;
+  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE,
+                                                                     &error) : NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
 
   g_assert_no_error (error);

@@ -113,7 +113,7 @@ share_peer (TestFixture *fixture)
 
       n_peers++;
       buffer = shareable (fixture, 9);
-      there = gpu_context_new (device, &error);
+      there = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
       g_assert_no_error (error);
       fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
       g_assert_no_error (error);
@@ -217,7 +217,7 @@ share_foreign (TestFixture *fixture)
     }
   if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
     return;
-  host = gpu_context_new (device, &error);
+  host = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   buffer = gpu_buffer_new (host, GPU_MEMORY_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
@@ -295,7 +295,8 @@ child (char **arguments)
   const guint8 value = 9;
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find (arguments[0], &error);
-  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (device, &error) : NULL;
+  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE,
+                                                                     &error) : NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GBytes) expected = NULL;
   gsize size = g_ascii_strtoull (arguments[4], NULL, 10);

@@ -527,8 +527,8 @@ wrap (TestFixture *fixture, GpuBuffer *buffer)
 {
   g_autoptr (GError) error = NULL;
   guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
-  GpuBuffer *wrapped = gpu_buffer_new_wrapped (fixture->context, handle, SIZE,
-                                               GPU_WRAP_MODE_BORROW, &error);
+  GpuBuffer *wrapped = gpu_buffer_new_wrapped (fixture->context, handle, SIZE, GPU_WRAP_MODE_BORROW,
+                                               NULL, &error);
 
   g_assert_no_error (error);
   return wrapped;
@@ -567,7 +567,7 @@ foreign_buffer (TestFixture *fixture, GpuContext **other)
   if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
       g_clear_error (&error);
-      *other = gpu_context_new (fixture->device, &error);
+      *other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
     }
   g_assert_no_error (error);
   buffer = gpu_buffer_new (*other, GPU_MEMORY_NONE, SIZE, &error);
@@ -679,7 +679,7 @@ hazard_image_wrapped (TestFixture *fixture)
   g_assert_no_error (error);
   wrapped = gpu_image_new_wrapped (fixture->context,
                                    gpu_memory_get_native_handle (GPU_MEMORY (image)), &format,
-                                   GPU_WRAP_MODE_BORROW, &error);
+                                   GPU_WRAP_MODE_BORROW, NULL, &error);
   if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
       g_test_skip (error->message);

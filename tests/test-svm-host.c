@@ -83,7 +83,7 @@ svm_wrapped (TestFixture *fixture)
   svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
   buffer = gpu_buffer_new_wrapped (fixture->context,
                                    gpu_memory_get_native_handle (GPU_MEMORY (svm)), SIZE,
-                                   GPU_WRAP_MODE_BORROW, &error);
+                                   GPU_WRAP_MODE_BORROW, NULL, &error);
   g_assert_no_error (error);
   for (guint8 i = 0; i < 20; i++)
     {

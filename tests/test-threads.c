@@ -85,7 +85,7 @@ threads_one_stream (TestFixture *fixture)
       workers[i].stream = stream;
     }
   run_workers (workers, work);
-  g_assert_cmpuint (gpu_stream_get_n_submitted (stream), >=, N_THREADS * N_ROUNDS * 2);
+  g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, N_THREADS * N_ROUNDS * 2);
 }
 
 /* All threads copy the same source while some read it and one rewrites it with what it holds. */
@@ -186,7 +186,8 @@ come_and_go (gpointer data)
   for (guint i = 0; i < 10; i++)
     {
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuContext) context = gpu_context_new (worker->fixture->device, &error);
+      g_autoptr (GpuContext) context = gpu_context_new (worker->fixture->device,
+                                                        GPU_CONTEXT_FLAGS_NONE, &error);
       TestFixture fixture = { worker->fixture->device, context, NULL };
       g_autoptr (GpuBuffer) buffer = NULL;
       g_autoptr (GBytes) content = NULL;

@@ -208,11 +208,11 @@ blocked (TestFixture *fixture, GpuStreamFlags flags)
   g_autoptr (GpuStream) stream = test_stream (fixture, flags);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
-  guint64 n_submitted = gpu_stream_get_n_submitted (stream);
+  guint64 n_submitted = test_get_number (stream, "n-submitted");
   Reader reader = { buffer, stream };
   GThread *thread = g_thread_new ("read", read_and_fail, &reader);
 
-  while (gpu_stream_get_n_submitted (stream) == n_submitted)
+  while (test_get_number (stream, "n-submitted") == n_submitted)
     g_thread_yield ();
   fail (gate, "blocked");
   g_thread_join (thread);

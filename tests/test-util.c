@@ -193,7 +193,7 @@ run_case (gconstpointer data)
   TestFixture fixture = { .device = test->device };
 
   test_watchdog_enter (test->path);
-  fixture.context = gpu_context_new (test->device, &error);
+  fixture.context = gpu_context_new (test->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   g_assert_nonnull (fixture.context);
   fixture.stream = gpu_context_get_default_stream (fixture.context);
@@ -303,6 +303,35 @@ test_get_number (gpointer    object,
   g_object_get_property (object, property, &value);
 
   return g_value_get_uint64 (&value);
+}
+
+gboolean
+test_launch (GpuStream        *stream,
+             GpuKernel        *kernel,
+             const GpuExtent  *grid,
+             const GpuExtent  *block,
+             gsize             shared_size,
+             GpuLaunchFlags    flags,
+             GpuArguments     *arguments,
+             GError          **error)
+{
+  g_autoptr (GpuLaunch) launch = gpu_launch_new (kernel, grid, block, shared_size, flags,
+                                                 arguments, error);
+
+  return launch != NULL && gpu_stream_launch_prepared (stream, launch, error);
+}
+
+GVariant *
+test_take_attribute (GVariant   *attributes,
+                     const char *nick)
+{
+  GVariant *value;
+
+  g_assert_nonnull (attributes);
+  value = g_variant_lookup_value (attributes, nick, NULL);
+  g_variant_unref (attributes);
+
+  return value;
 }
 
 gpointer

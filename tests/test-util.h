@@ -57,6 +57,18 @@ const char   *test_get_string     (gpointer       object,
                                    const char    *property);
 guint64       test_get_number     (gpointer       object,
                                    const char    *property);
+/* Prepares a launch and submits it. */
+gboolean      test_launch         (GpuStream       *stream,
+                                   GpuKernel       *kernel,
+                                   const GpuExtent *grid,
+                                   const GpuExtent *block,
+                                   gsize            shared_size,
+                                   GpuLaunchFlags   flags,
+                                   GpuArguments    *arguments,
+                                   GError         **error);
+/* One of the attributes of a device or a kernel, or NULL. */
+GVariant     *test_take_attribute (GVariant      *attributes,
+                                   const char    *nick);
 /* Borrowed: @object holds the reference. */
 gpointer      test_get_object     (gpointer       object,
                                    const char    *property);

@@ -127,7 +127,7 @@ void with_mappings (Gpu.Context context) throws Error {
         assert (data[i] == (uint8) (i * 7));
     data[5] = 200;
     mapping.unmap ();
-    assert (!mapping.is_mapped ());
+    assert (!mapping.mapped);
     check_bytes (buffer.read_bytes (null, 4, 3), { 28, 200, 42 });
 }
 
@@ -193,7 +193,8 @@ void with_launches (Gpu.Context context) throws Error {
     var arguments = new Gpu.Arguments ();
     arguments.add_memory (buffer);
     arguments.add_int (2);
-    var launch = new Gpu.Launch (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
+    var launch = new Gpu.Launch (program.get_kernel ("scale"), { 64, 1, 1 }, null, 0,
+                                 Gpu.LaunchFlags.NONE, arguments);
     var stream = new Gpu.Stream (context, Gpu.StreamFlags.PROFILING);
     stream.launch_prepared (launch);
     stream.launch_prepared (launch);
@@ -206,7 +207,7 @@ void with_launches (Gpu.Context context) throws Error {
     assert (numbers[0] == 8);
 
     Gpu.ContextFlags flags = OWN | SCHED_BLOCKING;
-    assert ((new Gpu.Context.full (context.get_device (), flags).get_flags () & flags) == flags);
+    assert ((new Gpu.Context (context.get_device (), flags).flags & flags) == flags);
 
     if (!(Gpu.Capabilities.IPC_FDS in context.get_device ().get_capabilities ()))
         return;
@@ -433,7 +434,8 @@ async void do_async (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
     yield buffer.write_async (new Bytes (data), null);
     check_bytes (yield buffer.read_async (10, null, 5), data[5:15]);
-    yield buffer.fill_async (null, 0, 16, { 3 });
+    buffer.context.get_default_stream ().fill (buffer, 0, 16, { 3 });
+    yield buffer.wait_async ();
     var bytes = yield buffer.read_bytes_async (null, 0, 1 << 16);
     assert (bytes[0] == 3 && bytes[15] == 3);
     check_bytes (bytes[16:1 << 16], data[16:1 << 16]);

@@ -574,7 +574,7 @@ find_peer (TestFixture *fixture)
       g_test_skip ("not two devices that reach one another");
       return NULL;
     }
-  peer = gpu_context_new (other, &error);
+  peer = gpu_context_new (other, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   return peer;
 }

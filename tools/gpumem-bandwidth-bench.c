@@ -94,7 +94,8 @@ get_free_memory (GpumemBench  *bench,
                  GError      **error)
 {
   g_autoptr (GpuDevice) host = gpu_device_find ("host", error);
-  g_autoptr (GpuContext) context = host != NULL ? gpu_context_new (host, error) : NULL;
+  g_autoptr (GpuContext) context = host != NULL ? gpu_context_new (host, GPU_CONTEXT_FLAGS_NONE,
+                                                                   error) : NULL;
   GpuMemoryInfoSource source;
   guint64 total;
 
@@ -286,7 +287,7 @@ gpumem_bench_open (GpumemBench  *bench,
   bench->omissions = g_ptr_array_new_with_free_func (omission_free);
   if (!gpu_device_check (bench->device, error))
     return FALSE;
-  bench->context = gpu_context_new (bench->device, error);
+  bench->context = gpu_context_new (bench->device, GPU_CONTEXT_FLAGS_NONE, error);
   if (bench->context == NULL || !gpumem_raw_init (&bench->raw, bench->context, error))
     return FALSE;
   for (guint i = 0; i < GPUMEM_N_LANES; i++)

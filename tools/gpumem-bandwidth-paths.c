@@ -51,11 +51,14 @@ take_host_memory (GpumemPlace    *place,
                   GpuHostMemory  *memory,
                   GError        **error)
 {
+  gboolean is_locked;
+
   if (memory == NULL)
     return FALSE;
   place->memory = GPU_MEMORY (memory);
   place->data = gpu_host_memory_get_data (memory);
-  if (gpu_host_memory_is_page_locked (memory))
+  g_object_get (memory, "page-locked", &is_locked, NULL);
+  if (is_locked)
     return TRUE;
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s locks no pages of memory",
                gpu_device_get_id (gpu_context_get_device (gpu_memory_get_context (place->memory))));
@@ -241,7 +244,7 @@ check_peer (GpumemBench  *bench,
                    backend);
       return FALSE;
     }
-  bench->peer_context = gpu_context_new (bench->peer, error);
+  bench->peer_context = gpu_context_new (bench->peer, GPU_CONTEXT_FLAGS_NONE, error);
   return bench->peer_context != NULL &&
          enable_access (bench->context, bench->peer_context, error) &&
          enable_access (bench->peer_context, bench->context, error);

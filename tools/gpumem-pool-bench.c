@@ -419,7 +419,7 @@ measure (const GpumemPoolBench *bench,
 
   if (source == GPUMEM_SOURCE_BLOCKS || source == GPUMEM_SOURCE_BUFFERS)
     {
-      pool = gpu_memory_pool_new_full (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+      pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_NONE, error);
       if (pool == NULL)
         return 0;
     }
@@ -518,13 +518,13 @@ gpumem_pool_bench_open (GpumemPoolBench  *bench,
 
   bench->latencies = g_ptr_array_new_with_free_func (latency_free);
   bench->omissions = g_ptr_array_new_with_free_func (g_free);
-  bench->context = gpu_context_new (bench->device, error);
+  bench->context = gpu_context_new (bench->device, GPU_CONTEXT_FLAGS_NONE, error);
   if (bench->context == NULL)
     return FALSE;
-  pool = gpu_memory_pool_new_full (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+  pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_NONE, error);
   if (pool == NULL)
     return FALSE;
-  bench->kind = gpu_memory_pool_get_kind (pool);
+  g_object_get (pool, "kind", &bench->kind, NULL);
   bench->has_blocks = gpumem_pool_has_blocks (pool);
   bench->progress = gpumem_progress_new (2 * G_N_ELEMENTS (workloads));
   if (!bench->has_blocks)

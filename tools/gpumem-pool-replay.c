@@ -250,9 +250,12 @@ choose_verbs (Player  *player,
 
   if (replay->take == GPUMEM_TAKE_BLOCKS && !has_blocks)
     {
+      GpuMemoryPoolKind kind;
+
+      g_object_get (player->pool, "kind", &kind, NULL);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "A pool of %s on %s has no blocks, only buffers",
-                   gpumem_pool_kind_get_name (gpu_memory_pool_get_kind (player->pool)),
+                   gpumem_pool_kind_get_name (kind),
                    gpu_device_get_id (replay->device));
       return FALSE;
     }
@@ -280,7 +283,7 @@ player_open (Player              *player,
         return FALSE;
       g_ptr_array_add (player->streams, stream);
     }
-  player->pool = gpu_memory_pool_new_full (replay->context, replay->kind, GPU_MEMORY_NONE, error);
+  player->pool = gpu_memory_pool_new (replay->context, replay->kind, GPU_MEMORY_NONE, error);
   if (player->pool == NULL)
     return FALSE;
   gpu_memory_pool_set_limit (player->pool, replay->limit);
@@ -382,7 +385,7 @@ gpumem_replay_run (const GpumemReplay  *replay,
   if (!synchronize (&player, error))
     return NULL;
   replayed->statistics = gpu_memory_pool_get_statistics (player.pool);
-  replayed->kind = gpu_memory_pool_get_kind (player.pool);
+  g_object_get (player.pool, "kind", &replayed->kind, NULL);
   replayed->has_blocks = player.verbs == &blocks;
   replayed->n_operations = player.done;
   replayed->peak_live = player.peak_live;

@@ -228,7 +228,7 @@ open_replay (GpumemReplay  *replay,
   if ((options->plot != NULL && !gpumem_plot_check (options->plot, &error)) ||
       !gpu_device_check (replay->device, &error))
     return fail (error);
-  replay->context = gpu_context_new (replay->device, &error);
+  replay->context = gpu_context_new (replay->device, GPU_CONTEXT_FLAGS_NONE, &error);
   if (replay->context == NULL)
     return fail (error);
   return run_replay (replay, options, traces);

@@ -157,7 +157,7 @@ gpumem_tour_run (GpumemTour *tour,
   gpumem_report_device (tour, device);
   if (is_fit (device, result))
     {
-      work.context = gpu_context_new (device, &error);
+      work.context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
       if (work.context == NULL || !run_steps (&work, &error))
         {
           if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))

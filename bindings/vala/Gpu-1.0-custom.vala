@@ -189,7 +189,7 @@ namespace Gpu {
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
             result.length = (int) this.get_size ();
-            if (!this.is_mapped ())
+            if (!this.mapped)
                 result.length = 0;
             return result;
         }

@@ -82,6 +82,8 @@ guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
                                     gsize                 offset,
                                     guint64               value);
+/* NULL if constructed without. */
+GpuAllocator *_gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor);
 /* Allocates upstream and registers the memory. */
 GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
                                     gsize                 size,

@@ -342,20 +342,8 @@ allocator_iface_init (GpuAllocatorInterface *iface)
   iface->trim = gpu_allocator_adaptor_trim;
 }
 
-/**
- * gpu_allocator_adaptor_get_upstream:
- * @adaptor: a #GpuAllocatorAdaptor
- *
- * Gets the allocator that @adaptor forwards requests to. Any thread.
- *
- * Returns: (transfer none) (nullable): the allocator, or %NULL if @adaptor was constructed without
- *
- * Since: 0.1
- */
 GpuAllocator *
-gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor)
+_gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor)
 {
-  g_return_val_if_fail (GPU_IS_ALLOCATOR_ADAPTOR (adaptor), NULL);
-
   return adaptor->upstream;
 }

@@ -28,7 +28,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuAllocatorAdaptor, g_object_unref)
 
 GPU_AVAILABLE_IN_0_1
 GType         gpu_allocator_adaptor_get_type     (void) G_GNUC_CONST;
-GPU_AVAILABLE_IN_0_1
-GpuAllocator *gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor);
 
 G_END_DECLS

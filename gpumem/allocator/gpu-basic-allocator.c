@@ -530,7 +530,9 @@ static gboolean
 stream_check (GpuBasicAllocator  *allocator,
               GError            **error)
 {
-  GpuDevice *device = gpu_stream_get_device (allocator->stream);
+  g_autoptr (GpuDevice) device = NULL;
+
+  g_object_get (allocator->stream, "device", &device, NULL);
 
   if ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_STREAM_ORDERED) != 0)
     return TRUE;
@@ -597,8 +599,12 @@ static gboolean
 svm_check (GpuBasicAllocator  *allocator,
            GError            **error)
 {
-  if (allocator->stream == NULL
-      || (gpu_stream_get_flags (allocator->stream) & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+  GpuStreamFlags flags = GPU_STREAM_FLAGS_NONE;
+
+  if (allocator->stream != NULL)
+    g_object_get (allocator->stream, "flags", &flags, NULL);
+
+  if ((flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,

@@ -7,7 +7,7 @@
  * SECTION:gpu-external-allocator
  * @title: GpuExternalAllocator
  * @short_description: memory from functions of the program
- * @see_also: gpu_buffer_new_wrapped_full()
+ * @see_also: gpu_buffer_new_wrapped()
  *
  * Memory that another library, or the program, allocates: one function returns handles of the
  * driver, and another frees them when the last work that uses the memory is complete. Each memory
@@ -104,8 +104,8 @@ external_alloc (GpuBasicAllocator  *allocator,
       block = g_new0 (Block, 1);
       g_atomic_ref_count_inc (&core->refs);
       *block = (Block) { core, handle, size };
-      buffer = gpu_buffer_new_wrapped_full (allocator->context, handle, size,
-                                            GPU_WRAP_MODE_BORROW, block, block_free, &failure);
+      buffer = _gpu_buffer_new_wrapped (allocator->context, handle, size, GPU_WRAP_MODE_BORROW,
+                                        block, block_free, &failure);
 
       if (buffer == NULL)
         block_free (block);

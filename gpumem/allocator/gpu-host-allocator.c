@@ -229,6 +229,23 @@ take_idle (Core  *core,
   return block;
 }
 
+static guint64
+get_figure (GpuHostAllocator *allocator,
+            gsize             offset)
+{
+  Core *core = allocator->core;
+  guint64 value;
+
+  if (core == NULL)
+    return 0;
+
+  g_mutex_lock (&core->lock);
+  value = G_STRUCT_MEMBER (guint64, core, offset);
+  g_mutex_unlock (&core->lock);
+
+  return value;
+}
+
 static Block *
 make_block (GpuHostAllocator  *allocator,
             gsize              size,
@@ -244,7 +261,7 @@ make_block (GpuHostAllocator  *allocator,
 
   /* Free the cached blocks and retry. */
   if (buffer == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY)
-      && gpu_host_allocator_get_held_bytes (allocator) > 0)
+      && get_figure (allocator, G_STRUCT_OFFSET (Core, held)) > 0)
     {
       g_clear_error (&failure);
       core_trim (core, 0);
@@ -275,23 +292,6 @@ make_block (GpuHostAllocator  *allocator,
   return block;
 }
 
-static guint64
-get_figure (GpuHostAllocator *allocator,
-            gsize             offset)
-{
-  Core *core = allocator->core;
-  guint64 value;
-
-  if (core == NULL)
-    return 0;
-
-  g_mutex_lock (&core->lock);
-  value = G_STRUCT_MEMBER (guint64, core, offset);
-  g_mutex_unlock (&core->lock);
-
-  return value;
-}
-
 static void
 gpu_host_allocator_get_property (GObject    *object,
                                  guint       id,
@@ -309,10 +309,10 @@ gpu_host_allocator_get_property (GObject    *object,
       g_value_set_flags (value, allocator->flags);
       break;
     case PROP_HELD_BYTES:
-      g_value_set_uint64 (value, gpu_host_allocator_get_held_bytes (allocator));
+      g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, held)));
       break;
     case PROP_ACTIVE_BYTES:
-      g_value_set_uint64 (value, gpu_host_allocator_get_active_bytes (allocator));
+      g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, active)));
       break;
     case PROP_HELD_LIMIT:
       g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, limit)));
@@ -630,42 +630,6 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
                                            _gpu_storage_new (context, buffer, GPU_MEMORY_NONE,
                                                              GPU_STORAGE_FOREIGN, block,
                                                              block_return), block->flags);
-}
-
-/**
- * gpu_host_allocator_get_held_bytes:
- * @allocator: a #GpuHostAllocator
- *
- * Gets the bytes of cached blocks.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_host_allocator_get_held_bytes (GpuHostAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
-
-  return get_figure (allocator, G_STRUCT_OFFSET (Core, held));
-}
-
-/**
- * gpu_host_allocator_get_active_bytes:
- * @allocator: a #GpuHostAllocator
- *
- * Gets the bytes of blocks in use, including those in flight, after rounding.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_host_allocator_get_active_bytes (GpuHostAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
-
-  return get_figure (allocator, G_STRUCT_OFFSET (Core, active));
 }
 
 /**

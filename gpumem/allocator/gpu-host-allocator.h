@@ -23,10 +23,6 @@ GpuHostMemory      *gpu_host_allocator_alloc            (GpuHostAllocator    *al
                                                          gsize                size,
                                                          GError             **error);
 GPU_AVAILABLE_IN_0_1
-guint64             gpu_host_allocator_get_held_bytes   (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
-guint64             gpu_host_allocator_get_active_bytes (GpuHostAllocator    *allocator);
-GPU_AVAILABLE_IN_0_1
 void                gpu_host_allocator_trim             (GpuHostAllocator    *allocator,
                                                          guint64              held_bytes);
 

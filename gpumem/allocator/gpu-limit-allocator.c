@@ -164,13 +164,21 @@ gpu_limit_allocator_get_property (GObject    *object,
 }
 
 static void
+set_limit (GpuLimitAllocator *allocator,
+           guint64            limit)
+{
+  if (_gpu_adaptor_set_uint64 (allocator, G_STRUCT_OFFSET (Core, limit), limit))
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_LIMIT]);
+}
+
+static void
 gpu_limit_allocator_set_property (GObject      *object,
                                   guint         id,
                                   const GValue *value,
                                   GParamSpec   *pspec)
 {
   if (id == PROP_LIMIT)
-    gpu_limit_allocator_set_limit (GPU_LIMIT_ALLOCATOR (object), g_value_get_uint64 (value));
+    set_limit (GPU_LIMIT_ALLOCATOR (object), g_value_get_uint64 (value));
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
@@ -231,62 +239,4 @@ gpu_limit_allocator_new (GpuAllocator *upstream,
   g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
 
   return g_object_new (GPU_TYPE_LIMIT_ALLOCATOR, "upstream", upstream, "limit", limit, NULL);
-}
-
-/**
- * gpu_limit_allocator_get_limit:
- * @allocator: a #GpuLimitAllocator
- *
- * Gets the maximum number of bytes in use. Any thread.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_limit_allocator_get_limit (GpuLimitAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator), 0);
-
-  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, limit));
-}
-
-/**
- * gpu_limit_allocator_set_limit:
- * @allocator: a #GpuLimitAllocator
- * @limit: size in bytes
- *
- * Sets the maximum number of bytes in use. A limit below the bytes in use frees none of them. Any
- * thread.
- *
- * Since: 0.1
- */
-void
-gpu_limit_allocator_set_limit (GpuLimitAllocator *allocator,
-                               guint64            limit)
-{
-  g_return_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator));
-
-  if (_gpu_adaptor_set_uint64 (allocator, G_STRUCT_OFFSET (Core, limit), limit))
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_LIMIT]);
-}
-
-/**
- * gpu_limit_allocator_get_active_bytes:
- * @allocator: a #GpuLimitAllocator
- *
- * Gets the number of bytes in use, including requests in progress. Any thread.
- *
- * Returns: the size in bytes
- *
- * Since: 0.1
- */
-guint64
-gpu_limit_allocator_get_active_bytes (GpuLimitAllocator *allocator)
-{
-  guint64 limit;
-
-  g_return_val_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator), 0);
-
-  return read_core (allocator, &limit);
 }

@@ -18,12 +18,5 @@ G_DECLARE_FINAL_TYPE (GpuLimitAllocator, gpu_limit_allocator, GPU, LIMIT_ALLOCAT
 GPU_AVAILABLE_IN_0_1
 GpuLimitAllocator *gpu_limit_allocator_new              (GpuAllocator *upstream,
                                                          guint64       limit);
-GPU_AVAILABLE_IN_0_1
-guint64            gpu_limit_allocator_get_limit        (GpuLimitAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-void               gpu_limit_allocator_set_limit        (GpuLimitAllocator *allocator,
-                                                         guint64            limit);
-GPU_AVAILABLE_IN_0_1
-guint64            gpu_limit_allocator_get_active_bytes (GpuLimitAllocator *allocator);
 
 G_END_DECLS

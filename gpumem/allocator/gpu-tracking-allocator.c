@@ -265,17 +265,20 @@ gpu_tracking_allocator_get_property (GObject    *object,
                                      GParamSpec *pspec)
 {
   GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
+  Core *core = _gpu_adaptor_get_core (allocator);
 
   switch (id)
     {
     case PROP_BACKTRACE_DEPTH:
-      g_value_set_uint (value, ((Core *) _gpu_adaptor_get_core (allocator))->depth);
+      g_value_set_uint (value, core->depth);
       break;
     case PROP_TAG:
-      g_value_take_string (value, gpu_tracking_allocator_dup_tag (allocator));
+      g_mutex_lock (&core->parent.lock);
+      g_value_set_string (value, core->tag);
+      g_mutex_unlock (&core->parent.lock);
       break;
     case PROP_WARN_LEAKS:
-      g_value_set_boolean (value, g_atomic_int_get (&((Core *) _gpu_adaptor_get_core (allocator))->warn_leaks));
+      g_value_set_boolean (value, g_atomic_int_get (&core->warn_leaks));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -293,6 +296,28 @@ set_warn_leaks (GpuTrackingAllocator *allocator,
 }
 
 static void
+set_tag (GpuTrackingAllocator *allocator,
+         const char           *tag)
+{
+  char *replaced = tag != NULL ? g_ref_string_new (tag) : NULL;
+  gboolean changed;
+  Core *core;
+  char *old;
+
+  core = _gpu_adaptor_get_core (allocator);
+  g_mutex_lock (&core->parent.lock);
+  old = core->tag;
+  core->tag = replaced;
+  changed = g_strcmp0 (old, tag) != 0;
+  g_mutex_unlock (&core->parent.lock);
+
+  g_clear_pointer (&old, g_ref_string_release);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_TAG]);
+}
+
+static void
 gpu_tracking_allocator_set_property (GObject      *object,
                                      guint         id,
                                      const GValue *value,
@@ -307,7 +332,7 @@ gpu_tracking_allocator_set_property (GObject      *object,
       core->depth = g_value_get_uint (value);
       break;
     case PROP_TAG:
-      gpu_tracking_allocator_set_tag (allocator, g_value_get_string (value));
+      set_tag (allocator, g_value_get_string (value));
       break;
     case PROP_WARN_LEAKS:
       set_warn_leaks (allocator, g_value_get_boolean (value));
@@ -382,65 +407,6 @@ gpu_tracking_allocator_new (GpuAllocator *upstream,
 
   return g_object_new (GPU_TYPE_TRACKING_ALLOCATOR, "upstream", upstream,
                        "backtrace-depth", MIN (backtrace_depth, MAX_DEPTH), NULL);
-}
-
-/**
- * gpu_tracking_allocator_dup_tag:
- * @allocator: a #GpuTrackingAllocator
- *
- * Gets the tag of memory allocated from now on. Any thread.
- *
- * Returns: (transfer full) (nullable): the tag, or %NULL
- *
- * Since: 0.1
- */
-char *
-gpu_tracking_allocator_dup_tag (GpuTrackingAllocator *allocator)
-{
-  Core *core;
-  char *tag;
-
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
-
-  core = _gpu_adaptor_get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  tag = g_strdup (core->tag);
-  g_mutex_unlock (&core->parent.lock);
-
-  return tag;
-}
-
-/**
- * gpu_tracking_allocator_set_tag:
- * @allocator: a #GpuTrackingAllocator
- * @tag: (nullable): a name, or %NULL
- *
- * Sets the tag of memory allocated from now on, by all threads. Any thread.
- *
- * Since: 0.1
- */
-void
-gpu_tracking_allocator_set_tag (GpuTrackingAllocator *allocator,
-                                const char           *tag)
-{
-  char *replaced = tag != NULL ? g_ref_string_new (tag) : NULL;
-  gboolean changed;
-  Core *core;
-  char *old;
-
-  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
-
-  core = _gpu_adaptor_get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  old = core->tag;
-  core->tag = replaced;
-  changed = g_strcmp0 (old, tag) != 0;
-  g_mutex_unlock (&core->parent.lock);
-
-  g_clear_pointer (&old, g_ref_string_release);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_TAG]);
 }
 
 /**

@@ -19,11 +19,6 @@ GPU_AVAILABLE_IN_0_1
 GpuTrackingAllocator *gpu_tracking_allocator_new                 (GpuAllocator *upstream,
                                                                   guint         backtrace_depth);
 GPU_AVAILABLE_IN_0_1
-char                 *gpu_tracking_allocator_dup_tag             (GpuTrackingAllocator *allocator);
-GPU_AVAILABLE_IN_0_1
-void                  gpu_tracking_allocator_set_tag             (GpuTrackingAllocator *allocator,
-                                                                  const char           *tag);
-GPU_AVAILABLE_IN_0_1
 GVariant             *gpu_tracking_allocator_list_blocks         (GpuTrackingAllocator *allocator);
 GPU_AVAILABLE_IN_0_1
 char                 *gpu_tracking_allocator_report              (GpuTrackingAllocator *allocator);

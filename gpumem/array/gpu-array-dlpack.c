@@ -467,13 +467,13 @@ wrap_tensor (GpuContext         *context,
     }
 
   if (tensor->device_type == GPU_DL_OPENCL)
-    return gpu_buffer_new_wrapped_full (context, handle, end, GPU_WRAP_MODE_BORROW, managed,
-                                        notify, error);
+    return _gpu_buffer_new_wrapped (context, handle, end, GPU_WRAP_MODE_BORROW, managed, notify,
+                                    error);
 
   layout->offset -= begin;
 
-  return gpu_buffer_new_wrapped_full (context, begin, end - begin, GPU_WRAP_MODE_BORROW, managed,
-                                      notify, error);
+  return _gpu_buffer_new_wrapped (context, begin, end - begin, GPU_WRAP_MODE_BORROW, managed,
+                                  notify, error);
 }
 
 /**

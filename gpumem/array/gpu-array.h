@@ -235,20 +235,6 @@ gboolean      gpu_array_write_strided        (GpuArray             *array,
                                               guint                 n_strides,
                                               GCancellable         *cancellable,
                                               GError              **error);
-GPU_AVAILABLE_IN_0_1
-void          gpu_array_write_strided_async  (GpuArray             *array,
-                                              GpuStream            *stream,
-                                              GBytes               *bytes,
-                                              gsize                 offset,
-                                              const gssize         *strides,
-                                              guint                 n_strides,
-                                              GCancellable         *cancellable,
-                                              GAsyncReadyCallback   callback,
-                                              gpointer              user_data);
-GPU_AVAILABLE_IN_0_1
-gboolean      gpu_array_write_strided_finish (GpuArray             *array,
-                                              GAsyncResult         *result,
-                                              GError              **error);
 
 GPU_AVAILABLE_IN_0_1
 gboolean      gpu_array_get_dlpack_device    (GpuArray             *array,

@@ -22,64 +22,6 @@ check_address (const char  *function,
   return FALSE;
 }
 
-/**
- * gpu_buffer_read_address:
- * @buffer: a #GpuBuffer
- * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @address: address of writable memory of @size bytes, which nobody else touches meanwhile
- * @size: how much, in bytes
- * @error: return location for an error
- *
- * Does what gpu_buffer_read() does, for languages that know the address of their memory as a
- * number.
- *
- * Returns: as gpu_buffer_read(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
- *
- * Since: 0.1
- */
-gboolean
-gpu_buffer_read_address (GpuBuffer  *buffer,
-                         GpuStream  *stream,
-                         gsize       offset,
-                         guint64     address,
-                         gsize       size,
-                         GError    **error)
-{
-  return check_address ("gpu_buffer_read_address", address, size, error)
-         && gpu_buffer_read (buffer, stream, offset, (gpointer) (guintptr) address, size, NULL,
-                             error);
-}
-
-/**
- * gpu_buffer_write_address:
- * @buffer: a #GpuBuffer
- * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @address: address of memory of @size bytes
- * @size: how much, in bytes
- * @error: return location for an error
- *
- * Does what gpu_buffer_write() does, for languages that know the address of their memory as a
- * number.
- *
- * Returns: as gpu_buffer_write(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
- *
- * Since: 0.1
- */
-gboolean
-gpu_buffer_write_address (GpuBuffer  *buffer,
-                          GpuStream  *stream,
-                          gsize       offset,
-                          guint64     address,
-                          gsize       size,
-                          GError    **error)
-{
-  return check_address ("gpu_buffer_write_address", address, size, error)
-         && gpu_buffer_write (buffer, stream, offset, (gconstpointer) (guintptr) address, size,
-                              NULL, error);
-}
-
 /* The timeline of @stream, or NULL, without an error, if work on it is pending. Asks the driver
  * about work that is not known to be complete, so that `if_idle` does not take completed work for
  * pending, and refuses before a large copy is staged in vain. */
@@ -131,10 +73,10 @@ end_try (GpuTimeline  *timeline,
  * @size: how much, in bytes
  * @error: return location for an error
  *
- * Does what gpu_buffer_read_address() does if that has to wait for nothing but the copy itself:
+ * Does what gpu_buffer_read() does if that has to wait for nothing but the copy itself:
  * for callers that must not be stuck behind other work.
  *
- * Returns: as gpu_buffer_read_address(), or %FALSE without error, and nothing is read, if work that
+ * Returns: as gpu_buffer_read(), or %FALSE without error, and nothing is read, if work that
  *   comes before is not complete
  *
  * Since: 0.1
@@ -173,10 +115,10 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
  * @size: how much, in bytes
  * @error: return location for an error
  *
- * Does what gpu_buffer_write_address() does if that has to wait for nothing but the copy itself:
+ * Does what gpu_buffer_write() does if that has to wait for nothing but the copy itself:
  * for callers that must not be stuck behind other work.
  *
- * Returns: as gpu_buffer_write_address(), or %FALSE without error, and nothing is written, if work
+ * Returns: as gpu_buffer_write(), or %FALSE without error, and nothing is written, if work
  *   that comes before is not complete
  *
  * Since: 0.1

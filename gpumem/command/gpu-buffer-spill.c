@@ -212,7 +212,7 @@ gpu_buffer_spill (GpuBuffer  *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
 
-  if (gpu_buffer_is_spilled (buffer))
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_SPILLED)
     return TRUE;
 
   if ((memory->storage == NULL && !_gpu_memory_check (memory, function, error))

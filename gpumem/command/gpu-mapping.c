@@ -217,7 +217,7 @@ gpu_mapping_get_property (GObject    *object,
       g_value_set_uint64 (value, gpu_mapping_get_address (mapping));
       break;
     case PROP_MAPPED:
-      g_value_set_boolean (value, gpu_mapping_is_mapped (mapping));
+      g_value_set_boolean (value, gpu_mapping_get_data (mapping) != NULL);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -534,24 +534,6 @@ gpu_stream_map (GpuStream    *stream,
 }
 
 /**
- * gpu_mapping_get_memory:
- * @mapping: a #GpuMapping
- *
- * Gets the memory that is mapped.
- *
- * Returns: (transfer none): the memory
- *
- * Since: 0.1
- */
-GpuMemory *
-gpu_mapping_get_memory (GpuMapping *mapping)
-{
-  g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
-
-  return mapping->memory;
-}
-
-/**
  * gpu_mapping_get_data: (skip)
  * @mapping: a #GpuMapping
  *
@@ -855,20 +837,4 @@ gpu_mapping_unmap (GpuMapping  *mapping,
     }
 
   return data == NULL || range_unmap (mapping->range, data, error);
-}
-
-/**
- * gpu_mapping_is_mapped:
- * @mapping: a #GpuMapping
- *
- * Tells whether the range is still mapped.
- *
- * Returns: %TRUE if it is
- *
- * Since: 0.1
- */
-gboolean
-gpu_mapping_is_mapped (GpuMapping *mapping)
-{
-  return gpu_mapping_get_data (mapping) != NULL;
 }

@@ -15,8 +15,6 @@ GPU_AVAILABLE_IN_0_1
 G_DECLARE_FINAL_TYPE (GpuMapping, gpu_mapping, GPU, MAPPING, GObject)
 
 GPU_AVAILABLE_IN_0_1
-GpuMemory   *gpu_mapping_get_memory      (GpuMapping  *mapping);
-GPU_AVAILABLE_IN_0_1
 gpointer     gpu_mapping_get_data        (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
 guint64      gpu_mapping_get_address     (GpuMapping  *mapping);
@@ -44,7 +42,5 @@ gboolean     gpu_mapping_write_bytes     (GpuMapping  *mapping,
 GPU_AVAILABLE_IN_0_1
 gboolean     gpu_mapping_unmap           (GpuMapping  *mapping,
                                           GError     **error);
-GPU_AVAILABLE_IN_0_1
-gboolean     gpu_mapping_is_mapped       (GpuMapping  *mapping);
 
 G_END_DECLS

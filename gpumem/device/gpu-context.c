@@ -88,7 +88,8 @@ gpu_context_get_property (GObject    *object,
       g_value_set_boxed (value, context->devices);
       break;
     case PROP_FLAGS:
-      g_value_set_flags (value, gpu_context_get_flags (context));
+      g_value_set_flags (value, context->native != NULL ? context->native->flags
+                                                        : GPU_CONTEXT_FLAGS_NONE);
       break;
     case PROP_NATIVE_HANDLE:
       g_value_set_uint64 (value, gpu_context_get_native_handle (context));
@@ -634,50 +635,30 @@ _gpu_context_ref_default_stream (GpuContext     *context,
 /**
  * gpu_context_new:
  * @device: a #GpuDevice
- * @error: return location for an error
- *
- * Makes a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain, the context
- * that other libraries of the process use as well). The driver may take some milliseconds for it;
- * no work of the device is waited for.
- *
- * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
- *   be used, %GPU_ERROR_DEVICE_LOST in a process that was forked from one that had used the
- *   driver, or the driver's error
- *
- * Since: 0.1
- */
-GpuContext *
-gpu_context_new (GpuDevice  *device,
-                 GError    **error)
-{
-  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
-
-  return g_initable_new (GPU_TYPE_CONTEXT, NULL, error, "device", device, NULL);
-}
-
-/**
- * gpu_context_new_full:
- * @device: a #GpuDevice
  * @flags: how the context behaves
  * @error: return location for an error
  *
- * Does what gpu_context_new() does, with flags. CUDA has one context for each device that all
- * libraries of a process share, with one set of flags: those that it has already cannot be changed
- * while anybody uses it. %GPU_CONTEXT_FLAGS_OWN makes another (CUDA: cuCtxCreate), whose memory
- * other libraries cannot use. On OpenCL and the host every context is one of its own, waiting
- * threads always sleep and kernels reach the memory of the host where they can at all.
+ * Creates a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain). The
+ * driver may take some milliseconds; the call does not wait for work of the device.
  *
- * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags that
- *   exclude each other, %GPU_ERROR_NOT_SUPPORTED for those that the back end does not have,
- *   %GPU_ERROR_BUSY if the shared context is in use with others, or an error as of
- *   gpu_context_new()
+ * CUDA has one primary context for each device, with one set of flags, which all libraries of a
+ * process share: @flags that differ fail while it is in use. %GPU_CONTEXT_FLAGS_OWN creates a
+ * separate one (CUDA: cuCtxCreate), whose memory other libraries cannot use. On OpenCL and the
+ * host each context is separate, waiting threads always sleep, and kernels reach host memory where
+ * they can at all.
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
+ *   be used, %GPU_ERROR_INVALID_ARGUMENT for unknown flags or flags that exclude each other,
+ *   %GPU_ERROR_NOT_SUPPORTED for flags that the back end does not have, %GPU_ERROR_BUSY if the
+ *   primary context is in use with other flags, %GPU_ERROR_DEVICE_LOST in a process that was forked
+ *   from one that had used the driver, or the driver's error
  *
  * Since: 0.1
  */
 GpuContext *
-gpu_context_new_full (GpuDevice        *device,
-                      GpuContextFlags   flags,
-                      GError          **error)
+gpu_context_new (GpuDevice        *device,
+                 GpuContextFlags   flags,
+                 GError          **error)
 {
   const GpuContextFlags known = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
                                 | GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST
@@ -689,7 +670,7 @@ gpu_context_new_full (GpuDevice        *device,
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_context_new_full: there are no context flags 0x%x", flags & ~known);
+                   "gpu_context_new: there are no context flags 0x%x", flags & ~known);
       return NULL;
     }
 
@@ -753,7 +734,7 @@ gpu_context_new_default (GError **error)
   if (device == NULL)
     return NULL;
 
-  return gpu_context_new (device, error);
+  return gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, error);
 }
 
 /**
@@ -862,25 +843,6 @@ gpu_context_get_native_handle (GpuContext *context)
     return 0;
 
   return context->native->backend->context->get_handle (context->native);
-}
-
-/**
- * gpu_context_get_flags:
- * @context: a #GpuContext
- *
- * Gets how @context behaves, which can be more than it was made with where others share it (CUDA:
- * cuCtxGetFlags when it was made). Does not block.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuContextFlags
-gpu_context_get_flags (GpuContext *context)
-{
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), GPU_CONTEXT_FLAGS_NONE);
-
-  return context->native != NULL ? context->native->flags : GPU_CONTEXT_FLAGS_NONE;
 }
 
 /**

@@ -16,9 +16,6 @@ G_DECLARE_FINAL_TYPE (GpuContext, gpu_context, GPU, CONTEXT, GObject)
 
 GPU_AVAILABLE_IN_0_1
 GpuContext *gpu_context_new                (GpuDevice            *device,
-                                            GError              **error);
-GPU_AVAILABLE_IN_0_1
-GpuContext *gpu_context_new_full           (GpuDevice            *device,
                                             GpuContextFlags       flags,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1
@@ -86,9 +83,6 @@ gboolean    gpu_context_synchronize        (GpuContext           *context,
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_is_lost            (GpuContext           *context);
 
-GPU_AVAILABLE_IN_0_1
-GpuContextFlags
-            gpu_context_get_flags          (GpuContext           *context);
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_get_api_version    (GpuContext           *context,
                                             guint                *version,

@@ -51,21 +51,12 @@ GPU_AVAILABLE_IN_0_1
 gboolean         gpu_device_check                  (GpuDevice        *device,
                                                     GError          **error);
 GPU_AVAILABLE_IN_0_1
-GVariant        *gpu_device_get_attribute          (GpuDevice        *device,
-                                                    const char       *nick,
-                                                    GError          **error);
-GPU_AVAILABLE_IN_0_1
 GVariant        *gpu_device_get_attributes         (GpuDevice        *device,
                                                     GError          **error);
 GPU_AVAILABLE_IN_0_1
 gboolean         gpu_device_can_access_peer        (GpuDevice        *device,
                                                     GpuDevice        *peer,
                                                     gboolean         *can_access,
-                                                    GError          **error);
-GPU_AVAILABLE_IN_0_1
-GVariant        *gpu_device_get_peer_attribute     (GpuDevice        *device,
-                                                    GpuDevice        *peer,
-                                                    const char       *nick,
                                                     GError          **error);
 GPU_AVAILABLE_IN_0_1
 GVariant        *gpu_device_get_peer_attributes    (GpuDevice        *device,

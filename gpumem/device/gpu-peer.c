@@ -115,46 +115,6 @@ gpu_device_get_peer_attributes (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&attributes));
 }
 
-/**
- * gpu_device_get_peer_attribute:
- * @device: a #GpuDevice
- * @peer: another device of the same back end
- * @nick: the nick of an attribute, such as `performance-rank`
- * @error: return location for an error
- *
- * Tells one of gpu_device_get_peer_attributes().
- *
- * Returns: (transfer full): the value, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
- *   such attribute, or an error as of gpu_device_get_peer_attributes()
- *
- * Since: 0.1
- */
-GVariant *
-gpu_device_get_peer_attribute (GpuDevice   *device,
-                               GpuDevice   *peer,
-                               const char  *nick,
-                               GError     **error)
-{
-  g_autoptr (GVariant) attributes = NULL;
-  GVariant *value;
-
-  g_return_val_if_fail (nick != NULL, NULL);
-
-  attributes = gpu_device_get_peer_attributes (device, peer, error);
-
-  if (attributes == NULL)
-    return NULL;
-
-  value = g_variant_lookup_value (attributes, nick, NULL);
-
-  if (value == NULL)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_device_get_peer_attribute: %s tells no \"%s\" of %s",
-                 gpu_device_get_id (device), nick, gpu_device_get_id (peer));
-
-  return value;
-}
-
 /* The back end of two contexts whose peer access can be changed, or NULL. */
 static const GpuBackend *
 check_peers (GpuContext  *context,

@@ -56,11 +56,6 @@ GPU_AVAILABLE_IN_0_1
 GpuImageFormat *gpu_image_format_new_from_string  (const char            *text,
                                                    GError               **error);
 GPU_AVAILABLE_IN_0_1
-GpuImageFormat *gpu_image_format_new_for_values   (char                   type,
-                                                   guint                  n_channels,
-                                                   gboolean               normalized,
-                                                   GError               **error);
-GPU_AVAILABLE_IN_0_1
 GpuImageFormat *gpu_image_format_copy             (const GpuImageFormat  *format);
 GPU_AVAILABLE_IN_0_1
 void            gpu_image_format_free             (GpuImageFormat        *format);

@@ -79,7 +79,8 @@ gpu_buffer_get_property (GObject    *object,
       g_value_set_uint64 (value, buffer->row_pitch);
       break;
     case PROP_SPILLED:
-      g_value_set_boolean (value, gpu_buffer_is_spilled (buffer));
+      g_value_set_boolean (value, g_atomic_int_get (&GPU_MEMORY (buffer)->state)
+                                  == GPU_MEMORY_STATE_SPILLED);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -557,70 +558,14 @@ gpu_buffer_new_pitched (GpuContext      *context,
   return buffer_new (context, &allocation, NULL, error);
 }
 
-/**
- * gpu_buffer_new_wrapped:
- * @context: a #GpuContext
- * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
- *   back end
- * @size: size in bytes, 0 to ask the driver where it knows
- * @mode: who owns @handle
- * @error: return location for an error
- *
- * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
- * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
- * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
- * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked.
- *
- * Memory that was wrapped before in this context, or is the context's own, is the same memory: uses
- * of both buffers are ordered, and what was there first lives as long as both. That is found out by
- * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
- * library. Of other ranges that overlap, and of memory of a #GpuMemoryPool, nobody knows: there
- * streams have to be made to wait with gpu_stream_wait_event(), as for what others do.
- *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
- *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none to wrap, or the driver's error
- *
- * Since: 0.1
- */
 GpuBuffer *
-gpu_buffer_new_wrapped (GpuContext   *context,
-                        guint64       handle,
-                        gsize         size,
-                        GpuWrapMode   mode,
-                        GError      **error)
-{
-  return gpu_buffer_new_wrapped_full (context, handle, size, mode, NULL, NULL, error);
-}
-
-/**
- * gpu_buffer_new_wrapped_full: (skip)
- * @context: a #GpuContext
- * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
- *   back end
- * @size: size in bytes, 0 to ask the driver where it knows
- * @mode: who owns @handle
- * @user_data: for @notify
- * @notify: (nullable): called once the last work that uses the memory is complete and nothing
- *   refers to it any more, on any thread; not called if an error is returned
- * @error: return location for an error
- *
- * Does what gpu_buffer_new_wrapped() does, and tells the owner when the memory is free again.
- *
- * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
- *
- * Since: 0.1
- */
-GpuBuffer *
-gpu_buffer_new_wrapped_full (GpuContext      *context,
-                             guint64          handle,
-                             gsize            size,
-                             GpuWrapMode      mode,
-                             gpointer         user_data,
-                             GDestroyNotify   notify,
-                             GError         **error)
+_gpu_buffer_new_wrapped (GpuContext      *context,
+                         guint64          handle,
+                         gsize            size,
+                         GpuWrapMode      mode,
+                         gpointer         user_data,
+                         GDestroyNotify   notify,
+                         GError         **error)
 {
   const char *function = "gpu_buffer_new_wrapped";
   GpuNativeContext *native;
@@ -654,36 +599,50 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
 }
 
 /**
- * gpu_buffer_new_wrapped_owned:
+ * gpu_buffer_new_wrapped:
  * @context: a #GpuContext
- * @handle: the driver's handle, as of gpu_buffer_new_wrapped()
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
+ *   back end
  * @size: size in bytes, 0 to ask the driver where it knows
- * @owner: bytes whose end tells the owner that the memory is free again, see
- *   gpu_bytes_new_for_address()
+ * @mode: who owns @handle
+ * @owner: (nullable): bytes to keep until the last work that uses the memory is complete and
+ *   nothing refers to it any more, or %NULL
  * @error: return location for an error
  *
- * Does what gpu_buffer_new_wrapped_full() does with %GPU_WRAP_MODE_BORROW, for languages: @owner is
- * kept until the last work that uses the memory is complete and nothing refers to it any more.
+ * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
+ * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
+ * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
+ * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
+ * tracked.
  *
- * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
+ * Memory that was wrapped before in this context, or is the context's own, is the same memory: uses
+ * of both buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library. Of other ranges that overlap, and of memory of a #GpuMemoryPool, nobody knows: there
+ * streams have to be made to wait with gpu_stream_wait_event(), as for what others do.
+ *
+ * To learn when borrowed memory may be freed, give an @owner with a free function, as of
+ * g_bytes_new_with_free_func(): it is called on any thread. If the call fails, @owner is not kept.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
+ *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none to wrap, or the driver's error
  *
  * Since: 0.1
  */
 GpuBuffer *
-gpu_buffer_new_wrapped_owned (GpuContext  *context,
-                              guint64      handle,
-                              gsize        size,
-                              GBytes      *owner,
-                              GError     **error)
+gpu_buffer_new_wrapped (GpuContext   *context,
+                        guint64       handle,
+                        gsize         size,
+                        GpuWrapMode   mode,
+                        GBytes       *owner,
+                        GError      **error)
 {
-  GpuBuffer *buffer;
+  GDestroyNotify notify = owner != NULL ? (GDestroyNotify) g_bytes_unref : NULL;
+  GpuBuffer *buffer = _gpu_buffer_new_wrapped (context, handle, size, mode, owner, notify, error);
 
-  g_return_val_if_fail (owner != NULL, NULL);
-
-  buffer = gpu_buffer_new_wrapped_full (context, handle, size, GPU_WRAP_MODE_BORROW, owner,
-                                        (GDestroyNotify) g_bytes_unref, error);
-
-  if (buffer != NULL)
+  if (buffer != NULL && owner != NULL)
     g_bytes_ref (owner);
 
   return buffer;
@@ -959,22 +918,4 @@ gpu_buffer_get_row_pitch (GpuBuffer *buffer)
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), 0);
 
   return buffer->row_pitch;
-}
-
-/**
- * gpu_buffer_is_spilled:
- * @buffer: a #GpuBuffer
- *
- * Tells whether the content of @buffer is on the host, see gpu_buffer_spill(). Any thread.
- *
- * Returns: %TRUE if it is
- *
- * Since: 0.1
- */
-gboolean
-gpu_buffer_is_spilled (GpuBuffer *buffer)
-{
-  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
-
-  return g_atomic_int_get (&GPU_MEMORY (buffer)->state) == GPU_MEMORY_STATE_SPILLED;
 }

@@ -41,19 +41,6 @@ GpuBuffer  *gpu_buffer_new_wrapped        (GpuContext           *context,
                                            guint64               handle,
                                            gsize                 size,
                                            GpuWrapMode           mode,
-                                           GError              **error);
-GPU_AVAILABLE_IN_0_1
-GpuBuffer  *gpu_buffer_new_wrapped_full   (GpuContext           *context,
-                                           guint64               handle,
-                                           gsize                 size,
-                                           GpuWrapMode           mode,
-                                           gpointer              user_data,
-                                           GDestroyNotify        notify,
-                                           GError              **error);
-GPU_AVAILABLE_IN_0_1
-GpuBuffer  *gpu_buffer_new_wrapped_owned  (GpuContext           *context,
-                                           guint64               handle,
-                                           gsize                 size,
                                            GBytes               *owner,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
@@ -127,8 +114,6 @@ GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_unspill            (GpuBuffer            *buffer,
                                            GpuStream            *stream,
                                            GError              **error);
-GPU_AVAILABLE_IN_0_1
-gboolean    gpu_buffer_is_spilled         (GpuBuffer            *buffer);
 
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_read               (GpuBuffer            *buffer,
@@ -145,20 +130,6 @@ gboolean    gpu_buffer_write              (GpuBuffer            *buffer,
                                            gconstpointer         data,
                                            gsize                 size,
                                            GCancellable         *cancellable,
-                                           GError              **error);
-GPU_AVAILABLE_IN_0_1
-gboolean    gpu_buffer_read_address       (GpuBuffer            *buffer,
-                                           GpuStream            *stream,
-                                           gsize                 offset,
-                                           guint64               address,
-                                           gsize                 size,
-                                           GError              **error);
-GPU_AVAILABLE_IN_0_1
-gboolean    gpu_buffer_write_address      (GpuBuffer            *buffer,
-                                           GpuStream            *stream,
-                                           gsize                 offset,
-                                           guint64               address,
-                                           gsize                 size,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_try_read_address   (GpuBuffer            *buffer,
@@ -228,20 +199,6 @@ gboolean    gpu_buffer_fill               (GpuBuffer            *buffer,
                                            const guint8         *pattern,
                                            gsize                 pattern_size,
                                            GCancellable         *cancellable,
-                                           GError              **error);
-GPU_AVAILABLE_IN_0_1
-void        gpu_buffer_fill_async         (GpuBuffer            *buffer,
-                                           GpuStream            *stream,
-                                           gsize                 offset,
-                                           gsize                 size,
-                                           const guint8         *pattern,
-                                           gsize                 pattern_size,
-                                           GCancellable         *cancellable,
-                                           GAsyncReadyCallback   callback,
-                                           gpointer              user_data);
-GPU_AVAILABLE_IN_0_1
-gboolean    gpu_buffer_fill_finish        (GpuBuffer            *buffer,
-                                           GAsyncResult         *result,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_copy               (GpuBuffer            *buffer,

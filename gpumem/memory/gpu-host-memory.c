@@ -516,26 +516,6 @@ gpu_host_memory_new_registered (GpuContext          *context,
 }
 
 /**
- * gpu_host_memory_is_page_locked:
- * @memory: a #GpuHostMemory
- *
- * Tells whether @memory is page-locked: allocated or registered by a driver that locks pages.
- * OpenCL does not tell, but this is what drivers of devices with memory of their own do. That of
- * gpu_host_memory_new_aligned() and of the host back end is not.
- *
- * Returns: %TRUE if it is
- *
- * Since: 0.1
- */
-gboolean
-gpu_host_memory_is_page_locked (GpuHostMemory *memory)
-{
-  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), FALSE);
-
-  return memory->is_locked;
-}
-
-/**
  * gpu_host_memory_get_data: (skip)
  * @memory: a #GpuHostMemory
  *

@@ -30,8 +30,6 @@ GpuHostMemory      *gpu_host_memory_new_registered     (GpuContext           *co
                                                         GBytes               *bytes,
                                                         GError              **error);
 GPU_AVAILABLE_IN_0_1
-gboolean            gpu_host_memory_is_page_locked     (GpuHostMemory        *memory);
-GPU_AVAILABLE_IN_0_1
 gpointer            gpu_host_memory_get_data           (GpuHostMemory        *memory);
 GPU_AVAILABLE_IN_0_1
 guint64             gpu_host_memory_get_address        (GpuHostMemory        *memory);

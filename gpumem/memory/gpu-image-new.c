@@ -700,6 +700,8 @@ gpu_image_get_level (GpuImage  *image,
  * @format: (nullable): what the texels are, where the driver does not tell; %NULL to take integers
  *   for integers
  * @mode: who owns @handle
+ * @owner: (nullable): bytes to keep until the last work that uses the image is complete and nothing
+ *   refers to it any more, or %NULL
  * @error: return location for an error
  *
  * Makes an image around one that was made elsewhere, so that both sides use it (OpenCL:
@@ -722,36 +724,8 @@ gpu_image_new_wrapped (GpuContext            *context,
                        guint64                handle,
                        const GpuImageFormat  *format,
                        GpuWrapMode            mode,
+                       GBytes                *owner,
                        GError               **error)
-{
-  return gpu_image_new_wrapped_full (context, handle, format, mode, NULL, NULL, error);
-}
-
-/**
- * gpu_image_new_wrapped_full: (skip)
- * @context: a #GpuContext
- * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
- * @format: (nullable): what the texels are, where the driver does not tell
- * @mode: who owns @handle
- * @user_data: for @notify
- * @notify: (nullable): called once the last work that uses the image is complete and nothing refers
- *   to it any more, on any thread; not called if an error is returned
- * @error: return location for an error
- *
- * Does what gpu_image_new_wrapped() does, and tells the owner when the image is free again.
- *
- * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new_wrapped()
- *
- * Since: 0.1
- */
-GpuImage *
-gpu_image_new_wrapped_full (GpuContext            *context,
-                            guint64                handle,
-                            const GpuImageFormat  *format,
-                            GpuWrapMode            mode,
-                            gpointer               user_data,
-                            GDestroyNotify         notify,
-                            GError               **error)
 {
   const char *function = "gpu_image_new_wrapped";
   GpuNativeContext *native;
@@ -780,8 +754,9 @@ gpu_image_new_wrapped_full (GpuContext            *context,
 
   image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
   set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_NONE,
-                                        GPU_STORAGE_FOREIGN, user_data,
-                                        notify));
+                                        GPU_STORAGE_FOREIGN,
+                                        owner != NULL ? g_bytes_ref (owner) : NULL,
+                                        owner != NULL ? (GDestroyNotify) g_bytes_unref : NULL));
 
   return image;
 }

@@ -60,6 +60,17 @@ static void initable_iface_init (GInitableIface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuImage, gpu_image, GPU_TYPE_MEMORY,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
 
+static gsize
+get_n_layers (GpuImage *image)
+{
+  const GpuExtent *extent = &image->description.extent;
+
+  if (!_gpu_image_type_has_layers (image->description.type))
+    return 1;
+
+  return image->description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY ? extent->height : extent->depth;
+}
+
 static void
 get_size_property (GpuImage *image,
                    guint     id,
@@ -81,7 +92,7 @@ get_size_property (GpuImage *image,
              ? image->description.extent.depth : 1;
       break;
     case PROP_N_LAYERS:
-      size = gpu_image_get_n_layers (image);
+      size = get_n_layers (image);
       break;
     case PROP_TEXEL_SIZE:
       size = image->description.texel_size;
@@ -499,32 +510,6 @@ gpu_image_get_extent (GpuImage  *image,
 }
 
 /**
- * gpu_image_get_n_layers:
- * @image: a #GpuImage
- *
- * Gets the number of layers of an array, or of the sides of its cubes (OpenCL:
- * CL_IMAGE_ARRAY_SIZE).
- *
- * Returns: the number; 1 for other images
- *
- * Since: 0.1
- */
-gsize
-gpu_image_get_n_layers (GpuImage *image)
-{
-  const GpuExtent *extent;
-
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  extent = &image->description.extent;
-
-  if (!_gpu_image_type_has_layers (image->description.type))
-    return 1;
-
-  return image->description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY ? extent->height : extent->depth;
-}
-
-/**
  * gpu_image_get_n_levels:
  * @image: a #GpuImage
  *
@@ -615,22 +600,4 @@ gpu_image_get_parent (GpuImage *image)
   g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
 
   return image->parent;
-}
-
-/**
- * gpu_image_get_parent_level:
- * @image: a #GpuImage
- *
- * Gets which mip level of gpu_image_get_parent() the image is.
- *
- * Returns: the level, from 0 on
- *
- * Since: 0.1
- */
-guint
-gpu_image_get_parent_level (GpuImage *image)
-{
-  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
-
-  return image->level;
 }

@@ -63,14 +63,7 @@ GpuImage       *gpu_image_new_wrapped        (GpuContext            *context,
                                               guint64                handle,
                                               const GpuImageFormat  *format,
                                               GpuWrapMode            mode,
-                                              GError               **error);
-GPU_AVAILABLE_IN_0_1
-GpuImage       *gpu_image_new_wrapped_full   (GpuContext            *context,
-                                              guint64                handle,
-                                              const GpuImageFormat  *format,
-                                              GpuWrapMode            mode,
-                                              gpointer               user_data,
-                                              GDestroyNotify         notify,
+                                              GBytes                *owner,
                                               GError               **error);
 GPU_AVAILABLE_IN_0_1
 GpuImage       *gpu_image_get_level          (GpuImage              *image,
@@ -86,8 +79,6 @@ GPU_AVAILABLE_IN_0_1
 void            gpu_image_get_extent         (GpuImage              *image,
                                               GpuExtent             *extent);
 GPU_AVAILABLE_IN_0_1
-gsize           gpu_image_get_n_layers       (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
 guint           gpu_image_get_n_levels       (GpuImage              *image);
 GPU_AVAILABLE_IN_0_1
 gsize           gpu_image_get_row_pitch      (GpuImage              *image);
@@ -97,8 +88,6 @@ GPU_AVAILABLE_IN_0_1
 GpuBuffer      *gpu_image_get_buffer         (GpuImage              *image);
 GPU_AVAILABLE_IN_0_1
 GpuImage       *gpu_image_get_parent         (GpuImage              *image);
-GPU_AVAILABLE_IN_0_1
-guint           gpu_image_get_parent_level   (GpuImage              *image);
 
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_image_get_native_object  (GpuImage              *image,
@@ -176,19 +165,6 @@ gboolean        gpu_image_fill               (GpuImage              *image,
                                               const GpuLayout       *layout,
                                               const GpuExtent       *extent,
                                               GCancellable          *cancellable,
-                                              GError               **error);
-GPU_AVAILABLE_IN_0_1
-void            gpu_image_fill_async         (GpuImage              *image,
-                                              GpuStream             *stream,
-                                              const GpuColor        *color,
-                                              const GpuLayout       *layout,
-                                              const GpuExtent       *extent,
-                                              GCancellable          *cancellable,
-                                              GAsyncReadyCallback    callback,
-                                              gpointer               user_data);
-GPU_AVAILABLE_IN_0_1
-gboolean        gpu_image_fill_finish        (GpuImage              *image,
-                                              GAsyncResult          *result,
                                               GError               **error);
 GPU_AVAILABLE_IN_0_1
 GpuMapping     *gpu_image_map                (GpuImage              *image,

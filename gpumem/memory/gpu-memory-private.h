@@ -165,6 +165,16 @@ gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   gboolean         write,
                                   GError         **error);
 
+/* @notify is called with @user_data once the last work that uses the memory is complete and nothing
+ * refers to it any more, on any thread; not if this fails. */
+GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
+                                    guint64          handle,
+                                    gsize            size,
+                                    GpuWrapMode      mode,
+                                    gpointer         user_data,
+                                    GDestroyNotify   notify,
+                                    GError         **error);
+
 /* Of an object that was given a storage: sets where the host may access it at any time. */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 

@@ -496,36 +496,17 @@ record_blocks (GpuPoolCore            *core,
     _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, total, timeline);
 }
 
-/**
- * gpu_memory_pool_alloc_blocks: (skip)
- * @pool: a #GpuMemoryPool
- * @sizes: (array length=n_blocks): sizes in bytes
- * @n_blocks: how many there are
- * @stream: (nullable): the stream that they are used on first, %NULL for the default one
- * @blocks: (array length=n_blocks): return location for the blocks: %NULL for those of 0 bytes
- * @error: return location for an error
- *
- * Takes several blocks at once, which costs less than one after the other, otherwise as
- * gpu_memory_pool_alloc_block() does. When it fails there are none.
- *
- * Returns: %TRUE, or %FALSE with an error as of gpu_memory_pool_alloc_block()
- *
- * Since: 0.1
- */
-gboolean
-gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
-                              const gsize     *sizes,
-                              guint            n_blocks,
-                              GpuStream       *stream,
-                              GpuMemoryBlock **blocks,
-                              GError         **error)
+static gboolean
+alloc_blocks (GpuMemoryPool   *pool,
+              const gsize     *sizes,
+              guint            n_blocks,
+              GpuStream       *stream,
+              GpuMemoryBlock **blocks,
+              GError         **error)
 {
   const char *function = "gpu_memory_pool_alloc_blocks";
   GError *failure = NULL;
   GpuTimeline *timeline;
-
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
-  g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
 
   if (!get_key (pool, stream, function, &timeline, error))
     return FALSE;
@@ -544,14 +525,15 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
 }
 
 /**
- * gpu_memory_pool_alloc_block_list: (rename-to gpu_memory_pool_alloc_blocks)
+ * gpu_memory_pool_alloc_blocks:
  * @pool: a #GpuMemoryPool
  * @sizes: (array length=n_blocks): sizes in bytes, none of them 0
  * @n_blocks: how many there are
  * @stream: (nullable): the stream that they are used on first, %NULL for the default one
  * @error: return location for an error
  *
- * Takes several blocks at once, as gpu_memory_pool_alloc_blocks() does.
+ * Allocates several blocks at once, which costs less than one call for each. Either all are
+ * allocated, or none.
  *
  * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array drops
  *   when it goes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of
@@ -560,15 +542,16 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
  * Since: 0.1
  */
 GPtrArray *
-gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
-                                  const gsize    *sizes,
-                                  guint           n_blocks,
-                                  GpuStream      *stream,
-                                  GError        **error)
+gpu_memory_pool_alloc_blocks (GpuMemoryPool  *pool,
+                              const gsize    *sizes,
+                              guint           n_blocks,
+                              GpuStream      *stream,
+                              GError        **error)
 {
   g_autoptr (GPtrArray) blocks = NULL;
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+  g_return_val_if_fail (n_blocks == 0 || sizes != NULL, NULL);
 
   for (guint i = 0; i < n_blocks; i++)
     {
@@ -576,15 +559,14 @@ gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_memory_pool_alloc_block_list: size %u of %u is 0", i, n_blocks);
+                   "gpu_memory_pool_alloc_blocks: size %u of %u is 0", i, n_blocks);
       return NULL;
     }
 
   blocks = g_ptr_array_new_with_free_func ((GDestroyNotify) gpu_memory_block_unref);
   g_ptr_array_set_size (blocks, (int) n_blocks);
 
-  if (gpu_memory_pool_alloc_blocks (pool, sizes, n_blocks, stream,
-                                    (GpuMemoryBlock **) blocks->pdata, error))
+  if (alloc_blocks (pool, sizes, n_blocks, stream, (GpuMemoryBlock **) blocks->pdata, error))
     return g_steal_pointer (&blocks);
 
   g_ptr_array_set_free_func (blocks, NULL);

@@ -2,6 +2,7 @@
 /* The backing of a pool: memory from an allocator or from the driver, and views of it. */
 #include "config.h"
 
+#include "gpumem/allocator/gpu-allocator-adaptor-private.h"
 #include "gpumem/allocator/gpu-allocator-adaptor.h"
 #include "gpumem/allocator/gpu-allocator.h"
 #include "gpumem/allocator/gpu-basic-allocator.h"
@@ -427,7 +428,7 @@ GpuSvmAllocator *
 _gpu_pool_find_svm (GpuAllocator *allocator)
 {
   while (allocator != NULL && GPU_IS_ALLOCATOR_ADAPTOR (allocator))
-    allocator = gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
+    allocator = _gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
 
   return allocator != NULL && GPU_IS_SVM_ALLOCATOR (allocator) ? GPU_SVM_ALLOCATOR (allocator)
                                                                : NULL;

@@ -50,24 +50,6 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
 }
 
 /**
- * gpu_memory_pool_get_limit:
- * @pool: a #GpuMemoryPool
- *
- * Gets how much memory the pool has from the driver at most.
- *
- * Returns: the size in bytes, 0 for no limit
- *
- * Since: 0.1
- */
-guint64
-gpu_memory_pool_get_limit (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
-
-  return _gpu_memory_pool_get_limit (pool, &pool->limits.limit);
-}
-
-/**
  * gpu_memory_pool_set_limit:
  * @pool: a #GpuMemoryPool
  * @limit: size in bytes, 0 for no limit

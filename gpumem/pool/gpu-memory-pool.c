@@ -155,7 +155,8 @@ gpu_memory_pool_get_property (GObject    *object,
       g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool, &pool->limits.soft_limit));
       break;
     case PROP_RELEASE_THRESHOLD:
-      g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool, &pool->limits.release_threshold));
+      g_value_set_uint64 (value, _gpu_memory_pool_get_limit (pool,
+                                                             &pool->limits.release_threshold));
       break;
     case PROP_FRAGMENTATION_TARGET:
       g_mutex_lock (&pool->lock);
@@ -768,45 +769,27 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 /**
  * gpu_memory_pool_new:
  * @context: a #GpuContext
- * @error: return location for an error
- *
- * Makes a pool of memory of @context, of the best kind that the device can have and that the driver
- * has addresses for (CUDA: cuMemAddressReserve); gpu_memory_pool_get_kind() tells which. It holds
- * nothing to begin with. Does not block.
- *
- * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_DEVICE_LOST or the driver's error
- *
- * Since: 0.1
- */
-GpuMemoryPool *
-gpu_memory_pool_new (GpuContext  *context,
-                     GError     **error)
-{
-  return gpu_memory_pool_new_full (context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, error);
-}
-
-/**
- * gpu_memory_pool_new_full:
- * @context: a #GpuContext
- * @kind: how the pool manages its memory
+ * @kind: how the pool manages its memory; %GPU_MEMORY_POOL_AUTOMATIC for the best kind that the
+ *   device and the driver support
  * @flags: how the memory is used
  * @error: return location for an error
  *
- * Makes a pool of memory of @context. It holds nothing to begin with. Does not block. When the
- * driver has no addresses for a pool that is expandable (CUDA: cuMemAddressReserve), asking for
- * %GPU_MEMORY_POOL_EXPANDABLE is an error, and %GPU_MEMORY_POOL_AUTOMATIC is the kind after that.
+ * Creates an empty pool of memory of @context. #GpuMemoryPool:kind is the kind in effect. If the
+ * driver has no addresses for an expandable pool (CUDA: cuMemAddressReserve),
+ * %GPU_MEMORY_POOL_EXPANDABLE fails and %GPU_MEMORY_POOL_AUTOMATIC selects the next kind. Does not
+ * block.
  *
- * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device cannot
- *   do what @kind and @flags ask for, %GPU_ERROR_INVALID_ARGUMENT for flags that do not go
- *   together, %GPU_ERROR_DEVICE_LOST or the driver's error
+ * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does not
+ *   support @kind or @flags, %GPU_ERROR_INVALID_ARGUMENT for flags that exclude each other,
+ *   %GPU_ERROR_DEVICE_LOST or the driver's error
  *
  * Since: 0.1
  */
 GpuMemoryPool *
-gpu_memory_pool_new_full (GpuContext         *context,
-                          GpuMemoryPoolKind   kind,
-                          GpuMemoryFlags      flags,
-                          GError            **error)
+gpu_memory_pool_new (GpuContext         *context,
+                     GpuMemoryPoolKind   kind,
+                     GpuMemoryFlags      flags,
+                     GError            **error)
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
@@ -849,42 +832,6 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
                leading_bits, MAX_LEADING_BITS);
 
   return NULL;
-}
-
-/**
- * gpu_memory_pool_get_allocator:
- * @pool: a #GpuMemoryPool
- *
- * Gets where the memory comes from.
- *
- * Returns: (transfer none) (nullable): the allocator, or %NULL if the pool asks the driver
- *
- * Since: 0.1
- */
-GpuAllocator *
-gpu_memory_pool_get_allocator (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
-
-  return pool->allocator;
-}
-
-/**
- * gpu_memory_pool_get_kind:
- * @pool: a #GpuMemoryPool
- *
- * Gets how the pool manages its memory.
- *
- * Returns: the kind, never %GPU_MEMORY_POOL_AUTOMATIC
- *
- * Since: 0.1
- */
-GpuMemoryPoolKind
-gpu_memory_pool_get_kind (GpuMemoryPool *pool)
-{
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), GPU_MEMORY_POOL_AUTOMATIC);
-
-  return pool->kind;
 }
 
 /**

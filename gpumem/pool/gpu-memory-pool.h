@@ -25,9 +25,6 @@ G_DECLARE_FINAL_TYPE (GpuMemoryPool, gpu_memory_pool, GPU, MEMORY_POOL, GObject)
 
 GPU_AVAILABLE_IN_0_1
 GpuMemoryPool    *gpu_memory_pool_new                      (GpuContext       *context,
-                                                            GError          **error);
-GPU_AVAILABLE_IN_0_1
-GpuMemoryPool    *gpu_memory_pool_new_full                 (GpuContext       *context,
                                                             GpuMemoryPoolKind kind,
                                                             GpuMemoryFlags    flags,
                                                             GError          **error);
@@ -36,10 +33,6 @@ GpuMemoryPool    *gpu_memory_pool_new_for_allocator        (GpuAllocator     *al
                                                             GpuMemoryPoolKind kind,
                                                             guint             leading_bits,
                                                             GError          **error);
-GPU_AVAILABLE_IN_0_1
-GpuAllocator     *gpu_memory_pool_get_allocator            (GpuMemoryPool    *pool);
-GPU_AVAILABLE_IN_0_1
-GpuMemoryPoolKind gpu_memory_pool_get_kind                 (GpuMemoryPool    *pool);
 
 GPU_AVAILABLE_IN_0_1
 GpuMemoryBlock   *gpu_memory_pool_alloc_block              (GpuMemoryPool    *pool,
@@ -53,14 +46,7 @@ GpuMemoryBlock   *gpu_memory_pool_alloc_block_aligned      (GpuMemoryPool    *po
                                                             GpuStream        *stream,
                                                             GError          **error);
 GPU_AVAILABLE_IN_0_1
-gboolean          gpu_memory_pool_alloc_blocks             (GpuMemoryPool    *pool,
-                                                            const gsize      *sizes,
-                                                            guint             n_blocks,
-                                                            GpuStream        *stream,
-                                                            GpuMemoryBlock  **blocks,
-                                                            GError          **error);
-GPU_AVAILABLE_IN_0_1
-GPtrArray        *gpu_memory_pool_alloc_block_list         (GpuMemoryPool    *pool,
+GPtrArray        *gpu_memory_pool_alloc_blocks             (GpuMemoryPool    *pool,
                                                             const gsize      *sizes,
                                                             guint             n_blocks,
                                                             GpuStream        *stream,
@@ -91,8 +77,6 @@ gboolean          gpu_memory_pool_refill_buffer            (GpuMemoryPool    *po
                                                             GpuStream        *stream,
                                                             GError          **error);
 
-GPU_AVAILABLE_IN_0_1
-guint64           gpu_memory_pool_get_limit                (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_set_limit                (GpuMemoryPool    *pool,
                                                             guint64           limit);

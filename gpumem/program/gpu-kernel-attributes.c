@@ -23,46 +23,6 @@ begin_call (GpuKernel   *kernel,
 }
 
 /**
- * gpu_kernel_get_attribute:
- * @kernel: a #GpuKernel
- * @nick: the nick of an attribute, such as `max-work-group-size`
- * @error: return location for an error
- *
- * Tells one of gpu_kernel_get_attributes() (CUDA: cuFuncGetAttribute). Does not block.
- *
- * Returns: (transfer full): the value, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the kernel has
- *   no such attribute, or an error as of gpu_kernel_get_attributes()
- *
- * Since: 0.1
- */
-GVariant *
-gpu_kernel_get_attribute (GpuKernel   *kernel,
-                          const char  *nick,
-                          GError     **error)
-{
-  g_autoptr (GVariant) attributes = NULL;
-  GVariant *value;
-
-  g_return_val_if_fail (GPU_IS_KERNEL (kernel), NULL);
-  g_return_val_if_fail (nick != NULL, NULL);
-
-  attributes = gpu_kernel_get_attributes (kernel, error);
-
-  if (attributes == NULL)
-    return NULL;
-
-  value = g_variant_lookup_value (attributes, nick, NULL);
-
-  if (value == NULL)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_kernel_get_attribute: kernel %s has no attribute \"%s\"; "
-                 "gpu_kernel_get_attributes() lists those it has", gpu_kernel_get_name (kernel),
-                 nick);
-
-  return value;
-}
-
-/**
  * gpu_kernel_set_attribute:
  * @kernel: a #GpuKernel
  * @nick: the nick of an attribute, such as `max-dynamic-shared-size`

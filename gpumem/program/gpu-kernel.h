@@ -37,10 +37,6 @@ GPU_AVAILABLE_IN_0_1
 GVariant        *gpu_kernel_get_attributes         (GpuKernel  *kernel,
                                                     GError    **error);
 GPU_AVAILABLE_IN_0_1
-GVariant        *gpu_kernel_get_attribute          (GpuKernel  *kernel,
-                                                    const char *nick,
-                                                    GError    **error);
-GPU_AVAILABLE_IN_0_1
 gboolean         gpu_kernel_set_attribute          (GpuKernel  *kernel,
                                                     const char *nick,
                                                     gint64      value,

@@ -255,14 +255,22 @@ set_buffers (GpuLaunch  *launch,
 /**
  * gpu_launch_new:
  * @kernel: a #GpuKernel
- * @grid: how many work-items there are in each dimension
- * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @grid: number of work-items along each dimension
+ * @block: (nullable): size of a work-group, or %NULL to let the driver choose
+ * @shared_size: bytes of local memory of a work-group beyond the arguments, 0 for none: what a
+ *   kernel in CUDA C++ declares as `extern __shared__`
+ * @flags: how to launch the kernel
  * @arguments: the arguments of the kernel; they are copied
  * @error: return location for an error
  *
- * Prepares a launch. The driver is called only when it is launched. Does not block.
+ * Prepares a launch, for any number of calls of gpu_stream_launch_prepared(), which call the driver
+ * (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). With %GPU_LAUNCH_FLAGS_COOPERATIVE all
+ * work-groups must fit on the device at the same time: see gpu_kernel_get_max_active_blocks(). Does
+ * not block.
  *
- * Returns: (transfer full): the launch, or %NULL with an error as of gpu_stream_launch_arguments()
+ * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED for options that the
+ *   back end or the device does not have (OpenCL and the host have none),
+ *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or an error as of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
@@ -270,36 +278,10 @@ GpuLaunch *
 gpu_launch_new (GpuKernel        *kernel,
                 const GpuExtent  *grid,
                 const GpuExtent  *block,
+                gsize             shared_size,
+                GpuLaunchFlags    flags,
                 GpuArguments     *arguments,
                 GError          **error)
-{
-  return gpu_launch_new_full (kernel, grid, block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, error);
-}
-
-/**
- * gpu_launch_new_full:
- * @kernel: a #GpuKernel
- * @grid: how many work-items there are in each dimension
- * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
- * @shared_size: bytes of shared memory of a work-group that no argument stands for, 0 for none
- * @flags: how it is launched
- * @arguments: the arguments of the kernel; they are copied
- * @error: return location for an error
- *
- * Does what gpu_launch_new() does, with the options of gpu_stream_launch_full().
- *
- * Returns: (transfer full): the launch, or %NULL with an error as of gpu_stream_launch_full()
- *
- * Since: 0.1
- */
-GpuLaunch *
-gpu_launch_new_full (GpuKernel        *kernel,
-                     const GpuExtent  *grid,
-                     const GpuExtent  *block,
-                     gsize             shared_size,
-                     GpuLaunchFlags    flags,
-                     GpuArguments     *arguments,
-                     GError          **error)
 {
   g_autoptr (GpuLaunch) launch = NULL;
   GpuKernelCore *core;

@@ -17,12 +17,6 @@ GPU_AVAILABLE_IN_0_1
 GpuLaunch      *gpu_launch_new             (GpuKernel        *kernel,
                                             const GpuExtent  *grid,
                                             const GpuExtent  *block,
-                                            GpuArguments     *arguments,
-                                            GError          **error);
-GPU_AVAILABLE_IN_0_1
-GpuLaunch      *gpu_launch_new_full        (GpuKernel        *kernel,
-                                            const GpuExtent  *grid,
-                                            const GpuExtent  *block,
                                             gsize             shared_size,
                                             GpuLaunchFlags    flags,
                                             GpuArguments     *arguments,

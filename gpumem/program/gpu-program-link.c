@@ -7,54 +7,9 @@
 #include "gpumem/program/gpu-program-private.h"
 
 /**
- * gpu_program_new_from_source_names:
- * @context: a #GpuContext
- * @source: the source, in CUDA C++
- * @options: (nullable): options of the compiler
- * @flags: how to build it
- * @names: (array zero-terminated=1): names as one writes them in the source, such as
- *   `scale<float>`, of templates to instantiate and of overloaded functions and variables
- * @error: return location for an error
- *
- * Does what gpu_program_new_from_source_full() does for source in a language whose names are not
- * those in the binary (CUDA: nvrtcAddNameExpression, nvrtcGetLoweredName). Each of @names can then
- * be given to gpu_program_get_kernel() and gpu_program_get_global(). A kernel that is neither a
- * template nor overloaded needs none.
- *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the
- *   names are those in the binary, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT for no
- *   names, %GPU_ERROR_BUILD_FAILED also for names that mean nothing, or an error as of
- *   gpu_program_new_from_source()
- *
- * Since: 0.1
- */
-GpuProgram *
-gpu_program_new_from_source_names (GpuContext         *context,
-                                   const char         *source,
-                                   const char         *options,
-                                   GpuProgramFlags     flags,
-                                   const char *const  *names,
-                                   GError            **error)
-{
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
-  g_return_val_if_fail (source != NULL, NULL);
-  g_return_val_if_fail (names != NULL, NULL);
-
-  if (names[0] == NULL)
-    {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                           "gpu_program_new_from_source_names: no name was given");
-      return NULL;
-    }
-
-  return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "source", source,
-                         "options", options, "flags", flags, "names", names, NULL);
-}
-
-/**
  * gpu_program_get_lowered_name:
  * @program: a #GpuProgram
- * @name: one of the names that gpu_program_new_from_source_names() was given
+ * @name: one of the names that gpu_program_new_from_source_full() was given
  *
  * Tells what is called @name in the binary (CUDA: nvrtcGetLoweredName).
  *

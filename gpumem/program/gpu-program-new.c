@@ -34,7 +34,7 @@ gpu_program_new_from_source (GpuContext  *context,
                              const char  *options,
                              GError     **error)
 {
-  return gpu_program_new_from_source_full (context, source, options, GPU_PROGRAM_FLAGS_NONE,
+  return gpu_program_new_from_source_full (context, source, options, GPU_PROGRAM_FLAGS_NONE, NULL,
                                            error);
 }
 
@@ -44,28 +44,43 @@ gpu_program_new_from_source (GpuContext  *context,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @flags: how to build it
+ * @names: (array zero-terminated=1) (nullable): names as written in the source, such as
+ *   `scale<float>`, of templates to instantiate and of overloaded functions and variables, or %NULL
  * @error: return location for a #GError
  *
- * The same as gpu_program_new_from_source(), with flags.
+ * Does what gpu_program_new_from_source() does, with flags, and for source in a language whose
+ * names are not those in the binary, as CUDA C++ (CUDA: nvrtcAddNameExpression,
+ * nvrtcGetLoweredName). gpu_program_get_kernel() and gpu_program_get_global() accept each of
+ * @names. A kernel that is neither a template nor overloaded needs no name here.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set as by
- *   gpu_program_new_from_source()
+ *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names where the names are those in
+ *   the binary, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT for an empty @names, or
+ *   %GPU_ERROR_BUILD_FAILED also for names that the source does not define
  *
  * Since: 0.1
  */
 GpuProgram *
-gpu_program_new_from_source_full (GpuContext       *context,
-                                  const char       *source,
-                                  const char       *options,
-                                  GpuProgramFlags   flags,
-                                  GError          **error)
+gpu_program_new_from_source_full (GpuContext         *context,
+                                  const char         *source,
+                                  const char         *options,
+                                  GpuProgramFlags     flags,
+                                  const char *const  *names,
+                                  GError            **error)
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (source != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
+  if (names != NULL && names[0] == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_program_new_from_source_full: no name was given");
+      return NULL;
+    }
+
   return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "source", source,
-                         "options", options, "flags", flags, NULL);
+                         "options", options, "flags", flags, "names", names, NULL);
 }
 
 /* A build on another thread. It continues after its task was cancelled. */

@@ -248,7 +248,7 @@ gpu_program_class_init (GpuProgramClass *klass)
   /**
    * GpuProgram:names:
    *
-   * Names as one writes them in the source, see gpu_program_new_from_source_names().
+   * Names as one writes them in the source, see gpu_program_new_from_source_full().
    *
    * Since: 0.1
    */

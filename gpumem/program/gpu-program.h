@@ -24,6 +24,7 @@ GpuProgram  *gpu_program_new_from_source_full   (GpuContext           *context,
                                                  const char           *source,
                                                  const char           *options,
                                                  GpuProgramFlags       flags,
+                                                 const char *const    *names,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
 void         gpu_program_new_from_source_async  (GpuContext           *context,
@@ -49,13 +50,6 @@ GPU_AVAILABLE_IN_0_1
 GpuProgram  *gpu_program_new_from_file          (GpuContext           *context,
                                                  GFile                *file,
                                                  const char           *options,
-                                                 GError              **error);
-GPU_AVAILABLE_IN_0_1
-GpuProgram  *gpu_program_new_from_source_names  (GpuContext           *context,
-                                                 const char           *source,
-                                                 const char           *options,
-                                                 GpuProgramFlags       flags,
-                                                 const char *const    *names,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
 GBytes      *gpu_program_compile                (GpuContext           *context,

@@ -412,58 +412,6 @@ gpu_stream_launch_arguments (GpuStream        *stream,
 }
 
 /**
- * gpu_stream_launch_full:
- * @stream: a #GpuStream
- * @kernel: a kernel of the stream's context
- * @grid: how many work-items there are in each dimension
- * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
- * @shared_size: bytes of shared memory of a work-group that no argument stands for, 0 for none:
- *   what a kernel in CUDA C++ declares as `extern __shared__`
- * @flags: how it is launched
- * @arguments: the arguments of the kernel
- * @error: return location for an error
- *
- * Does what gpu_stream_launch_arguments() does, with options (CUDA: cuLaunchKernel,
- * cuLaunchCooperativeKernel). With %GPU_LAUNCH_FLAGS_COOPERATIVE all work-groups have to fit on the
- * device at the same time: see gpu_kernel_get_max_active_blocks().
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for options that the back end or the
- *   device does not have, as OpenCL and the host have none, %GPU_ERROR_INVALID_ARGUMENT for flags
- *   that do not exist, or an error as of gpu_stream_launch_arguments()
- *
- * Since: 0.1
- */
-gboolean
-gpu_stream_launch_full (GpuStream        *stream,
-                        GpuKernel        *kernel,
-                        const GpuExtent  *grid,
-                        const GpuExtent  *block,
-                        gsize             shared_size,
-                        GpuLaunchFlags    flags,
-                        GpuArguments     *arguments,
-                        GError          **error)
-{
-  GpuTimeline *timeline;
-  GpuLaunch launch;
-
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
-  g_return_val_if_fail (grid != NULL, FALSE);
-  g_return_val_if_fail (arguments != NULL, FALSE);
-
-  launch_init (&launch, kernel, grid, block);
-  timeline = check_launch (stream, &launch, error);
-
-  if (timeline == NULL || !_gpu_launch_check_options (kernel, shared_size, flags, error))
-    return FALSE;
-
-  launch.shared_size = shared_size;
-  launch.flags = flags;
-
-  return launch_once (timeline, &launch, arguments, error);
-}
-
-/**
  * gpu_stream_launch_prepared:
  * @stream: a #GpuStream
  * @launch: a launch of the stream's context

@@ -33,10 +33,10 @@ gpu_event_export_handle (GpuEvent  *event,
   g_return_val_if_fail (GPU_IS_EVENT (event), NULL);
 
   if (!_gpu_event_check (event, function, error)
-      || !_gpu_context_check (gpu_event_get_context (event), function, error))
+      || !_gpu_context_check (_gpu_event_get_context (event), function, error))
     return NULL;
 
-  context = _gpu_context_get_native (gpu_event_get_context (event));
+  context = _gpu_context_get_native (_gpu_event_get_context (event));
   shared = _gpu_event_get_shared (event);
 
   if (context->backend->event->export_handle == NULL)

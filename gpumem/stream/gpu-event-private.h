@@ -6,6 +6,8 @@
 
 G_BEGIN_DECLS
 
+GpuContext *_gpu_event_get_context (GpuEvent *event);
+
 GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,

@@ -434,24 +434,6 @@ query (GpuEvent    *event,
 }
 
 /**
- * gpu_event_get_context:
- * @event: a #GpuEvent
- *
- * Gets the context that @event belongs to.
- *
- * Returns: (transfer none): the context
- *
- * Since: 0.1
- */
-GpuContext *
-gpu_event_get_context (GpuEvent *event)
-{
-  g_return_val_if_fail (GPU_IS_EVENT (event), NULL);
-
-  return event->context;
-}
-
-/**
  * gpu_event_query:
  * @event: a #GpuEvent
  * @error: return location for an error
@@ -1042,4 +1024,10 @@ gpu_event_get_profiling_time (GpuEvent           *event,
     }
 
   return get_time (event, "gpu_event_get_profiling_time", point, nanoseconds, error);
+}
+
+GpuContext *
+_gpu_event_get_context (GpuEvent *event)
+{
+  return event->context;
 }

@@ -32,8 +32,6 @@ gboolean        gpu_event_fail               (GpuEvent             *event,
                                               const char           *message,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
-GpuContext     *gpu_event_get_context        (GpuEvent             *event);
-GPU_AVAILABLE_IN_0_1
 GpuEventStatus  gpu_event_query              (GpuEvent             *event,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1

@@ -67,6 +67,7 @@ gpu_stream_get_property (GObject    *object,
                          GParamSpec *pspec)
 {
   GpuStream *stream = GPU_STREAM (object);
+  GpuTimeline *timeline = stream->timeline;
 
   switch (id)
     {
@@ -86,10 +87,11 @@ gpu_stream_get_property (GObject    *object,
       g_value_set_uint64 (value, gpu_stream_get_native_handle (stream));
       break;
     case PROP_N_SUBMITTED:
-      g_value_set_uint64 (value, gpu_stream_get_n_submitted (stream));
+      g_value_set_uint64 (value, timeline != NULL ? _gpu_timeline_get_submitted (timeline) : 0);
       break;
     case PROP_N_COMPLETED:
-      g_value_set_uint64 (value, gpu_stream_get_n_completed (stream));
+      g_value_set_uint64 (value, timeline != NULL ? __atomic_load_n (&timeline->completed,
+                                                                     __ATOMIC_ACQUIRE) : 0);
       break;
     case PROP_N_HAZARD_WAITS:
       g_value_set_uint64 (value, gpu_stream_get_n_hazard_waits (stream));
@@ -580,42 +582,6 @@ gpu_stream_get_context (GpuStream *stream)
 }
 
 /**
- * gpu_stream_get_device:
- * @stream: a #GpuStream
- *
- * Gets the device that runs the work.
- *
- * Returns: (transfer none): the device
- *
- * Since: 0.1
- */
-GpuDevice *
-gpu_stream_get_device (GpuStream *stream)
-{
-  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
-
-  return stream->device;
-}
-
-/**
- * gpu_stream_get_flags:
- * @stream: a #GpuStream
- *
- * Gets how @stream behaves.
- *
- * Returns: the flags
- *
- * Since: 0.1
- */
-GpuStreamFlags
-gpu_stream_get_flags (GpuStream *stream)
-{
-  g_return_val_if_fail (GPU_IS_STREAM (stream), GPU_STREAM_FLAGS_NONE);
-
-  return stream->flags;
-}
-
-/**
  * gpu_stream_get_priority:
  * @stream: a #GpuStream
  *
@@ -724,47 +690,6 @@ gpu_stream_hash (GpuStream *stream)
   handle = stream->timeline != NULL ? (gint64) peek_handle (stream) : 0;
 
   return g_int64_hash (&handle);
-}
-
-/**
- * gpu_stream_get_n_submitted:
- * @stream: a #GpuStream
- *
- * Gets how many operations were submitted to @stream so far. Some verbs are several: fills with
- * unusual patterns, regions that are filled. No call of the driver.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint64
-gpu_stream_get_n_submitted (GpuStream *stream)
-{
-  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
-
-  return stream->timeline != NULL ? _gpu_timeline_get_submitted (stream->timeline) : 0;
-}
-
-/**
- * gpu_stream_get_n_completed:
- * @stream: a #GpuStream
- *
- * Gets how many operations are known to be complete: more may be, until somebody waits or asks
- * with gpu_stream_is_idle(). No call of the driver.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint64
-gpu_stream_get_n_completed (GpuStream *stream)
-{
-  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
-
-  if (stream->timeline == NULL)
-    return 0;
-
-  return __atomic_load_n (&stream->timeline->completed, __ATOMIC_ACQUIRE);
 }
 
 /**

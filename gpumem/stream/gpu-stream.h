@@ -62,10 +62,6 @@ GpuStream      *gpu_stream_new_wrapped           (GpuContext           *context,
 GPU_AVAILABLE_IN_0_1
 GpuContext     *gpu_stream_get_context           (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
-GpuDevice      *gpu_stream_get_device            (GpuStream            *stream);
-GPU_AVAILABLE_IN_0_1
-GpuStreamFlags  gpu_stream_get_flags             (GpuStream            *stream);
-GPU_AVAILABLE_IN_0_1
 int             gpu_stream_get_priority          (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_stream_get_native_handle     (GpuStream            *stream);
@@ -74,10 +70,6 @@ gboolean        gpu_stream_equal                 (GpuStream            *a,
                                                   GpuStream            *b);
 GPU_AVAILABLE_IN_0_1
 guint           gpu_stream_hash                  (GpuStream            *stream);
-GPU_AVAILABLE_IN_0_1
-guint64         gpu_stream_get_n_submitted       (GpuStream            *stream);
-GPU_AVAILABLE_IN_0_1
-guint64         gpu_stream_get_n_completed       (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_stream_get_n_hazard_waits    (GpuStream            *stream);
 
@@ -229,15 +221,6 @@ gboolean        gpu_stream_launch_arguments      (GpuStream            *stream,
                                                   GpuKernel            *kernel,
                                                   const GpuExtent      *grid,
                                                   const GpuExtent      *block,
-                                                  GpuArguments         *arguments,
-                                                  GError              **error);
-GPU_AVAILABLE_IN_0_1
-gboolean        gpu_stream_launch_full           (GpuStream            *stream,
-                                                  GpuKernel            *kernel,
-                                                  const GpuExtent      *grid,
-                                                  const GpuExtent      *block,
-                                                  gsize                 shared_size,
-                                                  GpuLaunchFlags        flags,
                                                   GpuArguments         *arguments,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1

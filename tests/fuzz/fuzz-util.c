@@ -112,7 +112,8 @@ make_context (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find ("host", &error);
-  GpuContext *context = device != NULL ? gpu_context_new (device, &error) : NULL;
+  GpuContext *context = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE,
+                                                          &error) : NULL;
 
   if (context == NULL)
     g_error ("host: %s", error->message);

@@ -155,11 +155,11 @@ function _rest(memory, offset, size) {
 
 function _promises() {
     const pairs = [
-        [Gpu.Array.prototype, 'read_bytes', 'read_strided', 'write_bytes', 'write_strided'],
-        [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'fill', 'copy', 'map'],
+        [Gpu.Array.prototype, 'read_bytes', 'read_strided', 'write_bytes'],
+        [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'copy', 'map'],
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
-        [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'fill', 'map'],
+        [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'map'],
         [Gpu.Memory.prototype, 'wait'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
@@ -205,8 +205,9 @@ function _buffer(prototype) {
     // Repeats a pattern, data or the number of one byte, over the buffer.
     prototype.fill = async function (pattern, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
-        await this.fill_async(stream, offset, _rest(this, offset, size), _toPattern(pattern),
-            cancellable);
+        const on = stream ?? this.get_context().get_default_stream();
+        on.fill(this, pattern, offset, size);
+        await on.record().wait_async(cancellable);
     };
 
     // Copies another buffer into this one.
@@ -344,8 +345,9 @@ function _image(prototype) {
     // Fills a region with a Gpu.Color, or with its components.
     prototype.fill = async function (color, {origin = null, extent = null, stream = null,
         cancellable = null} = {}) {
-        await this.fill_async(stream, _toColor(color), _toLayout(origin), _toExtent(extent),
-            cancellable);
+        const on = stream ?? this.get_context().get_default_stream();
+        on.fill_image(this, color, origin, extent);
+        await on.record().wait_async(cancellable);
     };
 
     // Copies another image into this one, or a buffer, where the origin is [x, y, z, rowPitch,
@@ -375,6 +377,19 @@ function _context(prototype) {
     };
 }
 
+// Arguments with a usual value.
+function _constructors() {
+    const newContext = Gpu.Context.new;
+    const newPool = Gpu.MemoryPool.new;
+    const newWrapped = Gpu.Buffer.new_wrapped;
+
+    Gpu.Context.new = (device, flags = Gpu.ContextFlags.NONE) => newContext(device, flags);
+    Gpu.MemoryPool.new = (context, kind = Gpu.MemoryPoolKind.AUTOMATIC,
+        flags = Gpu.MemoryFlags.NONE) => newPool(context, kind, flags);
+    Gpu.Buffer.new_wrapped = (context, handle, size, mode, owner = null) =>
+        newWrapped(context, handle, size, mode, owner);
+}
+
 // Formats may be texts, and sizes arrays.
 function _imageConstructors() {
     const native = {};
@@ -394,8 +409,8 @@ function _imageConstructors() {
         slicePitch = 0) =>
         native.new_for_host_bytes(context, flags, _toFormat(format), type, _toExtent(extent),
             bytes, rowPitch, slicePitch);
-    Gpu.Image.new_wrapped = (context, handle, format, mode) =>
-        native.new_wrapped(context, handle, _toFormat(format), mode);
+    Gpu.Image.new_wrapped = (context, handle, format, mode, owner = null) =>
+        native.new_wrapped(context, handle, _toFormat(format), mode, owner);
     Gpu.Image.new_for_buffer = (buffer, flags, format, type, width, height = 1, rowPitch = 0) =>
         native.new_for_buffer(buffer, flags, _toFormat(format), type, width, height, rowPitch);
 }
@@ -476,8 +491,9 @@ function _stream(prototype) {
     // sampler] for a texture object of CUDA C++, Gpu.Local, numbers, and data by their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
         {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        return this.launch_full(kernel, _toExtent(grid), _toExtent(block), sharedSize, flags,
-            _toArguments(args, indirect));
+        const launch = Gpu.Launch.new(kernel, _toExtent(grid), _toExtent(block), sharedSize,
+            flags, _toArguments(args, indirect));
+        return this.launch_prepared(launch);
     };
 }
 
@@ -485,7 +501,7 @@ function _kernel(prototype) {
     // A Gpu.Launch, for any number of calls of stream.launch_prepared().
     prototype.prepare = function (grid, block = null, args = [],
         {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        return Gpu.Launch.new_full(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
+        return Gpu.Launch.new(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
             _toArguments(args, indirect));
     };
 }
@@ -624,7 +640,6 @@ function _checkTexts() {
         [Gpu.Program, 'new_from_source'],
         [Gpu.Program, 'new_from_source_async'],
         [Gpu.Program, 'new_from_source_full'],
-        [Gpu.Program, 'new_from_source_names'],
         [Gpu.Program, 'new_linked'],
     ];
     for (const [object, name] of functions) {
@@ -705,6 +720,7 @@ function _init() {
     _array(Gpu.Array);
     _context(Gpu.Context.prototype);
     _image(Gpu.Image.prototype);
+    _constructors();
     _imageConstructors();
     _stream(Gpu.Stream.prototype);
     _svm(Gpu.Svm.prototype);

@@ -152,7 +152,7 @@ class Context(Gpu.Context):
     default_stream = _get("default_stream")
     allocated_size = _get("allocated_size")
 
-    flags = _get("flags")
+    flags = _property("flags")
     api_version = _get("api_version")
     priority_range = _get("priority_range")
 
@@ -161,7 +161,7 @@ class Context(Gpu.Context):
             return Gpu.Context.new_for_devices([_to_device(one) for one in device])
         if device is None:
             device = Gpu.Device.get_default()
-        return Gpu.Context.new_full(_to_device(device), flags)
+        return Gpu.Context.new(_to_device(device), flags)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -301,6 +301,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     offset = _get("offset")
     memory = _get("memory")
     parent = _get("parent")
+    spilled = _property("spilled")
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
@@ -365,9 +366,6 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def _write_exported(self, exported, offset, stream):
         """Writes and releases it."""
         address, size = exported.address, exported.size
-        if not takes_signals():
-            with exported:
-                return self.write_address(stream, offset, address, size)
         if self._try(exported, self.try_write_address, stream, offset, address, size):
             return True
         stream = self._get_stream(stream)
@@ -377,9 +375,6 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def _read_exported(self, exported, offset, stream):
         """Reads into it and releases it."""
         address, size = exported.address, exported.size
-        if not takes_signals():
-            with exported:
-                return self.read_address(stream, offset, address, size)
         if self._try(exported, self.try_read_address, stream, offset, address, size):
             return True
         stream = self._get_stream(stream)
@@ -604,8 +599,8 @@ class HostAllocator(Gpu.HostAllocator):
     """Gpu.HostAllocator(context): page-locked memory that is used again."""
     context = _property("context")
     host_flags = _property("host_flags")
-    held_bytes = _get("held_bytes")
-    active_bytes = _get("active_bytes")
+    held_bytes = _property("held_bytes")
+    active_bytes = _property("active_bytes")
 
     def __new__(cls, context, flags=Gpu.HostMemoryFlags.NONE):
         return Gpu.HostAllocator.new(context, flags)
@@ -679,8 +674,9 @@ ExternalAllocator = override(ExternalAllocator)
 
 class LimitAllocator(Gpu.LimitAllocator):
     """Gpu.LimitAllocator(upstream, limit): no more than so many bytes."""
-    limit = property(lambda self: self.get_limit(), lambda self, limit: self.set_limit(limit))
-    active_bytes = _get("active_bytes")
+    limit = property(lambda self: self.props.limit,
+                     lambda self, limit: self.set_property("limit", limit))
+    active_bytes = _property("active_bytes")
 
     def __new__(cls, upstream, limit):
         return Gpu.LimitAllocator.new(upstream, limit)
@@ -759,6 +755,7 @@ class Mapping(Gpu.Mapping):
     does. Read-only mappings give read-only views."""
     memory = _property("memory")
     flags = _property("flags")
+    mapped = _property("mapped")
     size = _get("size")
     address = _get("address")
     row_pitch = _get("row_pitch")
@@ -766,7 +763,7 @@ class Mapping(Gpu.Mapping):
 
     def _export(self):
         """The ctypes array that all views of this mapping hold."""
-        if not self.is_mapped():
+        if not self.props.mapped:
             raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
                                          Gpu.Error.RELEASED)
         exported = self._exported() if hasattr(self, "_exported") else None
@@ -786,7 +783,7 @@ class Mapping(Gpu.Mapping):
     def to_numpy(self, dtype=None, shape=-1, order="C"):
         """A NumPy array over the mapped bytes, or over the texels of an image; without a type, for
         all of a Gpu.Svm.shaped(), the array that it is for."""
-        memory = self.get_memory()
+        memory = self.props.memory
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
             array.flags.writeable = not self.view().readonly
@@ -824,7 +821,7 @@ class Mapping(Gpu.Mapping):
         return self
 
     def __exit__(self, kind, exception, traceback):
-        if not self.is_mapped():
+        if not self.props.mapped:
             return
         try:
             self.unmap()
@@ -834,7 +831,7 @@ class Mapping(Gpu.Mapping):
                 raise
 
     def __repr__(self):
-        if not self.is_mapped():
+        if not self.props.mapped:
             return "<Gpu.Mapping unmapped>"
         return f"<Gpu.Mapping of {self.get_size()} bytes at 0x{self.get_address():x}>"
 
@@ -844,7 +841,7 @@ Mapping = override(Mapping)
 
 class Event(Gpu.Event):
     """Can be awaited under asyncio. Connecting to 'completed' starts to watch for it."""
-    context = _get("context")
+    context = _property("context")
 
     def connect(self, signal, *args):
         return self._connect(super().connect, signal, args)
@@ -924,8 +921,8 @@ class Program(AsyncProgram, Gpu.Program):
 
     def __new__(cls, context, source, options=None, names=None):
         if names is not None:
-            return Gpu.Program.new_from_source_names(context, source, options,
-                                                     Gpu.ProgramFlags.NONE, list(names))
+            return Gpu.Program.new_from_source_full(context, source, options,
+                                                    Gpu.ProgramFlags.NONE, list(names))
         return Gpu.Program.new_from_source(context, source, options)
 
     def __init__(self, *args, **kwargs):
@@ -973,8 +970,8 @@ class Kernel(Gpu.Kernel, _Attributes):
     def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
                 indirect=()):
         """A Gpu.Launch, for any number of calls of stream.launch_prepared()."""
-        return Gpu.Launch.new_full(self, to_extent(grid), to_extent(block), shared_size, flags,
-                                   to_arguments(self, args, indirect))
+        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), shared_size, flags,
+                              to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
         """Launches; what it returns can be called for the seconds it took, which waits."""
@@ -1002,11 +999,11 @@ class Stream(AsyncStream, Gpu.Stream):
     can be awaited under asyncio, and a with statement waits for it at the end. Streams with the
     same native handle in the same driver context are equal."""
     context = _get("context")
-    device = _get("device")
-    flags = _get("flags")
+    device = _property("device")
+    flags = _property("flags")
     priority = _get("priority")
-    n_submitted = _get("n_submitted")
-    n_completed = _get("n_completed")
+    n_submitted = _property("n_submitted")
+    n_completed = _property("n_completed")
     n_hazard_waits = _get("n_hazard_waits")
 
     def __new__(cls, context, flags=Gpu.StreamFlags.NONE):
@@ -1145,9 +1142,9 @@ class Stream(AsyncStream, Gpu.Stream):
         _synchronize_at_exit(self.synchronize, kind)
 
     def __repr__(self):
-        device = self.get_device()
+        device = self.device
         return (f"<Gpu.Stream on {device.get_id() if device is not None else 'no device'}, "
-                f"{self.get_n_completed()} of {self.get_n_submitted()} operations completed>")
+                f"{self.props.n_completed} of {self.props.n_submitted} operations completed>")
 
 
 Stream = override(Stream)

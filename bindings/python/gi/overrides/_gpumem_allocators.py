@@ -8,7 +8,7 @@ import os
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem_values import to_property
+from ._gpumem_checks import to_property
 
 Gpu = get_introspection_module("Gpu")
 
@@ -142,11 +142,11 @@ class TrackingAllocatorMethods:
 
     @property
     def tag(self):
-        return self.dup_tag()
+        return self.props.tag
 
     @tag.setter
     def tag(self, tag):
-        self.set_tag(tag)
+        self.set_property("tag", tag)
 
     @contextlib.contextmanager
     def tagged(self, tag):

@@ -28,7 +28,6 @@ def _or_callback(class_name, name):
 class AsyncBuffer:
     """Of Gpu.Buffer."""
 
-    @_or_callback("Buffer", "fill_async")
     async def fill_async(self, pattern, offset=0, size=None, stream=None):
         """fill() for asyncio."""
         stream = self._get_stream(stream)
@@ -61,7 +60,6 @@ class AsyncBuffer:
 class AsyncImage:
     """Of Gpu.Image."""
 
-    @_or_callback("Image", "fill_async")
     async def fill_async(self, color, origin=None, extent=None, stream=None):
         """fill() for asyncio."""
         stream = self._get_stream(stream)

@@ -102,7 +102,7 @@ def _to_host(array, device, copy):
     if device != (CPU, 0) or copy is False:
         raise BufferError(f"the array is on the device {array.__dlpack_device__()} of DLPack, and "
                           f"not on {device}" + " without a copy" * (copy is False))
-    context = Gpu.Context.new(Gpu.Device.find("host"))
+    context = Gpu.Context.new(Gpu.Device.find("host"), Gpu.ContextFlags.NONE)
     result = type(array).empty(context, array.shape, array.get_dtype())
     if array.size > 0:
         run_interruptible(lambda: array.read_strided(None, result.get_host_bytes(), 0,
@@ -123,7 +123,7 @@ def _find_context(kind, number):
         raise ValueError("memory of OpenCL is reached by the context that it belongs to alone: "
                          "give that")
     name = f"cuda:{number}" if kind in (CUDA, CUDA_MANAGED) else "host"
-    return Gpu.Context.new(Gpu.Device.find(name))
+    return Gpu.Context.new(Gpu.Device.find(name), Gpu.ContextFlags.NONE)
 
 
 def _to_context(context, device):
@@ -134,7 +134,8 @@ def _to_context(context, device):
         raise ValueError("a context has a device already: give one of the two")
     if isinstance(device, tuple):
         return _find_context(*map(int, device))
-    return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device))
+    return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device),
+                           Gpu.ContextFlags.NONE)
 
 
 def take_capsule(capsule):
@@ -290,7 +291,8 @@ class DLPackMethods:
         steps = [stride * (length - 1) for stride, length in zip(strides, shape)]
         below = sum(step for step in steps if step < 0)
         size = sum(map(abs, steps)) + item
-        buffer = Gpu.Buffer.new_wrapped_owned(context, address + below, size, _own(owner))
+        buffer = Gpu.Buffer.new_wrapped(context, address + below, size, Gpu.WrapMode.BORROW,
+                                        _own(owner))
         return cls.for_memory(buffer, shape, dtype, -below, strides)
 
 

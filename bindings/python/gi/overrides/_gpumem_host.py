@@ -49,7 +49,7 @@ class HostMemoryMethods(ArrayMethods):
         return Gpu.HostMemory.new_aligned(context, alignment, size)
 
     host_flags = property(lambda self: self.get_property("host-flags"))
-    page_locked = property(lambda self: self.is_page_locked())
+    page_locked = property(lambda self: self.get_property("page-locked"))
     address = property(lambda self: self.get_address())
 
     def synchronize(self, flags=Gpu.MapFlags.NONE, cancellable=None):

@@ -17,8 +17,8 @@ Gpu = get_introspection_module("Gpu")
 _DTYPES = {"unorm8": "uint8", "snorm8": "int8", "unorm16": "uint16", "snorm16": "int16",
            "unorm_565": "uint16", "unorm_555": "uint16", "unorm_101010": "uint32"}
 
-_CODES = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
-          "float16": "e", "float32": "f"}
+_CHANNELS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
+_NORMALIZED = {"int8": "snorm8", "uint8": "unorm8", "int16": "snorm16", "uint16": "unorm16"}
 
 _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType.IMAGE_3D}
 
@@ -95,15 +95,17 @@ def _to_texels(data, n_channels):
 
 
 def _to_format_of(dtype, n_channels, normalized):
-    code = _CODES.get(dtype.name)
-    if code is None:
+    if dtype.name not in _CHANNELS:
         raise TypeError(f"no image can be made of an array of dtype {dtype}: images have "
-                        f"{', '.join(_CODES)}, n_channels of them in a texel")
-    if normalized and code not in "bBhH":
+                        f"{', '.join(_CHANNELS)}, n_channels of them in a texel")
+    if normalized and dtype.name not in _NORMALIZED:
         raise TypeError(f"no image of dtype {dtype} is normalized: those of int8, uint8, int16 and "
                         "uint16 can be")
-    return Gpu.ImageFormat.new_for_values(ord(code), 1 if n_channels is None else n_channels,
-                                          normalized)
+    n_channels = 1 if n_channels is None else n_channels
+    if not 1 <= n_channels <= 4:
+        raise ValueError(f"a texel has 1 to 4 channels, not {n_channels}")
+    channel_type = _NORMALIZED[dtype.name] if normalized else dtype.name
+    return Gpu.ImageFormat.new_from_string(f"{'rgba'[:n_channels]}-{channel_type}")
 
 
 class FormatMethods:
@@ -185,7 +187,8 @@ class ImageMethods:
     width = _property("width")
     height = _property("height")
     depth = _property("depth")
-    n_layers = _get("n_layers")
+    parent_level = property(lambda self: self.get_property("parent-level"))
+    n_layers = property(lambda self: self.get_property("n-layers"))
     n_levels = _get("n_levels")
     texel_size = _property("texel_size")
     row_pitch = _get("row_pitch")
@@ -270,9 +273,9 @@ class ImageMethods:
                                         height, row_pitch)
 
     @classmethod
-    def new_wrapped(cls, context, handle, format, mode):
+    def new_wrapped(cls, context, handle, format, mode, owner=None):
         """An image around a handle of the driver."""
-        return Gpu.Image.new_wrapped(context, handle, to_format(format), mode)
+        return Gpu.Image.new_wrapped(context, handle, to_format(format), mode, owner)
 
     @property
     def extent(self):

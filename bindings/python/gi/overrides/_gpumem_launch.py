@@ -70,7 +70,8 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags:
-        stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
+        stream.launch_prepared(Gpu.Launch.new(kernel, to_extent(grid), to_extent(block),
+                                              shared_size, flags, arguments))
     else:
         stream.launch_arguments(kernel, to_extent(grid), to_extent(block), arguments)
     for memory, transfer in transfers:

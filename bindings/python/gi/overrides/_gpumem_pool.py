@@ -87,7 +87,7 @@ class MemoryPoolMethods:
     All figures are attributes, managed_bytes and so on, and keys of the dictionary statistics."""
 
     def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
-        return Gpu.MemoryPool.new_full(context, kind, flags)
+        return Gpu.MemoryPool.new(context, kind, flags)
 
     def __init__(self, *args, **kwargs):
         pass

@@ -19,7 +19,7 @@ def _name(instance):
 
 def _event(self):
     user = "user event " if self.get_property("user") else ""
-    return f"<{_name(self)} {user}on {_device(self.get_context())}>"
+    return f"<{_name(self)} {user}on {_device(self.props.context)}>"
 
 
 def _program(self):
@@ -57,23 +57,23 @@ def _basic_allocator(self):
 
 
 def _host_allocator(self):
-    return (f"<{_name(self)} of {_device(self.context)}, {self.get_active_bytes()} bytes in "
-            f"use, {self.get_held_bytes()} held>")
+    return (f"<{_name(self)} of {_device(self.context)}, {self.props.active_bytes} bytes in "
+            f"use, {self.props.held_bytes} held>")
 
 
 def _adaptor(self):
-    return f"<{_name(self)}{_state(self)} over {self.get_upstream()!r}>"
+    return f"<{_name(self)}{_state(self)} over {self.props.upstream!r}>"
 
 
 def _state(self):
     if isinstance(self, Gpu.LimitAllocator):
-        return f" at {self.get_active_bytes()} of {self.get_limit()} bytes"
+        return f" at {self.props.active_bytes} of {self.props.limit} bytes"
     if isinstance(self, Gpu.StatisticsAllocator):
         return " with {current-bytes} bytes in use".format(**self.get_counters().unpack())
     if isinstance(self, Gpu.DeferredFreeAllocator):
         return f" with {self.props.pending_bytes} bytes to free"
-    if isinstance(self, Gpu.TrackingAllocator) and self.dup_tag():
-        return f" at '{self.dup_tag()}'"
+    if isinstance(self, Gpu.TrackingAllocator) and self.props.tag:
+        return f" at '{self.props.tag}'"
     return ""
 
 
