@@ -159,16 +159,17 @@ set_up (Bench      *bench,
   bench->context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   check (error);
   bench->stream = g_object_ref (gpu_context_get_default_stream (bench->context));
-  bench->pool = gpu_memory_pool_new (bench->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE,
+  bench->pool = gpu_memory_pool_new (bench->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                     GPU_MEMORY_FLAGS_NONE,
                                      &error);
   check (error);
   program = gpu_program_new_from_source (bench->context, source, NULL, &error);
   check (error);
   bench->kernel = gpu_program_get_kernel (program, "scale", &error);
   check (error);
-  bench->a = gpu_buffer_new (bench->context, GPU_MEMORY_NONE, SIZE, &error);
+  bench->a = gpu_buffer_new (bench->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   check (error);
-  bench->b = gpu_buffer_new (bench->context, GPU_MEMORY_NONE, SIZE, &error);
+  bench->b = gpu_buffer_new (bench->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   check (error);
 
   gpu_arguments_add_memory (arguments, GPU_MEMORY (bench->a));

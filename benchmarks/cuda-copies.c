@@ -226,9 +226,11 @@ main (int    argc,
           gpu_device_get_name (device), gpu_device_get_driver_version (device), bench.size >> 20,
           ROW, FROM_ROW, TO_ROW);
   printf ("%-32s %13s %13s %8s\n", "copies", "ours", "raw", "ratio");
-  bench_copies (&bench, "on the device", GPU_MEMORY_NONE, GPU_MEMORY_NONE);
-  bench_copies (&bench, "page-locked to device", GPU_MEMORY_ALLOC_HOST, GPU_MEMORY_NONE);
-  bench_copies (&bench, "device to page-locked", GPU_MEMORY_NONE, GPU_MEMORY_ALLOC_HOST);
+  bench_copies (&bench, "on the device", GPU_MEMORY_FLAGS_NONE, GPU_MEMORY_FLAGS_NONE);
+  bench_copies (&bench, "page-locked to device", GPU_MEMORY_FLAGS_ALLOC_HOST,
+                GPU_MEMORY_FLAGS_NONE);
+  bench_copies (&bench, "device to page-locked", GPU_MEMORY_FLAGS_NONE,
+                GPU_MEMORY_FLAGS_ALLOC_HOST);
   bench_clear (&bench);
 
   return 0;

@@ -177,7 +177,7 @@ static GpuMemory *
 new_memory (Bench *bench)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (bench->context, GPU_MEMORY_NONE, SIZE, &error);
+  GpuBuffer *buffer = gpu_buffer_new (bench->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
 
   if (buffer == NULL)
     g_error ("%s", error->message);

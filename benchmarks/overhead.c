@@ -134,8 +134,8 @@ main (int    argc,
   g_assert_no_error (error);
   bench.stream = gpu_stream_new (bench.context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  bench.a = gpu_buffer_new (bench.context, GPU_MEMORY_NONE, SIZE, &error);
-  bench.b = gpu_buffer_new (bench.context, GPU_MEMORY_NONE, SIZE, &error);
+  bench.a = gpu_buffer_new (bench.context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  bench.b = gpu_buffer_new (bench.context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   bench.queue = clCreateCommandQueueWithProperties (gpu_context_get_cl_context (bench.context),
                                                     gpu_device_get_cl_device (device), NULL,

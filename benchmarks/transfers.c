@@ -219,7 +219,7 @@ new_buffer (GpuContext     *context,
             gsize           size)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, size, &error);
+  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
 
   if (buffer == NULL)
     g_error ("%s", error->message);
@@ -244,7 +244,7 @@ new_locked (GpuContext *context,
             gsize       size)
 {
   g_autoptr (GError) error = NULL;
-  GpuHostMemory *memory = gpu_host_memory_new (context, GPU_HOST_MEMORY_NONE, size, &error);
+  GpuHostMemory *memory = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, size, &error);
 
   if (memory == NULL)
     g_error ("%s", error->message);

@@ -29,7 +29,7 @@
 #include <gpumem/allocator/gpu-statistics-allocator.h>
 #include <gpumem/allocator/gpu-tracking-allocator.h>
 #include <gpumem/allocator/gpu-logging-allocator.h>
-#include <gpumem/allocator/gpu-failure-allocator.h>
+#include <gpumem/allocator/gpu-oom-allocator.h>
 #include <gpumem/allocator/gpu-deferred-free-allocator.h>
 #include <gpumem/allocator/gpu-host-allocator.h>
 #include <gpumem/memory/gpu-sampler.h>

@@ -37,7 +37,7 @@ new_adaptor (guint i, GpuAllocator *upstream)
 {
   const GType types[N_ADAPTORS] = { GPU_TYPE_LIMIT_ALLOCATOR, GPU_TYPE_STATISTICS_ALLOCATOR,
                                     GPU_TYPE_TRACKING_ALLOCATOR, GPU_TYPE_LOGGING_ALLOCATOR,
-                                    GPU_TYPE_FAILURE_ALLOCATOR, GPU_TYPE_DEFERRED_FREE_ALLOCATOR };
+                                    GPU_TYPE_OOM_ALLOCATOR, GPU_TYPE_DEFERRED_FREE_ALLOCATOR };
   g_autoptr (GOutputStream) output = NULL;
 
   if (types[i] != GPU_TYPE_LOGGING_ALLOCATOR)
@@ -117,7 +117,7 @@ use (Fixture *fixture, GpuMemory *memory, guint8 value, GError **error)
 
   memset (data, value, size);
   bytes = g_bytes_new_take (g_steal_pointer (&data), size);
-  copy = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, size, error);
+  copy = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, size, error);
 
   if (copy == NULL || !gpu_stream_write (fixture->stream, memory, 0, bytes, error)
       || !gpu_stream_copy (fixture->stream, GPU_MEMORY (copy), 0, memory, 0, size, error))

@@ -221,7 +221,7 @@ static gboolean
 from_a_pool (GpuContext *context, GError **error)
 {
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, error);
+                                                        GPU_MEMORY_FLAGS_NONE, error);
   g_autoptr (GpuArray) array = NULL;
   g_autoptr (GBytes) bytes = numbers ();
 

@@ -36,7 +36,8 @@ static gboolean
 read_and_write (GpuContext *context, GError **error)
 {
   g_autoptr (GBytes) bytes = value_bytes (SIZE, 7);
-  g_autoptr (GpuBuffer) from = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, error);
+  g_autoptr (GpuBuffer) from = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                                          error);
   g_autoptr (GpuBuffer) to = NULL;
   g_autoptr (GBytes) back = NULL;
   g_autoptr (GVariant) attributes = NULL;
@@ -45,7 +46,7 @@ read_and_write (GpuContext *context, GError **error)
 
   if (from == NULL)
     return FALSE;
-  to = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  to = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (to == NULL || !gpu_buffer_copy (to, NULL, 0, from, 0, SIZE, NULL, error))
     return FALSE;
   back = gpu_buffer_read_bytes (to, NULL, 0, SIZE, NULL, error);
@@ -72,7 +73,7 @@ slice_and_map (GpuContext *context, GError **error)
 {
   gsize unit = gpu_device_get_base_alignment (gpu_context_get_device (context));
   g_autoptr (GBytes) bytes = value_bytes (unit * 4, 5);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                             error);
   g_autoptr (GpuBuffer) slice = NULL;
   g_autoptr (GpuBuffer) inner = NULL;
@@ -107,7 +108,7 @@ static gboolean
 other_kinds (GpuContext *context, GError **error)
 {
   g_autoptr (GBytes) bytes = value_bytes (SIZE, 5);
-  g_autoptr (GpuBuffer) pitched = gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 100, 8, 4,
+  g_autoptr (GpuBuffer) pitched = gpu_buffer_new_pitched (context, GPU_MEMORY_FLAGS_NONE, 100, 8, 4,
                                                           error);
   g_autoptr (GpuBuffer) host = NULL;
   g_autoptr (GpuBuffer) wrapped = NULL;
@@ -116,7 +117,7 @@ other_kinds (GpuContext *context, GError **error)
 
   if (pitched == NULL)
     return FALSE;
-  host = gpu_buffer_new_for_host_bytes (context, GPU_MEMORY_READ_ONLY, bytes, error);
+  host = gpu_buffer_new_for_host_bytes (context, GPU_MEMORY_FLAGS_READ_ONLY, bytes, error);
   if (host == NULL)
     return FALSE;
   wrapped = gpu_buffer_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (host)), 0,
@@ -166,7 +167,7 @@ ordered (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   return buffer != NULL && check_fill (buffer, stream, error);
 }
 
@@ -174,7 +175,7 @@ static gboolean
 near_host (GpuContext *context, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_ALLOC_HOST, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_ALLOC_HOST, SIZE, error);
   g_autoptr (GpuMapping) mapping = NULL;
 
   if (buffer == NULL || stream == NULL || !check_fill (buffer, stream, error))

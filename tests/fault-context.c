@@ -11,7 +11,7 @@
 static gboolean
 settings (GpuContext *context, GError **error)
 {
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GVariant) attributes = NULL;
   GpuCachePreference preference;
   guint64 limit;
@@ -54,7 +54,7 @@ wrapped_streams (GpuContext *context, GError **error)
                                        error);
   if (per_thread == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL
       || !gpu_stream_fill (per_thread, GPU_MEMORY (buffer), 0, SIZE, &value, 1, error))
     return FALSE;
@@ -81,13 +81,13 @@ shortage (GpuContext *context, GError **error)
     return FALSE;
   if (total > LARGEST)
     return TRUE;
-  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, available / 4 * 3, error);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, available / 4 * 3, error);
   if (buffer == NULL)
     return FALSE;
   g_clear_object (&buffer);
   if (!gpu_stream_synchronize (stream, NULL, error))
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, available / 4 * 3, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, available / 4 * 3, error);
   return buffer != NULL;
 }
 

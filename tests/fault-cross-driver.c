@@ -39,11 +39,11 @@ across (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  near = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  near = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (near == NULL)
     return FALSE;
-  far = gpu_buffer_new (host, GPU_MEMORY_NONE, SIZE, error);
-  back = gpu_buffer_new (host, GPU_MEMORY_NONE, SIZE, error);
+  far = gpu_buffer_new (host, GPU_MEMORY_FLAGS_NONE, SIZE, error);
+  back = gpu_buffer_new (host, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   host_stream = gpu_stream_new (host, GPU_STREAM_FLAGS_NONE, error);
   return round_trip (stream, near, far, back, 3, error)
          && round_trip (host_stream, near, far, back, 4, error);

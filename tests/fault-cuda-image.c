@@ -91,11 +91,12 @@ shape (GpuContext *context, guint i, GError **error)
     return FALSE;
   memset (data, 4, size);
   bytes = g_bytes_new_take (g_steal_pointer (&data), size);
-  image = gpu_image_new_from_bytes (context, GPU_MEMORY_NONE, &r8x4, shapes[i].type, extent, bytes,
+  image = gpu_image_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, &r8x4, shapes[i].type, extent,
+                                    bytes,
                                     0, 0, error);
   if (image == NULL || !check (image, 4, "with data", error))
     return FALSE;
-  other = gpu_image_new (context, GPU_MEMORY_NONE, &r8x4, shapes[i].type, extent, error);
+  other = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r8x4, shapes[i].type, extent, error);
   return other != NULL &&
          gpu_stream_fill_image (stream, image, &color, NULL, NULL, error) &&
          gpu_stream_copy_region (stream, GPU_MEMORY (other), NULL, GPU_MEMORY (image), NULL, extent,
@@ -107,7 +108,7 @@ static gboolean
 levels (GpuContext *context, GError **error)
 {
   const GpuColor color = { 5, 5, 5, 5 };
-  g_autoptr (GpuImage) image = gpu_image_new_mipmapped (context, GPU_MEMORY_NONE, &r8x4,
+  g_autoptr (GpuImage) image = gpu_image_new_mipmapped (context, GPU_MEMORY_FLAGS_NONE, &r8x4,
                                                         GPU_IMAGE_TYPE_IMAGE_2D, &flat, 3, error);
   g_autoptr (GpuImage) level = NULL;
   g_autoptr (GpuImage) wrapped = NULL;
@@ -140,10 +141,11 @@ pieces (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 3 * pitch, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, 3 * pitch, error);
   if (buffer == NULL || !gpu_buffer_fill (buffer, NULL, 0, 3 * pitch, &two, 1, NULL, error))
     return FALSE;
-  image = gpu_image_new (context, GPU_MEMORY_NONE, &r8x4, GPU_IMAGE_TYPE_IMAGE_3D, &extent, error);
+  image = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r8x4, GPU_IMAGE_TYPE_IMAGE_3D, &extent,
+                         error);
   return image != NULL &&
          gpu_stream_copy_region (stream, GPU_MEMORY (image), NULL, GPU_MEMORY (buffer), &layout,
                                  &extent, error) &&
@@ -153,7 +155,7 @@ pieces (GpuContext *context, GError **error)
 static gboolean
 mappings (GpuContext *context, GError **error)
 {
-  g_autoptr (GpuImage) image = gpu_image_new (context, GPU_MEMORY_NONE, &r8x4,
+  g_autoptr (GpuImage) image = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r8x4,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &flat, error);
   g_autoptr (GpuMapping) mapping = NULL;
 
@@ -202,12 +204,14 @@ objects_init (Objects *objects, GpuContext *context, GError **error)
   const GpuColor color = { 0.5, 0, 0, 0 };
 
   memset (objects, 0, sizeof *objects);
-  objects->from = gpu_image_new (context, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, &flat,
+  objects->from = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                                 &flat,
                                  error);
   if (objects->from == NULL ||
       !gpu_image_fill (objects->from, NULL, &color, NULL, NULL, NULL, error))
     return FALSE;
-  objects->to = gpu_image_new (context, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, &flat,
+  objects->to = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                               &flat,
                                error);
   if (objects->to == NULL)
     return FALSE;

@@ -21,7 +21,8 @@ take (GpuContext *context, GpuBuffer *theirs, GError **error)
 
   if (fd < 0)
     return NULL;
-  ours = gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd, whole_size,
+  ours = gpu_buffer_new_from_fd (context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                 whole_size,
                                  offset + SIZE / 2, SIZE / 2, error);
   close (fd);
   return ours;
@@ -68,7 +69,7 @@ use (GpuContext *context, GpuStreamFlags flags, GpuBuffer *ours, GpuBuffer *far,
 
   if (stream == NULL)
     return FALSE;
-  plain = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE / 2, error);
+  plain = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE / 2, error);
   if (plain == NULL)
     return FALSE;
   success = use_once (stream, ours, far, plain, error);
@@ -87,8 +88,8 @@ external (GpuContext *context, GError **error)
   g_autoptr (GpuBuffer) far = NULL;
   g_autoptr (GpuBuffer) ours = NULL;
 
-  theirs = gpu_buffer_new (host, GPU_MEMORY_SHAREABLE, SIZE, error);
-  far = gpu_buffer_new (host, GPU_MEMORY_NONE, SIZE, error);
+  theirs = gpu_buffer_new (host, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, error);
+  far = gpu_buffer_new (host, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   ours = take (context, theirs, error);
   return ours != NULL && use (context, GPU_STREAM_FLAGS_NONE, ours, far, error)
          && use (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, ours, far, error);

@@ -37,7 +37,8 @@ static gboolean
 kinds (GpuContext *context, GpuStream *stream, GError **error)
 {
   g_autoptr (GBytes) bytes = g_bytes_new_take (g_malloc0 (SIZE), SIZE);
-  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (context, GPU_HOST_MEMORY_PORTABLE, SIZE,
+  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_PORTABLE,
+                                                          SIZE,
                                                           error);
   g_autoptr (GpuHostMemory) registered = NULL;
   g_autoptr (GpuHostMemory) mapped = NULL;
@@ -45,10 +46,10 @@ kinds (GpuContext *context, GpuStream *stream, GError **error)
 
   if (locked == NULL || !use (locked, stream, error))
     return FALSE;
-  registered = gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_NONE, bytes, error);
+  registered = gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_FLAGS_NONE, bytes, error);
   if (registered == NULL || !use (registered, stream, error))
     return FALSE;
-  mapped = gpu_host_memory_new (context, GPU_HOST_MEMORY_MAPPED, SIZE, error);
+  mapped = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_MAPPED, SIZE, error);
   if (mapped == NULL || !use (mapped, stream, error))
     return FALSE;
   buffer = gpu_buffer_new_for_memory (GPU_MEMORY (mapped), 0, SIZE / 2, error);
@@ -58,7 +59,8 @@ kinds (GpuContext *context, GpuStream *stream, GError **error)
 static gboolean
 pooled (GpuContext *context, GpuStream *stream, GError **error)
 {
-  g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (context, GPU_HOST_MEMORY_NONE,
+  g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (context,
+                                                                   GPU_HOST_MEMORY_FLAGS_NONE,
                                                                    error);
 
   for (guint i = 0; allocator != NULL && i < 3; i++)

@@ -53,7 +53,7 @@ filled (GpuContext *context, const GpuImageFormat *format, guint8 value, GError 
 {
   g_autoptr (GBytes) bytes = value_bytes (SIZE, value);
 
-  return gpu_image_new_from_bytes (context, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
+  return gpu_image_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
                                    &extent, bytes, 0, 0, error);
 }
 
@@ -65,12 +65,14 @@ tell (GpuContext *context, GError **error)
   g_autoptr (GVariant) attributes = NULL;
   GpuExtent most;
 
-  formats = gpu_context_list_image_formats (context, GPU_MEMORY_READ_ONLY, GPU_IMAGE_TYPE_IMAGE_3D,
+  formats = gpu_context_list_image_formats (context, GPU_MEMORY_FLAGS_READ_ONLY,
+                                            GPU_IMAGE_TYPE_IMAGE_3D,
                                             error);
   if (formats == NULL || !gpu_context_get_max_image_extent (context, GPU_IMAGE_TYPE_IMAGE_2D, &most,
                                                             error))
     return FALSE;
-  image = gpu_image_new (context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
+  image = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent,
+                         error);
   if (image == NULL)
     return FALSE;
   attributes = gpu_memory_get_attributes (GPU_MEMORY (image), error);
@@ -85,13 +87,14 @@ host (GpuContext *context, GError **error)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
 
-  gaps = gpu_image_new_from_bytes (context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  gaps = gpu_image_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                    &extent, bytes, PITCH, 0, error);
   if (gaps == NULL || !check (gaps, 3, "from bytes", error))
     return FALSE;
   if (g_str_equal (gpu_device_get_backend (gpu_context_get_device (context)), "cuda"))
     return TRUE;
-  image = gpu_image_new_for_host_bytes (context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new_for_host_bytes (context, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                        GPU_IMAGE_TYPE_IMAGE_2D,
                                         &extent, bytes, PITCH, 0, error);
   if (image == NULL)
     return FALSE;
@@ -107,7 +110,7 @@ over_buffer (GpuContext *context, GError **error)
 {
   const GpuColor color = { 6, 6, 6, 6 };
   const guint8 zero = 0;
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuImage) wrapped = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
@@ -117,7 +120,8 @@ over_buffer (GpuContext *context, GError **error)
   if (buffer == NULL || stream == NULL ||
       !gpu_buffer_fill (buffer, NULL, 0, SIZE, &zero, 1, NULL, error))
     return FALSE;
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                     WIDTH, 1, 0, error);
   if (image == NULL || !gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, error) ||
       !check (image, 6, "fill of a buffer", error))
@@ -145,7 +149,7 @@ static gboolean
 over_slice (GpuContext *context, GError **error)
 {
   g_autoptr (GBytes) bytes = value_bytes (SIZE, 2);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                             error);
   g_autoptr (GpuBuffer) slice = NULL;
   g_autoptr (GpuImage) image = NULL;
@@ -155,7 +159,8 @@ over_slice (GpuContext *context, GError **error)
   slice = gpu_buffer_slice (buffer, 0, 512, error);
   if (slice == NULL)
     return FALSE;
-  image = gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  image = gpu_image_new_for_buffer (slice, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                     WIDTH, 1, 0, error);
   g_clear_object (&slice);
   g_clear_object (&buffer);
@@ -165,14 +170,15 @@ over_slice (GpuContext *context, GError **error)
 static gboolean
 rows_over_buffer (GpuContext *context, GError **error)
 {
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 4 * WIDTH,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (context, GPU_MEMORY_FLAGS_NONE, 4 * WIDTH,
                                                          HEIGHT, 4, error);
   g_autoptr (GBytes) bytes = value_bytes (SIZE, 5);
   g_autoptr (GpuImage) image = NULL;
 
   if (buffer == NULL)
     return FALSE;
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    WIDTH,
                                     HEIGHT, 0, error);
   return image != NULL &&
          gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, error) &&
@@ -185,7 +191,7 @@ gaps (GpuContext *context, GpuStream *stream, gsize height, GError **error)
 {
   const GpuLayout layout = { 4, 0, 0, PITCH, 0 };
   const GpuExtent part = { WIDTH, height, 1 };
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, PITCH * HEIGHT + 4,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, PITCH * HEIGHT + 4,
                                                  error);
   g_autoptr (GpuImage) from = NULL;
   g_autoptr (GpuImage) to = NULL;
@@ -213,10 +219,12 @@ formats (GpuContext *context, GpuStream *stream, GError **error)
 
   if (from == NULL)
     return FALSE;
-  to = gpu_image_new (context, GPU_MEMORY_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
+  to = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D, &extent,
+                      error);
   if (to == NULL)
     return FALSE;
-  same = gpu_image_new (context, GPU_MEMORY_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
+  same = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D, &extent,
+                        error);
   return same != NULL &&
          gpu_stream_copy_region (stream, GPU_MEMORY (to), NULL, GPU_MEMORY (from), NULL, &extent,
                                  error) &&
@@ -255,7 +263,7 @@ infinite (GpuContext *context, GError **error)
 {
   const GpuImageFormat halves = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_FLOAT16 };
   const GpuColor color = { 70000, 70000, 70000, 70000 };
-  g_autoptr (GpuImage) image = gpu_image_new (context, GPU_MEMORY_NONE, &halves,
+  g_autoptr (GpuImage) image = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &halves,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
   guint16 texel[4];
 
@@ -299,7 +307,8 @@ launch (GpuContext *context, GError **error)
   from = filled (context, &rgba8, 4, error);
   if (from == NULL)
     return FALSE;
-  to = gpu_image_new (context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
+  to = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent,
+                      error);
   if (to == NULL || !gpu_stream_launch (stream, kernel, &extent, NULL, error, from, sampler, to))
     return FALSE;
   g_clear_object (&sampler);

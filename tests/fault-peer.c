@@ -31,9 +31,10 @@ allocate (GpuContext *context, gboolean pooled, GError **error)
   g_autoptr (GpuStream) stream = NULL;
 
   if (!pooled)
-    return gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+    return gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
-  return stream != NULL ? gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, SIZE, error) : NULL;
+  return stream != NULL ? gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE,
+                                                    error) : NULL;
 }
 
 /* There and back. */
@@ -83,14 +84,16 @@ copy_images (GpuContext *context, GpuContext *peer, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  here = gpu_image_new (context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D, &extent, error);
+  here = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D, &extent,
+                        error);
   if (here == NULL)
     return FALSE;
-  there = gpu_image_new (peer, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, &extent,
+  there = gpu_image_new (peer, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
+                         &extent,
                          error);
   if (there == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (peer, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (peer, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL || !gpu_image_fill (there, NULL, &color, NULL, NULL, NULL, error)
       || !fill (peer, buffer, 6, error)
       || !gpu_stream_copy_region (stream, GPU_MEMORY (here), NULL, GPU_MEMORY (there), NULL,

@@ -83,7 +83,7 @@ static gboolean
 use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_NONE,
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_FLAGS_NONE,
                                                         &local_error);
   g_autoptr (GpuStream) first = NULL;
   g_autoptr (GpuStream) second = NULL;

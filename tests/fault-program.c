@@ -70,7 +70,7 @@ launch (GpuContext *context, GpuProgram *program, guint8 value, GError **error)
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, N_ITEMS, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N_ITEMS, error);
   if (buffer == NULL || !launch_prepared (context, kernel, buffer, error))
     return FALSE;
   for (guint i = 0; i < 3; i++)

@@ -85,13 +85,13 @@ file_descriptors (GpuContext *context, GError **error)
     return FALSE;
   if (has (context, GPU_CAPABILITIES_IPC_FDS))
     {
-      mapped = gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, SIZE, error);
+      mapped = gpu_buffer_new (context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, error);
       if (mapped == NULL || !pass_fd (context, stream, mapped, error))
         return FALSE;
     }
   if (has (context, GPU_CAPABILITIES_IPC_FDS | GPU_CAPABILITIES_STREAM_ORDERED))
     {
-      pooled = gpu_buffer_new_on_stream (stream, GPU_MEMORY_SHAREABLE, SIZE, error);
+      pooled = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, error);
       if (pooled == NULL || !pass_fd (context, stream, pooled, error))
         return FALSE;
     }
@@ -114,7 +114,7 @@ static gboolean
 export (GpuContext *context, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GpuEvent) event = NULL;
   g_autoptr (GBytes) handle = NULL;
   g_autoptr (GBytes) event_handle = NULL;
@@ -212,7 +212,7 @@ own_handles (GpuContext *context, GError **error)
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL)
     return FALSE;
   handle = gpu_buffer_export_handle (buffer, error);

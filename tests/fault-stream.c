@@ -27,10 +27,10 @@ two_streams (GpuContext *context, GpuStreamFlags flags, GError **error)
   copies = gpu_stream_new (context, flags, error);
   if (copies == NULL)
     return FALSE;
-  shared = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  shared = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (shared == NULL)
     return FALSE;
-  slots = gpu_buffer_new (context, GPU_MEMORY_NONE, N_ROUNDS * SIZE, error);
+  slots = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N_ROUNDS * SIZE, error);
   if (slots == NULL)
     return FALSE;
   for (guint i = 0; i < N_ROUNDS; i++)
@@ -58,13 +58,13 @@ drop (GpuContext *context, GError **error)
 
   for (guint i = 0; stream != NULL && i < N_ROUNDS; i++)
     {
-      g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+      g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
       g_autoptr (GpuBuffer) b = NULL;
       GpuMemory *memory;
 
       if (a == NULL)
         return FALSE;
-      b = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+      b = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
       if (b == NULL)
         return FALSE;
       memory = GPU_MEMORY (b);
@@ -84,7 +84,7 @@ static gboolean
 regions (GpuContext *context, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GpuBuffer) b = NULL;
   g_autoptr (GBytes) back = NULL;
   guint8 data[64 * 4];
@@ -95,7 +95,7 @@ regions (GpuContext *context, GError **error)
 
   if (a == NULL)
     return FALSE;
-  b = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  b = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (b == NULL)
     return FALSE;
   if (stream == NULL)
@@ -133,7 +133,7 @@ times (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL || !fill (stream, buffer, 1, error))
     return FALSE;
   event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
@@ -154,7 +154,7 @@ events (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL)
     return FALSE;
   for (guint i = 0; i < 2; i++)
@@ -192,7 +192,7 @@ addresses (GpuContext *context, GError **error)
 
   if (stream == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL)
     return FALSE;
   memset (data, 8, SIZE);
@@ -222,7 +222,7 @@ take_result (GObject *source, GAsyncResult *result, gpointer user_data)
 static gboolean
 asynchronous (GpuContext *context, GError **error)
 {
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GAsyncResult) filled = NULL;
   g_autoptr (GAsyncResult) read = NULL;

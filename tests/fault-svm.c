@@ -49,7 +49,7 @@ take_turns (GpuContext *context, GpuSvm *svm, GError **error)
 {
   g_autoptr (GpuStream) one = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
   g_autoptr (GpuStream) two = NULL;
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   GpuMemory *memory = GPU_MEMORY (svm);
   GpuMemory *other = GPU_MEMORY (buffer);
 
@@ -84,7 +84,7 @@ walk (GpuContext *context, GpuSvm *first, GError **error)
 
   if (program == NULL)
     return FALSE;
-  second = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, sizeof node, 1 << 16,
+  second = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, sizeof node, 1 << 16,
                         error);
   if (second == NULL)
     return FALSE;
@@ -98,7 +98,7 @@ walk (GpuContext *context, GpuSvm *first, GError **error)
   node.next = NULL;
   node.value = 2;
   kernel = gpu_program_get_kernel (program, "walk", error);
-  sum = gpu_buffer_new (context, GPU_MEMORY_NONE, sizeof value, error);
+  sum = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, sizeof value, error);
   if (kernel == NULL || sum == NULL || !set (second, NULL, &node, sizeof node, error))
     return FALSE;
   gpu_arguments_add_memory (arguments, GPU_MEMORY (sum));
@@ -118,7 +118,7 @@ svm (GpuContext *context, GError **error)
   guint8 data[SIZE];
 
   memset (data, 'z', sizeof data);
-  memory = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, SIZE, 0, error);
+  memory = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, SIZE, 0, error);
   return memory != NULL && set (memory, NULL, data, SIZE, error) && check (memory, 'z', error) &&
          take_turns (context, memory, error) &&
          ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_SOURCE) == 0 ||

@@ -53,7 +53,8 @@ reserve (Range *range, GpuContext *context, GError **error)
   if (range->native == NULL)
     return FALSE;
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
-  storage = _gpu_storage_new (range->context, range->native, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
+  storage = _gpu_storage_new (range->context, range->native, GPU_MEMORY_FLAGS_NONE,
+                              GPU_STORAGE_FOREIGN,
                               NULL, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
   for (guint i = 0; i < N_CHUNKS; i++)

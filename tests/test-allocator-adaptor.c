@@ -90,7 +90,7 @@ adaptor_passes (TestFixture *fixture)
     GPU_ALLOCATOR (gpu_statistics_allocator_new (upstream)),
     GPU_ALLOCATOR (gpu_tracking_allocator_new (upstream, 0)),
     GPU_ALLOCATOR (gpu_logging_allocator_new (upstream, output)),
-    GPU_ALLOCATOR (gpu_failure_allocator_new (upstream)),
+    GPU_ALLOCATOR (gpu_oom_allocator_new (upstream)),
     GPU_ALLOCATOR (gpu_deferred_free_allocator_new (upstream))
   };
 
@@ -544,7 +544,7 @@ typedef struct
 } Relief;
 
 static gboolean
-make_room (GpuFailureAllocator *allocator G_GNUC_UNUSED, guint64 size, gpointer data)
+make_room (GpuOomAllocator *allocator G_GNUC_UNUSED, guint64 size, gpointer data)
 {
   Relief *relief = data;
 
@@ -565,7 +565,7 @@ adaptor_failure (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
   g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (upstream, 1000);
-  g_autoptr (GpuFailureAllocator) failure = gpu_failure_allocator_new (GPU_ALLOCATOR (limit));
+  g_autoptr (GpuOomAllocator) failure = gpu_oom_allocator_new (GPU_ALLOCATOR (limit));
   GpuAllocator *allocator = GPU_ALLOCATOR (failure);
   Relief relief = { test_alloc (allocator, 800), 0, 0 };
   g_autoptr (GpuMemory) memory = NULL;
@@ -590,7 +590,7 @@ adaptor_failure_other (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TestAllocator) upstream = test_allocator_new (fixture);
-  g_autoptr (GpuFailureAllocator) failure = gpu_failure_allocator_new (GPU_ALLOCATOR (upstream));
+  g_autoptr (GpuOomAllocator) failure = gpu_oom_allocator_new (GPU_ALLOCATOR (upstream));
   Relief relief = { NULL, 0, 0 };
 
   g_signal_connect (failure, "out-of-memory", G_CALLBACK (make_room), &relief);

@@ -54,7 +54,7 @@ allocator_alloc (GpuAllocator  *object,
   memory = g_queue_pop_tail (&allocator->kept);
 
   if (memory == NULL)
-    memory = GPU_MEMORY (gpu_buffer_new (allocator->context, GPU_MEMORY_NONE,
+    memory = GPU_MEMORY (gpu_buffer_new (allocator->context, GPU_MEMORY_FLAGS_NONE,
                                          allocator->gives == TEST_GIVES_LITTLE ? 1 : size, error));
 
   if (allocator->gives == TEST_GIVES_RELEASED)
@@ -98,7 +98,8 @@ GpuAllocator *
 test_deferred (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuDeferredAllocator *allocator = gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_NONE,
+  GpuDeferredAllocator *allocator = gpu_deferred_allocator_new (fixture->context,
+                                                                GPU_MEMORY_FLAGS_NONE,
                                                                 &error);
 
   g_assert_no_error (error);

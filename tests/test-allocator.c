@@ -67,18 +67,18 @@ allocator_deferred (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_allocator_alloc",
                          "9223372036854775807");
 
-  other = gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, &error);
+  other = gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, &error);
   g_assert_no_error (error);
   memory = test_alloc (GPU_ALLOCATOR (other), 100);
-  g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_HOST_NO_ACCESS);
-  g_assert_cmpuint (test_get_number (other, "flags"), ==, GPU_MEMORY_HOST_NO_ACCESS);
+  g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_FLAGS_HOST_NO_ACCESS);
+  g_assert_cmpuint (test_get_number (other, "flags"), ==, GPU_MEMORY_FLAGS_HOST_NO_ACCESS);
 }
 
 /* Constructors refuse contradictory flags; uninitialised allocators return errors. */
 static void
 allocator_refused (TestFixture *fixture)
 {
-  const GpuMemoryFlags wrong = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  const GpuMemoryFlags wrong = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY;
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuAllocator) empty = g_object_new (GPU_TYPE_DEFERRED_ALLOCATOR, NULL);
   g_autoptr (GpuAllocator) alone = g_object_new (GPU_TYPE_LIMIT_ALLOCATOR, NULL);
@@ -113,7 +113,7 @@ allocator_immediate (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuImmediateAllocator) allocator = gpu_immediate_allocator_new (stream,
-                                                                             GPU_MEMORY_NONE,
+                                                                             GPU_MEMORY_FLAGS_NONE,
                                                                              &error);
 
   g_assert_no_error (error);
@@ -133,7 +133,7 @@ layer_immediate (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuAllocator) deferred = test_deferred (fixture);
   g_autoptr (GpuImmediateAllocator) immediate = gpu_immediate_allocator_new (fixture->stream,
-                                                                             GPU_MEMORY_NONE,
+                                                                             GPU_MEMORY_FLAGS_NONE,
                                                                              &error);
   g_autoptr (GpuMemory) memory = NULL;
   guint64 allocated;
@@ -168,7 +168,8 @@ allocator_svm (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
     return;
 
-  allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 64,
+  allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
+                                     64,
                                      NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (test_get_number (allocator, "alignment"), ==, 64);
@@ -192,10 +193,11 @@ allocator_svm_stream (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
     return;
 
-  plain = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0, NULL,
+  plain = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 0,
+                                 NULL,
                                  &error);
   g_assert_no_error (error);
-  ordered = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+  ordered = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 0,
                                    stream, &error);
   g_assert_no_error (error);
 
@@ -229,7 +231,7 @@ allocator_svm_refused (TestFixture *fixture)
   g_autoptr (GpuStream) stream = NULL;
 
   g_assert_no_error (error);
-  g_assert_null (gpu_svm_allocator_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+  g_assert_null (gpu_svm_allocator_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 0,
                                         fixture->stream, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
 
@@ -237,7 +239,8 @@ allocator_svm_refused (TestFixture *fixture)
     return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
-  g_assert_null (gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+  g_assert_null (gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
+                                        0,
                                         stream, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "out of order");
 }
@@ -247,7 +250,8 @@ allocator_host (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (fixture->context,
-                                                                   GPU_HOST_MEMORY_NONE, &error);
+                                                                   GPU_HOST_MEMORY_FLAGS_NONE,
+                                                                   &error);
 
   g_assert_no_error (error);
   test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_HOST_MEMORY);
@@ -261,7 +265,8 @@ allocator_stream (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuStreamAllocator) allocator = gpu_stream_allocator_new (stream, GPU_MEMORY_NONE,
+  g_autoptr (GpuStreamAllocator) allocator = gpu_stream_allocator_new (stream,
+                                                                       GPU_MEMORY_FLAGS_NONE,
                                                                        &error);
   g_autoptr (GpuContext) context = NULL;
   g_autoptr (GpuStream) foreign = NULL;
@@ -309,7 +314,7 @@ others_alloc (gsize size, GpuStream *stream G_GNUC_UNUSED, gpointer data, GError
   if (others->fail)
     return 0;
 
-  buffer = gpu_buffer_new (others->fixture->context, GPU_MEMORY_NONE, size, error);
+  buffer = gpu_buffer_new (others->fixture->context, GPU_MEMORY_FLAGS_NONE, size, error);
 
   if (buffer == NULL)
     return 0;
@@ -478,11 +483,11 @@ allocator_committed (TestFixture *fixture)
 
   if (!is_host (fixture))
     return;
-  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_NONE, &error);
+  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  shareable = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_SHAREABLE, &error);
+  shareable = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_FLAGS_SHAREABLE, &error);
   g_assert_no_error (error);
-  lazy = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, COMMITTED_SIZE, &error);
+  lazy = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, COMMITTED_SIZE, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (count_pages (GPU_MEMORY (lazy)), ==, 0);
   check_immediate (fixture, GPU_ALLOCATOR (immediate), COMMITTED_SIZE);
@@ -523,14 +528,15 @@ allocator_no_memory (TestFixture *fixture)
   g_assert_cmpuint (gpu_device_get_max_allocation (fixture->device), <=, total);
   assert_no_memory (gpu_buffer_new (fixture->context, 0, (gsize) 1 << 45, &error), &error,
                     (gsize) 1 << 45);
-  part = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, most, &error);
+  part = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, most, &error);
   g_assert_no_error (error);
   assert_no_memory (gpu_buffer_new (fixture->context, 0, most, &error), &error, most);
-  assert_no_memory (gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, most, &error), &error,
+  assert_no_memory (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, most, &error),
+                    &error,
                     most);
   g_clear_object (&part);
 
-  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_NONE, &error);
+  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_FLAGS_NONE, &error);
   g_assert_no_error (error);
   assert_no_memory ((GpuBuffer *) gpu_allocator_alloc (GPU_ALLOCATOR (immediate), (gsize) 1 << 45,
                                                        NULL, &error), &error, (gsize) 1 << 45);

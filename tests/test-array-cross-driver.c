@@ -87,9 +87,9 @@ check_form (GpuContext *to_context, Form to_form, GpuContext *from_context, Form
             GpuStream *stream)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuArray) to = make (to_context, to_form, GPU_MEMORY_NONE);
-  g_autoptr (GpuArray) from = make (from_context, from_form, GPU_MEMORY_NONE);
-  g_autoptr (GpuArray) model = make (to_context, to_form, GPU_MEMORY_NONE);
+  g_autoptr (GpuArray) to = make (to_context, to_form, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuArray) from = make (from_context, from_form, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuArray) model = make (to_context, to_form, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GBytes) expected = randomize (from);
   g_autoptr (GBytes) before = randomize (to);
   g_autoptr (GBytes) got = NULL;
@@ -170,7 +170,7 @@ repeat (GpuContext *to_context, GpuContext *from_context, GpuStream *stream)
 {
   const gssize length = shape[N_DIMS - 1];
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuArray) to = make (to_context, SLICED, GPU_MEMORY_NONE);
+  g_autoptr (GpuArray) to = make (to_context, SLICED, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GBytes) bytes = test_random_bytes ((gsize) length * 4);
   g_autoptr (GpuArray) from = gpu_array_new_from_bytes (from_context, NULL, NULL, GPU_DTYPE_UINT32,
                                                         &length, 1, GPU_ARRAY_ORDER_C, bytes,
@@ -204,12 +204,12 @@ across_repeats (TestFixture *fixture)
 static void
 order (TestFixture *fixture, GpuContext *other)
 {
-  const GpuMemoryFlags flags = GPU_MEMORY_UNTRACKED;
+  const GpuMemoryFlags flags = GPU_MEMORY_FLAGS_UNTRACKED;
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuArray) from = make (fixture->context, SLICED, GPU_MEMORY_NONE);
+  g_autoptr (GpuArray) from = make (fixture->context, SLICED, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GpuArray) there = make (other, SLICED, flags);
-  g_autoptr (GpuArray) back = make (fixture->context, BACKWARDS, GPU_MEMORY_NONE);
+  g_autoptr (GpuArray) back = make (fixture->context, BACKWARDS, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GpuArray) turned = make (fixture->context, TURNED, flags);
   g_autoptr (GBytes) expected = randomize (from);
   g_autoptr (GBytes) got = NULL;
@@ -237,8 +237,8 @@ turns (TestFixture *fixture, GpuContext *other)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuEvent) gate = gpu_event_new_user (fixture->context, &error);
-  g_autoptr (GpuArray) here = make (fixture->context, DENSE, GPU_MEMORY_NONE);
-  g_autoptr (GpuArray) sliced = make (other, SLICED, GPU_MEMORY_UNTRACKED);
+  g_autoptr (GpuArray) here = make (fixture->context, DENSE, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuArray) sliced = make (other, SLICED, GPU_MEMORY_FLAGS_UNTRACKED);
   g_autoptr (GBytes) host = gpu_array_get_host_bytes (sliced);
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GBytes) expected = NULL;
@@ -296,8 +296,8 @@ refused (TestFixture *fixture, GpuContext *other)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) third = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
-  g_autoptr (GpuArray) to = make (fixture->context, SLICED, GPU_MEMORY_NONE);
-  g_autoptr (GpuArray) from = make (other, TURNED, GPU_MEMORY_NONE);
+  g_autoptr (GpuArray) to = make (fixture->context, SLICED, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuArray) from = make (other, TURNED, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GBytes) before = randomize (to);
   g_autoptr (GBytes) after = NULL;

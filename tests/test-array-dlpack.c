@@ -203,7 +203,8 @@ dlpack_given (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (4 * N);
   g_autoptr (GpuArray) array = make_array (fixture, bytes);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * N,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS,
+                                                 4 * N,
                                                  &error);
   g_autoptr (GpuArray) barred = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_INT32,
                                                           shape, 1, NULL, 0, &error);

@@ -254,13 +254,14 @@ static void
 kernel_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemory) plain = new_memory (fixture, GPU_MEMORY_NONE);
-  g_autoptr (GpuMemory) read_only = new_memory (fixture, GPU_MEMORY_READ_ONLY);
-  g_autoptr (GpuMemory) write_only = new_memory (fixture, GPU_MEMORY_WRITE_ONLY);
-  g_autoptr (GpuHostMemory) host = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE,
+  g_autoptr (GpuMemory) plain = new_memory (fixture, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuMemory) read_only = new_memory (fixture, GPU_MEMORY_FLAGS_READ_ONLY);
+  g_autoptr (GpuMemory) write_only = new_memory (fixture, GPU_MEMORY_FLAGS_WRITE_ONLY);
+  g_autoptr (GpuHostMemory) host = gpu_host_memory_new (fixture->context,
+                                                        GPU_HOST_MEMORY_FLAGS_NONE,
                                                         4800, &error);
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   g_autoptr (GpuBuffer) first = NULL;
   g_autoptr (GpuBuffer) second = NULL;
 
@@ -285,7 +286,7 @@ kernel_mapped (TestFixture *fixture)
   const gssize shape[] = { 24, 40 };
   const gssize to_strides[] = { 4, 200 };
   const gssize from_strides[] = { 160, 4 };
-  g_autoptr (GpuMemory) memory = new_memory (fixture, GPU_MEMORY_NONE);
+  g_autoptr (GpuMemory) memory = new_memory (fixture, GPU_MEMORY_FLAGS_NONE);
   g_autoptr (GpuBuffer) large = test_buffer_filled (fixture, 8192, 1);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuArray) to = gpu_array_new_for_memory (GPU_MEMORY (large), 0, GPU_DTYPE_FLOAT32,

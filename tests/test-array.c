@@ -531,7 +531,8 @@ array_memory (TestFixture *fixture)
 
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SVM_COARSE) != 0)
     {
-      svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 100, 0, &error);
+      svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 100, 0,
+                         &error);
       g_assert_no_error (error);
       check_over (fixture, GPU_MEMORY (svm));
     }
@@ -547,7 +548,7 @@ array_pool (TestFixture *fixture)
   const gssize shape[] = { 30, 40 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   g_autoptr (GBytes) bytes = test_random_bytes (4800);
   g_autoptr (GpuArray) array = NULL;
   g_autoptr (GpuArray) like = NULL;

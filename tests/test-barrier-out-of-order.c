@@ -76,8 +76,8 @@ barrier_unmap (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_MAP))
     return;
-  unmap (fixture, GPU_MEMORY_NONE);
-  unmap (fixture, GPU_MEMORY_UNTRACKED);
+  unmap (fixture, GPU_MEMORY_FLAGS_NONE);
+  unmap (fixture, GPU_MEMORY_FLAGS_UNTRACKED);
 }
 
 static void
@@ -157,7 +157,7 @@ barrier_holds (TestFixture *fixture)
     return;
   data = g_aligned_alloc0 (1, SIZE, SIZE);
   bytes = g_bytes_new_with_free_func ((gpointer) data, SIZE, g_aligned_free, (gpointer) data);
-  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
   hold = test_hold (stream);

@@ -223,7 +223,7 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) mine =
-    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_NONE,
+    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_FLAGS_NONE,
                          &error);
   g_autoptr (GpuBuffer) kept = take (fixture, mine, NULL);
   g_autoptr (GpuBuffer) released = take (fixture, mine, NULL);

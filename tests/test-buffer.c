@@ -19,7 +19,8 @@ buffer_new (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   guint64 before = gpu_context_get_allocated_size (fixture->context);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, 1000, &error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 1000,
+                                                 &error);
   GpuMemory *memory = GPU_MEMORY (buffer);
   g_autoptr (GpuContext) context = NULL;
   guint64 size = 0;
@@ -27,7 +28,7 @@ buffer_new (TestFixture *fixture)
 
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (memory), ==, 1000);
-  g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_NONE);
+  g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_FLAGS_NONE);
   g_assert_true (gpu_memory_get_context (memory) == fixture->context);
   g_assert_cmpuint (gpu_memory_get_native_handle (memory), !=, 0);
   g_assert_false (gpu_memory_is_released (memory));
@@ -39,7 +40,7 @@ buffer_new (TestFixture *fixture)
   g_object_get (buffer, "context", &context, "size", &size, "flags", &flags, NULL);
   g_assert_true (context == fixture->context);
   g_assert_cmpuint (size, ==, 1000);
-  g_assert_cmpuint (flags, ==, GPU_MEMORY_NONE);
+  g_assert_cmpuint (flags, ==, GPU_MEMORY_FLAGS_NONE);
 
   g_clear_object (&buffer);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
@@ -71,7 +72,7 @@ buffer_for_host_bytes (TestFixture *fixture)
   g_autoptr (GBytes) content = NULL;
 
   memset (data, 7, SIZE);
-  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_HOST_POINTER) == 0)
     {
       g_assert_null (buffer);
@@ -105,7 +106,8 @@ buffer_new_pitched (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       gsize row_size = rows[i][0];
       gsize n_rows = rows[i][1];
-      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE,
+      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context,
+                                                             GPU_MEMORY_FLAGS_NONE,
                                                              row_size, n_rows, rows[i][2], &error);
       g_autoptr (GBytes) bytes = test_random_bytes (row_size * n_rows);
       g_autoptr (GBytes) back = NULL;
@@ -245,7 +247,8 @@ buffer_slice_flags (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
-  g_autoptr (GpuBuffer) parent = gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_READ_ONLY,
+  g_autoptr (GpuBuffer) parent = gpu_buffer_new_from_bytes (fixture->context,
+                                                            GPU_MEMORY_FLAGS_READ_ONLY,
                                                             bytes, &error);
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (parent, 0, SIZE / 2, &error);
   g_autoptr (GpuBuffer) bad = NULL;
@@ -253,15 +256,15 @@ buffer_slice_flags (TestFixture *fixture)
   g_autoptr (GpuBuffer) narrow = NULL;
 
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (slice)), ==, GPU_MEMORY_READ_ONLY);
-  bad = gpu_buffer_slice_full (parent, GPU_MEMORY_WRITE_ONLY, 0, SIZE / 2, &error);
+  g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (slice)), ==, GPU_MEMORY_FLAGS_READ_ONLY);
+  bad = gpu_buffer_slice_full (parent, GPU_MEMORY_FLAGS_WRITE_ONLY, 0, SIZE / 2, &error);
   g_assert_null (bad);
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 
   open = test_buffer_from (fixture, bytes);
-  narrow = gpu_buffer_slice_full (open, GPU_MEMORY_WRITE_ONLY, 0, SIZE / 2, &error);
+  narrow = gpu_buffer_slice_full (open, GPU_MEMORY_FLAGS_WRITE_ONLY, 0, SIZE / 2, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (narrow)), ==, GPU_MEMORY_WRITE_ONLY);
+  g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (narrow)), ==, GPU_MEMORY_FLAGS_WRITE_ONLY);
 }
 
 static void
@@ -323,15 +326,15 @@ static void
 buffer_flags (TestFixture *fixture)
 {
   static const GpuMemoryFlags good[] = {
-    GPU_MEMORY_READ_ONLY, GPU_MEMORY_WRITE_ONLY, GPU_MEMORY_HOST_READ_ONLY,
-    GPU_MEMORY_HOST_WRITE_ONLY, GPU_MEMORY_HOST_NO_ACCESS, GPU_MEMORY_ALLOC_HOST,
-    GPU_MEMORY_UNTRACKED, GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY,
+    GPU_MEMORY_FLAGS_READ_ONLY, GPU_MEMORY_FLAGS_WRITE_ONLY, GPU_MEMORY_FLAGS_HOST_READ_ONLY,
+    GPU_MEMORY_FLAGS_HOST_WRITE_ONLY, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, GPU_MEMORY_FLAGS_ALLOC_HOST,
+    GPU_MEMORY_FLAGS_UNTRACKED, GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY,
   };
   static const GpuMemoryFlags bad[] = {
-    GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY,
-    GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY,
-    GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS,
-    GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS, 1 << 20,
+    GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY,
+    GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY,
+    GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS,
+    GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS, 1 << 20,
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
@@ -358,11 +361,12 @@ buffer_host_access (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) reads = gpu_buffer_new_from_bytes (fixture->context,
-                                                           GPU_MEMORY_HOST_READ_ONLY, bytes,
+                                                           GPU_MEMORY_FLAGS_HOST_READ_ONLY, bytes,
                                                            &error);
-  g_autoptr (GpuBuffer) writes = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_WRITE_ONLY,
+  g_autoptr (GpuBuffer) writes = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_WRITE_ONLY,
                                                  SIZE, &error);
-  g_autoptr (GpuBuffer) none = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, SIZE,
+  g_autoptr (GpuBuffer) none = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS,
+                                               SIZE,
                                                &error);
   g_autoptr (GBytes) back = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
@@ -661,7 +665,7 @@ buffer_async_errors (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
 
   /* The bytes were made by then */
-  closed = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, SIZE, &error);
+  closed = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, SIZE, &error);
   g_assert_no_error (error);
   gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);
   g_assert_null (gpu_buffer_read_bytes_finish (closed, test_await (&refused), &error));

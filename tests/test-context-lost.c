@@ -45,7 +45,7 @@ victim_init (Victim *victim, GpuDevice *device)
   g_signal_connect (victim->context, "lost", G_CALLBACK (on_lost), victim);
   victim->stream = gpu_stream_new (victim->context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  victim->buffer = gpu_buffer_new (victim->context, GPU_MEMORY_NONE, SIZE, &error);
+  victim->buffer = gpu_buffer_new (victim->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   program = gpu_program_new_from_source (victim->context, source, NULL, &error);
   g_assert_no_error (error);
@@ -85,7 +85,7 @@ assert_all_fail (Victim *victim)
   guint64 free_size;
   guint64 total_size;
 
-  g_assert_null (gpu_buffer_new (victim->context, GPU_MEMORY_NONE, SIZE, &error));
+  g_assert_null (gpu_buffer_new (victim->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_buffer_new");
   g_assert_null (gpu_stream_new (victim->context, GPU_STREAM_FLAGS_NONE, &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_new");
@@ -131,7 +131,7 @@ assert_others_work (void)
       context = gpu_context_new (link->data, GPU_CONTEXT_FLAGS_NONE, &error);
 
       if (context != NULL)
-        buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, &error);
+        buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
 
       if (buffer != NULL)
         test_assert_content (buffer, bytes);
@@ -240,7 +240,7 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   g_assert_no_error (error);
   stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  buffer = gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_copy (victim->stream, GPU_MEMORY (target), 0,
                                    GPU_MEMORY (victim->buffer), 0, SIZE, &error), error);
@@ -282,7 +282,7 @@ spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
   g_assert_no_error (error);
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   event = lose_behind_copy (&victim, buffer, with_fence);
 
@@ -344,9 +344,9 @@ lost_spares_copies (TestFixture *fixture)
   g_assert_no_error (error);
   stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
-  scratch = gpu_buffer_new (victim.context, GPU_MEMORY_NONE, SIZE, &error);
+  scratch = gpu_buffer_new (victim.context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   event = lose_behind_copy (&victim, buffer, FALSE);
 

@@ -160,7 +160,7 @@ context_wrapped (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_context_get_native_handle (wrapped), ==,
                     gpu_context_get_native_handle (fixture->context));
-  buffer = gpu_buffer_new_from_bytes (wrapped, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_from_bytes (wrapped, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_drop_context (fixture);
   test_assert_content (buffer, bytes);
@@ -231,7 +231,7 @@ context_without_init (void)
   g_assert_null (gpu_context_get_default_stream (context));
   g_assert_null (gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
-  g_assert_null (gpu_buffer_new (context, GPU_MEMORY_NONE, 1, &error));
+  g_assert_null (gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, 1, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
   g_assert_null (gpu_event_new_user (context, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);

@@ -177,7 +177,8 @@ host_memory (TestFixture *fixture, TestFixture *other)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) from = test_buffer_from (other, bytes);
-  g_autoptr (GpuHostMemory) memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE,
+  g_autoptr (GpuHostMemory) memory = gpu_host_memory_new (fixture->context,
+                                                          GPU_HOST_MEMORY_FLAGS_NONE,
                                                           SIZE, &error);
   g_autoptr (GpuBuffer) back = test_buffer (other, SIZE);
 
@@ -236,7 +237,7 @@ event (TestFixture *fixture, TestFixture *other)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, i);
-      g_autoptr (GpuBuffer) far = gpu_buffer_new (other->context, GPU_MEMORY_UNTRACKED, SIZE,
+      g_autoptr (GpuBuffer) far = gpu_buffer_new (other->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
                                                   &error);
       g_autoptr (GBytes) expected = test_value_bytes (SIZE, i);
       g_autoptr (GpuEvent) done = NULL;

@@ -154,7 +154,7 @@ driver_child_places (void)
                    g_str_equal (g_getenv (CHILD_VARIABLE), "new"));
   context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  svm = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 4096, 0, &error);
+  svm = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 4096, 0, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_svm_prefetch (svm, NULL, GPU_MIGRATE_FLAGS_HOST, 0, 4096, &error), error);
   test_assert_ok (gpu_svm_advise (svm, GPU_MEMORY_ADVICE_PREFERRED_LOCATION, 0, 4096, device,
@@ -183,7 +183,7 @@ driver_child_ipc (void)
                    can_pass);
   context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 4096, &error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, 4096, &error);
   g_assert_no_error (error);
   handle = gpu_buffer_export_handle (buffer, &error);
   if (can_pass)

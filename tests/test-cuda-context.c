@@ -109,7 +109,7 @@ contexts_own (TestFixture *fixture)
   borrowed = gpu_context_new_wrapped (fixture->device, handle, GPU_WRAP_MODE_BORROW, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (test_get_number (borrowed, "flags") & flags, ==, flags);
-  buffer = gpu_buffer_new_from_bytes (borrowed, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_from_bytes (borrowed, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_content (buffer, bytes);
   g_clear_object (&buffer);
@@ -117,7 +117,7 @@ contexts_own (TestFixture *fixture)
   g_assert_null (get_current ());
 
   /* What borrowed it has not destroyed it. */
-  buffer = gpu_buffer_new_from_bytes (own, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_from_bytes (own, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_content (buffer, bytes);
 }
@@ -139,7 +139,7 @@ contexts_adopted (TestFixture *fixture)
                                      &error);
   g_assert_no_error (error);
   {
-    g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes,
+    g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                               &error);
 
     g_assert_no_error (error);
@@ -239,7 +239,7 @@ check_ordered (GpuContext *context)
   if ((gpu_device_get_capabilities (gpu_context_get_device (context))
        & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
     return;
-  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, 10000, &error);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, 10000, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
   test_assert_content (buffer, bytes);
@@ -340,7 +340,7 @@ new_ordered (GpuContext *context)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  GpuBuffer *buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, 256, &error);
+  GpuBuffer *buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, 256, &error);
 
   g_assert_no_error (error);
   test_synchronize (stream);
@@ -722,7 +722,7 @@ contexts_lost_at_operation (TestFixture *fixture)
   g_assert_no_error (error);
   stream = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (own, GPU_MEMORY_NONE, 128, &error);
+  buffer = gpu_buffer_new (own, GPU_MEMORY_FLAGS_NONE, 128, &error);
   g_assert_no_error (error);
 
   _gpu_cuda.cuMemcpyDtoDAsync = copy_nowhere;

@@ -39,7 +39,8 @@ no_limit (void)
 static void
 memory_flags (TestFixture *fixture)
 {
-  const GpuHostMemoryFlags asked = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_WRITE_COMBINED;
+  const GpuHostMemoryFlags asked = GPU_HOST_MEMORY_FLAGS_PORTABLE
+                                   | GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED;
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuHostMemory) memory = NULL;
   unsigned int flags = 0;
@@ -65,7 +66,7 @@ memory_runs_out (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   limit (SIZE - 1);
-  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE, SIZE, &error));
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, &error));
   no_limit ();
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new",
                          "cuMemHostAlloc", "65536");
@@ -82,7 +83,7 @@ memory_allocator_gives_up (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_NONE, &error);
+  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, &error);
   g_assert_no_error (error);
   memory = gpu_host_allocator_alloc (allocator, SIZE, &error);
   g_assert_no_error (error);
@@ -121,11 +122,11 @@ memory_overlaps (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  whole = try_register (fixture, GPU_HOST_MEMORY_NONE, data, SIZE / 2, &error);
+  whole = try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data, SIZE / 2, &error);
   g_assert_no_error (error);
-  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, SIZE / 2, &error));
+  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data + 100, SIZE / 2, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_host_memory_new_registered");
-  part = try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, 200, &error);
+  part = try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data + 100, 200, &error);
   g_assert_no_error (error);
   gpu_memory_release (GPU_MEMORY (whole));
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (part), 0, 200, &value, 1, &error),
@@ -135,7 +136,7 @@ memory_overlaps (TestFixture *fixture)
   test_assert_value (data + 100, 4, 200);
   gpu_memory_release (GPU_MEMORY (part));
   g_clear_object (&whole);
-  whole = try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, SIZE - 100, &error);
+  whole = try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data + 100, SIZE - 100, &error);
   g_assert_no_error (error);
 }
 
@@ -159,10 +160,10 @@ memory_read_only (TestFixture *fixture)
       return;
     }
   buffer = test_buffer_filled (fixture, SIZE, 1);
-  memory = try_register (fixture, GPU_HOST_MEMORY_READ_ONLY, data, SIZE, &error);
+  memory = try_register (fixture, GPU_HOST_MEMORY_FLAGS_READ_ONLY, data, SIZE, &error);
   g_assert_no_error (error);
   g_assert_true (test_get_number (memory, "page-locked"));
-  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data, 100, &error));
+  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data, 100, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "read only");
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,
                                    SIZE, &error), error);

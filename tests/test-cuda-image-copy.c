@@ -111,7 +111,8 @@ image_pitches (TestFixture *fixture)
       const GpuExtent *whole = &shapes[i].extent;
       gsize row = whole->width / 2 * TEXEL;
       gsize rows = (whole->height + 1) / 2;
-      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                               shapes[i].type,
                                                *whole);
 
       check_pitches (fixture, image, whole, row, row * rows);
@@ -179,7 +180,8 @@ check_peer_buffer (TestFixture *fixture, TestFixture *other, guint shape, gsize 
   g_autoptr (GBytes) texels = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_from (other, noise);
   g_autoptr (GpuBuffer) back = test_buffer_filled (other, size, 7);
-  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[shape].type,
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                           shapes[shape].type,
                                            *whole);
   g_autofree guint8 *data = g_malloc (test_count_texels (whole) * TEXEL);
   g_autofree guint8 *expected = g_malloc (size);
@@ -326,7 +328,8 @@ image_mappings (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
-      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                               shapes[i].type,
                                                shapes[i].extent);
 
       check_mapping (fixture, image, &shapes[i].extent, GPU_MAP_FLAGS_READ);
@@ -354,10 +357,12 @@ image_linear (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
-  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 24 * TEXEL, 6, TEXEL, &error);
+  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, 24 * TEXEL, 6, TEXEL,
+                                   &error);
   g_assert_no_error (error);
   pitch = gpu_buffer_get_row_pitch (buffer);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, 24, 6,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    24, 6,
                                     0, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_row_pitch (image), ==, pitch);
@@ -372,7 +377,8 @@ image_linear (TestFixture *fixture)
                      (const guint8 *) g_bytes_get_data (texels, NULL) + y * 24 * TEXEL, 24 * TEXEL);
   check_mapping (fixture, image, &extent, GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE);
 
-  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 70,
+  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &r32,
+                                  GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 70,
                                   1, 0, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 6 * pitch, &value, 1,
@@ -396,9 +402,10 @@ image_of_host (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_ALLOC_HOST, 128 * 6, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_ALLOC_HOST, 128 * 6, &error);
   g_assert_no_error (error);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, 24, 6,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    24, 6,
                                     128, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, &extent, texels, 0, 0, NULL, &error),
@@ -424,18 +431,20 @@ image_alignment (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   buffer = test_buffer (fixture, 65536);
-  g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                           GPU_IMAGE_TYPE_IMAGE_2D,
                                            4, 4, 36, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "row pitch, 36,", "multiple of 32");
   slice = gpu_buffer_slice (buffer, 256, 4096, &error);
   g_assert_no_error (error);
-  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 16, 1, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "where the buffer begins",
                          "multiple of 512");
   aligned = gpu_buffer_slice (buffer, 512, 4096, &error);
   g_assert_no_error (error);
-  image = gpu_image_new_for_buffer (aligned, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, 13,
+  image = gpu_image_new_for_buffer (aligned, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    13,
                                     1, 0, &error);
   g_assert_no_error (error);
   check_mapping (fixture, image, &(GpuExtent) { 13, 1, 1 }, GPU_MAP_FLAGS_READ);

@@ -377,7 +377,7 @@ kernel_levels (TestFixture *fixture)
     return;
 
   kernel = test_kernel (fixture, text, "look");
-  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &r_float,
+  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float,
                                    GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 8, 4, 1 }, 3, &error);
   g_assert_no_error (error);
 
@@ -470,7 +470,8 @@ object_none (TestFixture *fixture)
                          "r-int32", "filtered");
 
   buffer = test_buffer (fixture, 4 * WIDTH);
-  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &r_int, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &r_int,
+                                  GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                   WIDTH, 1, 0, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_native_object (row, NULL, &error), ==, 0);
@@ -533,8 +534,9 @@ object_access (TestFixture *fixture)
 
   for (guint i = 0; i < 2; i++)
     {
-      g_autoptr (GpuImage) image = gpu_image_new (fixture->context, i == 0 ? GPU_MEMORY_READ_ONLY
-                                                  : GPU_MEMORY_WRITE_ONLY, &r_float,
+      g_autoptr (GpuImage) image = gpu_image_new (fixture->context,
+                                                  i == 0 ? GPU_MEMORY_FLAGS_READ_ONLY
+                                                  : GPU_MEMORY_FLAGS_WRITE_ONLY, &r_float,
                                                   GPU_IMAGE_TYPE_IMAGE_1D, &row, &error);
       g_autoptr (GpuArguments) texture = gpu_arguments_new ();
       g_autoptr (GpuArguments) surface = gpu_arguments_new ();

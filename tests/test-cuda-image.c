@@ -118,7 +118,7 @@ image_formats (TestFixture *fixture)
     return;
   for (guint i = 0; i <= GPU_IMAGE_TYPE_CUBEMAP_ARRAY; i++)
     {
-      GList *formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, i,
+      GList *formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_NONE, i,
                                                        &error);
 
       g_assert_no_error (error);
@@ -156,10 +156,10 @@ image_limits (TestFixture *fixture)
   test_assert_ok (gpu_context_get_max_image_extent (fixture->context, GPU_IMAGE_TYPE_IMAGE_2D,
                                                     &most, &error), error);
   most.height = 1;
-  g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                           GPU_IMAGE_TYPE_IMAGE_2D, &most, 2, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "2 mip levels", "at most");
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_ALLOC_HOST, &rgba8,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_ALLOC_HOST, &rgba8,
                                 GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 4, 4, 1 }, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "rgba-unorm8", "2d");
 }
@@ -173,7 +173,8 @@ image_attributes (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
-      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                               shapes[i].type,
                                                shapes[i].extent);
       g_autoptr (GVariant) attributes = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
       g_autofree const char **flags = NULL;
@@ -214,7 +215,7 @@ image_no_memory (TestFixture *fixture)
       g_autofree char *spec = g_strconcat (calls[i], ":1:2:9", NULL);
 
       GPUMEM_CUDA_DRIVER (set_fail) (spec);
-      g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 64, 64, 1 },
                                               i + 1, &error));
       GPUMEM_CUDA_DRIVER (set_fail) ("");
@@ -243,7 +244,7 @@ image_no_upload (TestFixture *fixture)
       g_autofree char *spec = g_strconcat (calls[i], ":1:999", NULL);
 
       GPUMEM_CUDA_DRIVER (set_fail) (spec);
-      g_assert_null (gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      g_assert_null (gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                                GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 8, 8, 1 },
                                                bytes, 0, 0, &error));
       GPUMEM_CUDA_DRIVER (set_fail) ("");
@@ -279,8 +280,8 @@ image_entered_once (TestFixture *fixture)
   sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
   g_assert_no_error (error);
-  a = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
-  b = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  a = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  b = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &one, NULL, &error, a, b, sampler),
                   error);
   before = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxPushCurrent");
@@ -295,7 +296,8 @@ static void
 check_levels (TestFixture *fixture, GpuImageType type, const GpuExtent *extent, guint n_levels)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuImage) image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  g_autoptr (GpuImage) image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                                        &rgba8,
                                                         type, extent, n_levels, &error);
   g_autoptr (GPtrArray) levels = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr (GPtrArray) contents = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);

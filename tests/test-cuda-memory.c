@@ -37,7 +37,7 @@ static void
 memory_of_host (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) near = gpu_buffer_new (fixture->context, GPU_MEMORY_ALLOC_HOST, SIZE,
+  g_autoptr (GpuBuffer) near = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_ALLOC_HOST, SIZE,
                                                &error);
   g_autoptr (GpuBuffer) far = test_buffer (fixture, SIZE);
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
@@ -73,7 +73,7 @@ new_for_host (TestFixture *fixture, gpointer data, gsize size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
-  GpuBuffer *buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+  GpuBuffer *buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                      &error);
 
   g_assert_no_error (error);
@@ -181,7 +181,8 @@ memory_registered_overlap (TestFixture *fixture)
       g_autoptr (GBytes) bytes = g_bytes_new_static (data + parts[i].offset, parts[i].size);
       g_autoptr (GpuBuffer) other = NULL;
 
-      other = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+      other = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                             &error);
       if (i == 0)
         g_assert_no_error (error);
       else
@@ -219,7 +220,7 @@ memory_registered_in_part (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GBytes) bytes = g_bytes_new_static (data + offsets[i], 8000);
 
-      g_assert_null (gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+      g_assert_null (gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                     &error));
       test_assert_gpu_error (error, GPU_ERROR_BUSY, "8000", "somebody else");
     }
@@ -264,7 +265,8 @@ memory_pitched (TestFixture *fixture)
   for (gsize element_size = 1; element_size <= 32; element_size *= 2)
     {
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE,
+      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context,
+                                                             GPU_MEMORY_FLAGS_NONE,
                                                              1000, 10, element_size, &error);
       gsize pitch = gpu_buffer_get_row_pitch (buffer);
 
@@ -284,7 +286,8 @@ fill_pool (GpuContext *context, gsize size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, &error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, size,
+                                                           &error);
 
   g_assert_no_error (error);
   g_clear_object (&buffer);
@@ -299,13 +302,13 @@ new_by_kind (GpuContext *context, guint kind, gsize size, GError **error)
   switch (kind)
     {
     case 0:
-      return gpu_buffer_new (context, GPU_MEMORY_NONE, size, error);
+      return gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error);
     case 1:
-      return gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 65536, size / 65536, 4, error);
+      return gpu_buffer_new_pitched (context, GPU_MEMORY_FLAGS_NONE, 65536, size / 65536, 4, error);
     case 2:
-      return gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, size, error);
+      return gpu_buffer_new (context, GPU_MEMORY_FLAGS_SHAREABLE, size, error);
     default:
-      return gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, error);
+      return gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, size, error);
     }
 }
 

@@ -219,10 +219,11 @@ texture_cubes (TestFixture *fixture)
     return;
 
   sampler = test_sampler (fixture, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
-  cube = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_CUBEMAP,
+  cube = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float, GPU_IMAGE_TYPE_CUBEMAP,
                         &(GpuExtent) { WIDTH, WIDTH, 6 }, &error);
   g_assert_no_error (error);
-  cubes = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_CUBEMAP_ARRAY,
+  cubes = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float,
+                         GPU_IMAGE_TYPE_CUBEMAP_ARRAY,
                          &(GpuExtent) { WIDTH, WIDTH, 12 }, &error);
   g_assert_no_error (error);
 
@@ -318,7 +319,7 @@ single_new (TestFixture          *fixture,
   static const guint8 texel[] = { 0, 51, 102, 255 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = g_bytes_new_static (texel, sizeof texel);
-  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format,
+  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, format,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 1, 1, 1 },
                                               bytes, 0, 0, &error);
 
@@ -402,7 +403,7 @@ texture_levels (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
 
-  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &r_float,
+  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float,
                                    GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 16, 16, 1 }, 4, &error);
   g_assert_no_error (error);
 
@@ -452,14 +453,16 @@ texture_buffers (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
     return;
 
-  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, WIDTH * 4, HEIGHT, 4, &error);
+  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, WIDTH * 4, HEIGHT, 4,
+                                   &error);
   g_assert_no_error (error);
   numbers = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
                                 (GpuExtent) { WIDTH, HEIGHT, 1 }, 0);
-  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &r_float,
+                                  GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                   WIDTH, 1, 0, &error);
   g_assert_no_error (error);
-  rows = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+  rows = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
                                    WIDTH, HEIGHT, 0, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (rows), NULL,

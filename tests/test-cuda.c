@@ -535,7 +535,7 @@ copy_between (TestFixture *fixture, GpuContext *other)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) here = test_buffer_from (fixture, bytes);
-  g_autoptr (GpuBuffer) there = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  g_autoptr (GpuBuffer) there = gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_autoptr (GpuBuffer) back = test_buffer (fixture, SIZE);
   g_autoptr (GpuStream) stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
 

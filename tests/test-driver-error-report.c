@@ -101,7 +101,7 @@ report_default_stream (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuContext *context = lost_context (fixture);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 64, &error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, 64, &error);
   guint8 data[64];
 
   g_assert_no_error (error);
@@ -160,7 +160,8 @@ report_fill (TestFixture *fixture)
   guint8 pattern[PATTERN_SIZE] = { 1 };
 
   use_full_backend (_gpu_context_get_native (fixture->context));
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * PATTERN_SIZE, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, 4 * PATTERN_SIZE,
+                           &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 4 * PATTERN_SIZE,
                                    pattern, PATTERN_SIZE, &error), error);

@@ -75,7 +75,7 @@ error_texts (TestFixture *fixture)
   assert_begins (error, "gpu_buffer_read_bytes");
   g_assert_null (gpu_buffer_slice (buffer, 60, 8, &error));
   assert_begins (error, "gpu_buffer_slice");
-  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, 0, &error));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 0, &error));
   assert_begins (error, "gpu_buffer_new");
   g_assert_null (gpu_device_find ("nothing", &error));
   assert_begins (error, "gpu_device_find");
@@ -104,7 +104,7 @@ error_null (TestFixture *fixture)
   guint8 data[100] = { 0 };
 
   g_assert_false (gpu_buffer_read (buffer, NULL, 60, data, 8, NULL, NULL));
-  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, 0, NULL));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 0, NULL));
   g_assert_null (gpu_buffer_slice (buffer, 64, 1, NULL));
   g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 65, data, 1, NULL));
   g_assert_null (gpu_device_find ("nothing", NULL));

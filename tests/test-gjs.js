@@ -488,7 +488,7 @@ const tests = {
         equal(statistics.get_counters().deepUnpack()['peak-bytes'], 1000);
         counting.context = null;
 
-        const failure = Gpu.FailureAllocator.new(Gpu.LimitAllocator.new(
+        const failure = Gpu.OomAllocator.new(Gpu.LimitAllocator.new(
             Gpu.DeferredAllocator.new(fixture.context, Gpu.MemoryFlags.NONE), 100));
         const hog = failure.alloc(80, null);
         failure.connect('out-of-memory', (allocator, size) => {

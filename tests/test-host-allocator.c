@@ -10,7 +10,8 @@ static GpuHostAllocator *
 make (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuHostAllocator *allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_NONE,
+  GpuHostAllocator *allocator = gpu_host_allocator_new (fixture->context,
+                                                        GPU_HOST_MEMORY_FLAGS_NONE,
                                                         &error);
 
   g_assert_no_error (error);
@@ -162,7 +163,7 @@ allocator_mapped (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   kernel = test_kernel (fixture, source, "add");
-  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_MAPPED, &error);
+  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_FLAGS_MAPPED, &error);
   g_assert_no_error (error);
   for (guint i = 0; i < 4; i++)
     {
@@ -210,7 +211,8 @@ allocator_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_allocator_alloc", "0 bytes");
   g_assert_null (gpu_host_allocator_alloc (allocator, G_MAXSIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_allocator_alloc");
-  g_assert_null (gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_READ_ONLY, &error));
+  g_assert_null (gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_FLAGS_READ_ONLY,
+                                         &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_allocator_new");
 }
 

@@ -181,18 +181,18 @@ limits_contexts (void)
   g_autoptr (GpuContext) first = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_autoptr (GpuContext) second = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   const gsize size = gpu_device_get_memory_size (device) / 5 * 3;
-  g_autoptr (GpuBuffer) large = gpu_buffer_new (first, GPU_MEMORY_NONE, size, &error);
+  g_autoptr (GpuBuffer) large = gpu_buffer_new (first, GPU_MEMORY_FLAGS_NONE, size, &error);
   g_autoptr (GpuBuffer) refused = NULL;
   g_autoptr (GpuBuffer) after = NULL;
 
   g_assert_no_error (error);
-  refused = gpu_buffer_new (second, GPU_MEMORY_NONE, size, &error);
+  refused = gpu_buffer_new (second, GPU_MEMORY_FLAGS_NONE, size, &error);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "memory limit",
                          "held by the contexts of the process");
   g_assert_null (refused);
   g_clear_error (&error);
   gpu_memory_release (GPU_MEMORY (large));
-  after = gpu_buffer_new (second, GPU_MEMORY_NONE, size, &error);
+  after = gpu_buffer_new (second, GPU_MEMORY_FLAGS_NONE, size, &error);
   g_assert_no_error (error);
 }
 

@@ -36,13 +36,13 @@ try_make (TestFixture *fixture, Kind kind, gsize size)
   switch (kind)
     {
     case LOCKED:
-      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE, size, &error);
+      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, size, &error);
       break;
     case MAPPED:
-      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_MAPPED, size, &error);
+      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_MAPPED, size, &error);
       break;
     case REGISTERED:
-      memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_NONE, bytes,
+      memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
                                                &error);
       break;
     case ALIGNED:
@@ -384,7 +384,7 @@ memory_kernel_refused (TestFixture *fixture)
   kernel = test_kernel (fixture, add_source, "add");
   g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, memory, 3));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch", "argument 0",
-                         "GPU_HOST_MEMORY_MAPPED");
+                         "GPU_HOST_MEMORY_FLAGS_MAPPED");
   buffer = gpu_buffer_new_for_memory (GPU_MEMORY (memory), 0, N_ITEMS * 4, &error);
   g_assert_no_error (error);
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
@@ -467,7 +467,8 @@ memory_unregisters (TestFixture *fixture)
   if (!can_stall (fixture))
     return;
   bytes = g_bytes_new_with_free_func (data, SIZE, set_done, &done);
-  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_NONE, bytes, &error);
+  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
+                                           &error);
   g_assert_no_error (error);
   g_assert_true (gpu_memory_get_host_bytes (GPU_MEMORY (memory)) == bytes);
   g_assert_true (gpu_host_memory_get_data (memory) == data);
@@ -485,7 +486,8 @@ memory_unregisters (TestFixture *fixture)
 
   /* Not freed, and free to be registered again. */
   bytes = g_bytes_new_static (data, SIZE);
-  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_NONE, bytes, &error);
+  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
+                                           &error);
   g_assert_no_error (error);
   gpu_memory_release (GPU_MEMORY (memory));
   g_bytes_unref (bytes);
@@ -693,12 +695,12 @@ memory_flags (TestFixture *fixture)
   g_assert_false (test_get_number (aligned, "page-locked"));
   g_assert_cmpuint (gpu_host_memory_get_address (aligned) % (1 << 16), ==, 0);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (aligned)), ==, 100);
-  g_assert_cmpuint (test_get_number (aligned, "host-flags"), ==, GPU_HOST_MEMORY_NONE);
+  g_assert_cmpuint (test_get_number (aligned, "host-flags"), ==, GPU_HOST_MEMORY_FLAGS_NONE);
   g_assert_cmpuint (gpu_host_memory_get_address (locked) % 64, ==, 0);
   g_assert_true (gpu_memory_equal (GPU_MEMORY (locked), GPU_MEMORY (locked)));
   g_assert_false (gpu_memory_equal (GPU_MEMORY (locked), GPU_MEMORY (aligned)));
   if (mapped != NULL)
-    g_assert_true ((test_get_number (mapped, "host-flags") & GPU_HOST_MEMORY_MAPPED) != 0);
+    g_assert_true ((test_get_number (mapped, "host-flags") & GPU_HOST_MEMORY_FLAGS_MAPPED) != 0);
   for (guint i = 0; i < 2; i++)
     {
       GpuMemory *memory = GPU_MEMORY (i == 0 ? locked : aligned);
@@ -719,21 +721,24 @@ memory_refused (TestFixture *fixture)
   g_autoptr (GBytes) empty = g_bytes_new (NULL, 0);
   g_autoptr (GBytes) bytes = registrable (SIZE);
 
-  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE, 0, &error));
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new", "0 bytes");
-  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_READ_ONLY, SIZE, &error));
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_READ_ONLY, SIZE,
+                                      &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new", "read-only");
-  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE, G_MAXSIZE / 2,
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, G_MAXSIZE / 2,
                                       &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new");
   g_assert_null (gpu_host_memory_new_aligned (fixture->context, 48, SIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new_aligned", "48");
   g_assert_null (gpu_host_memory_new_aligned (fixture->context, 0, G_MAXSIZE / 2, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new_aligned");
-  g_assert_null (gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_NONE, empty,
+  g_assert_null (gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE,
+                                                 empty,
                                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new_registered");
-  g_assert_null (gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_WRITE_COMBINED,
+  g_assert_null (gpu_host_memory_new_registered (fixture->context,
+                                                 GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED,
                                                  bytes, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new_registered",
                          "write-combined");
@@ -757,7 +762,7 @@ memory_read_only (TestFixture *fixture)
   g_autoptr (GpuBuffer) view = NULL;
   guint8 value = 5;
 
-  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_READ_ONLY, bytes,
+  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_READ_ONLY, bytes,
                                            &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,

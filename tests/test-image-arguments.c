@@ -122,7 +122,8 @@ arguments_mismatches (TestFixture *fixture)
   kernel = test_kernel (fixture, source, "read");
   image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   row = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
-  hidden = test_image (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  hidden = test_image (fixture, GPU_MEMORY_FLAGS_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                       flat);
   released = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   gpu_memory_release (GPU_MEMORY (released));
   buffer = test_buffer (fixture, 64);
@@ -176,8 +177,10 @@ arguments_mismatches_more (TestFixture *fixture)
   plain = test_kernel (fixture, source, "plain");
   write = test_kernel (fixture, source, "write");
   image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  hidden = test_image (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  constant = test_image (fixture, GPU_MEMORY_READ_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  hidden = test_image (fixture, GPU_MEMORY_FLAGS_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                       flat);
+  constant = test_image (fixture, GPU_MEMORY_FLAGS_READ_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                         flat);
   out = test_buffer (fixture, WIDTH * HEIGHT * 4);
 
   /* Two contexts of CUDA on one device are one. */

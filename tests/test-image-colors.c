@@ -65,7 +65,7 @@ check (TestFixture *fixture,
   gsize size;
 
   g_assert_no_error (error);
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent, &error);
 
   if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))

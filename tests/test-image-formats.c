@@ -296,17 +296,18 @@ image_new (const Case  *c,
   if (c->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       buffer = bytes != NULL ? test_buffer_from (fixture, bytes) : test_buffer (fixture, c->size);
-      image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, c->format, c->type,
+      image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, c->format, c->type,
                                         c->extent.width, 1, 0, &error);
     }
   else if (bytes != NULL)
     {
-      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, c->format, c->type,
+      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, c->format, c->type,
                                         &c->extent, bytes, row_pitch, slice_pitch, &error);
     }
   else
     {
-      image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, c->format, c->type, &c->extent,
+      image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, c->format, c->type,
+                             &c->extent,
                              &error);
     }
 
@@ -485,7 +486,7 @@ has_format (const Case  *c,
             TestFixture *host)
 {
   g_autoptr (GError) error = NULL;
-  GList *formats = gpu_context_list_image_formats (host->context, GPU_MEMORY_NONE, c->type,
+  GList *formats = gpu_context_list_image_formats (host->context, GPU_MEMORY_FLAGS_NONE, c->type,
                                                    &error);
   gboolean found;
 
@@ -592,7 +593,8 @@ run_type (TestFixture *fixture,
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, c.type, &error);
+  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_NONE, c.type,
+                                            &error);
   g_assert_no_error (error);
 
   if (formats == NULL)

@@ -128,7 +128,7 @@ check_order (Kernels    *k,
   g_autoptr (GpuStream) b = test_stream (k->fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) a_out = test_buffer (k->fixture, SIZE);
   g_autoptr (GpuBuffer) b_out = test_buffer (k->fixture, SIZE);
-  g_autoptr (GpuImage) image = gpu_image_new (k->fixture->context, GPU_MEMORY_NONE, &r_int,
+  g_autoptr (GpuImage) image = gpu_image_new (k->fixture->context, GPU_MEMORY_FLAGS_NONE, &r_int,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error);
   g_autoptr (GpuEvent) gate = NULL;
   g_autoptr (GpuEvent) event = NULL;
@@ -196,7 +196,7 @@ get_levels (TestFixture *fixture,
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_MIPMAPS))
     return FALSE;
 
-  levels[0] = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  levels[0] = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                        GPU_IMAGE_TYPE_IMAGE_2D, &extent, 2, &error);
   g_assert_no_error (error);
   levels[1] = gpu_image_get_level (levels[0], 1, &error);

@@ -283,7 +283,7 @@ image_conversions (TestFixture *fixture)
     return;
 
   program = test_program (fixture, conversions);
-  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_WRITE_ONLY,
+  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_WRITE_ONLY,
                                             GPU_IMAGE_TYPE_IMAGE_2D, &error);
   g_assert_no_error (error);
 

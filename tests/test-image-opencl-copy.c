@@ -147,7 +147,7 @@ from_bytes (TestFixture *fixture)
                                           extent, pitched[i].row_pitch, pitched[i].slice_pitch);
       g_autoptr (GpuImage) image = NULL;
 
-      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                         pitched[i].type, &extent, bytes, pitched[i].row_pitch,
                                         pitched[i].slice_pitch, &error);
       g_assert_no_error (error);
@@ -181,7 +181,7 @@ for_host_bytes (TestFixture *fixture)
       g_autoptr (GpuImage) image = NULL;
       g_autoptr (GpuMapping) mapping = NULL;
 
-      image = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      image = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                             pitched[i].type, &extent, bytes,
                                             pitched[i].row_pitch, pitched[i].slice_pitch,
                                             &error);
@@ -218,11 +218,11 @@ for_host_bytes_refuses (TestFixture *fixture)
   if (!test_has_opencl_images (fixture))
     return;
 
-  g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                                GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 52, 0,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "52", "259");
-  g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                                GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 41, 0,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "41");
@@ -257,8 +257,8 @@ through_buffer (TestFixture *fixture,
   const GpuLayout layout = { 12, 0, 0, row_pitch, slice_pitch };
   const gsize row = 4 * extent.width;
   const gsize size = 12 + extent.depth * slice_pitch;
-  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8, type, extent);
-  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &rgba8, type, extent);
+  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, type, extent);
+  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, type, extent);
   g_autoptr (GBytes) bytes = test_random_bytes (row * extent.height * extent.depth);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, size, 0x5a);
   g_autofree guint8 *expected = g_malloc (size);
@@ -342,7 +342,8 @@ host_gaps (TestFixture *fixture)
       const gsize size = 1 + cases[i].slice_pitch * extent.depth;
       const GpuLayout layout = { 1, 0, 0, cases[i].row_pitch, cases[i].slice_pitch };
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, cases[i].type,
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                               cases[i].type,
                                                extent);
       g_autoptr (GBytes) bytes = test_random_bytes (size);
       g_autofree guint8 *expected = pack ((const guint8 *) g_bytes_get_data (bytes, NULL) + 1,
@@ -380,11 +381,12 @@ other_formats (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
     {
       g_autoptr (GpuStream) stream = NULL;
-      g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+      g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                               GPU_IMAGE_TYPE_IMAGE_2D, extent);
-      g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D,
+      g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &r32,
+                                            GPU_IMAGE_TYPE_IMAGE_2D,
                                             extent);
-      g_autoptr (GpuImage) layers = test_image (fixture, GPU_MEMORY_NONE, &r32,
+      g_autoptr (GpuImage) layers = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &r32,
                                                 GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
       g_autoptr (GBytes) got = NULL;
 
@@ -425,9 +427,9 @@ failed (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 200 * HEIGHT, 1);
-      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                                GPU_IMAGE_TYPE_IMAGE_2D, extent);
-      g_autoptr (GpuImage) other = test_image (fixture, GPU_MEMORY_NONE, &r32,
+      g_autoptr (GpuImage) other = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &r32,
                                                GPU_IMAGE_TYPE_IMAGE_2D, extent);
       g_autoptr (GpuEvent) gate = NULL;
 
@@ -477,9 +479,9 @@ refused_layers (TestFixture *fixture,
 {
   const GpuExtent extent = { WIDTH, n_layers, 1 };
   const GpuLayout layout = { 8, 0, 0, row_pitch, 0 };
-  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                           GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
-  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                         GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 8 + row_pitch * n_layers, 0);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * n_layers);
@@ -503,7 +505,7 @@ refused_for_ever (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, 5, 1 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * WIDTH * 5);
 
@@ -521,7 +523,7 @@ static void
 refused_host (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, HEIGHT, 1 };
-  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_2D, extent);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
 

@@ -99,7 +99,8 @@ fill_values (TestFixture          *fixture,
   const gsize channel_size = gpu_image_format_get_channel_size (format);
   const guint n_channels = gpu_image_format_get_n_channels (format);
   const gsize texel_size = channel_size * n_channels;
-  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, format, image_type, extent);
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, format, image_type,
+                                           extent);
   g_autofree guint8 *expected = g_malloc0 (n_values * texel_size);
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) got = NULL;
@@ -138,7 +139,7 @@ has_format (TestFixture    *fixture,
   g_autoptr (GError) error = NULL;
   g_autolist (GpuImageFormat) formats = NULL;
 
-  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
+  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_NONE,
                                             GPU_IMAGE_TYPE_IMAGE_2D, &error);
   g_assert_no_error (error);
 
@@ -233,7 +234,7 @@ infinite (TestFixture *fixture)
         return;
 
       stream = test_stream (fixture, flags[i]);
-      image = test_image (fixture, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D,
+      image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D,
                           (GpuExtent) { 8, 4, 5 });
       test_assert_ok (gpu_image_fill (image, NULL, &(GpuColor) { 0, 0, 0, 0 }, NULL, NULL, NULL,
                                       &error), error);
@@ -282,7 +283,7 @@ orders (TestFixture *fixture)
       if (!has_format (fixture, cases[i].order, GPU_CHANNEL_TYPE_UNORM8))
         continue;
 
-      image = test_image (fixture, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+      image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                           (GpuExtent) { 1, 1, 1 });
       test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
       test_assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));

@@ -151,12 +151,12 @@ make_image (TestFixture          *fixture,
   if (type->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       buffer = test_buffer_from (fixture, bytes);
-      image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format, type->type,
+      image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, format, type->type,
                                         type->extent.width, 1, 0, &error);
     }
   else
     {
-      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type->type,
+      image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, format, type->type,
                                         &type->extent, bytes, 0, 0, &error);
     }
 
@@ -401,7 +401,8 @@ run_formats (TestFixture *fixture,
   sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
   g_assert_no_error (error);
-  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, type->type, &error);
+  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_NONE, type->type,
+                                            &error);
   g_assert_no_error (error);
   g_assert_cmpuint (g_list_length (formats), >=, 10);
 
@@ -478,10 +479,11 @@ arguments_refused (TestFixture *fixture)
   read = get_kernel (program, "read", &types[3], "ui");
   write = get_kernel (program, "write", &types[3], "ui");
   out = test_buffer (fixture, 16 * 16 * 8);
-  image = gpu_image_new (fixture->context, GPU_MEMORY_READ_ONLY, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_READ_ONLY, &format,
+                         GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent, &error);
   g_assert_no_error (error);
-  row = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_1D,
+  row = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_1D,
                        &(GpuExtent) { 16, 1, 1 }, &error);
   g_assert_no_error (error);
   sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_NONE,
@@ -511,7 +513,7 @@ make_any (TestFixture  *fixture,
 {
   const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
   g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, type, &extent,
+  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &format, type, &extent,
                                    &error);
 
   g_assert_no_error (error);

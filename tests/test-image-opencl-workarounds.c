@@ -44,7 +44,7 @@ over_buffer (TestFixture *fixture)
   other = test_buffer_filled (fixture, 4 * WIDTH, 0);
   image = test_image_over (buffer, WIDTH);
   second = test_image_over (other, WIDTH);
-  row = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D,
+  row = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D,
                     (GpuExtent) { WIDTH, 1, 1 });
 
   test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &seven, NULL, &error), error);
@@ -88,11 +88,11 @@ over_closed_buffer (TestFixture *fixture)
   if (!test_has_opencl_images (fixture))
     return;
 
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * WIDTH, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, 4 * WIDTH, &error);
   g_assert_no_error (error);
   open = test_buffer_filled (fixture, 4 * WIDTH, 0);
   image = test_image_over (buffer, WIDTH);
-  g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (image)), ==, GPU_MEMORY_HOST_NO_ACCESS);
+  g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (image)), ==, GPU_MEMORY_FLAGS_HOST_NO_ACCESS);
   g_assert_false (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags");
   test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
@@ -195,7 +195,8 @@ over_slice (TestFixture *fixture)
   g_assert_no_error (error);
   image = test_image_over (first, unit / 4);
   test_assert_image (image, data, unit);
-  other = gpu_image_new_for_buffer (second, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  other = gpu_image_new_for_buffer (second, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                     unit / 4, 1, 0, &error);
 
   if (other != NULL)
@@ -221,7 +222,8 @@ rows_over (GpuBuffer  *buffer,
            gsize       row_pitch,
            GError    **error)
 {
-  return gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
+  return gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                   WIDTH,
                                    HEIGHT, row_pitch, error);
 }
 
@@ -289,7 +291,7 @@ rows (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
     return;
 
-  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 4 * WIDTH, HEIGHT, 4,
+  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, 4 * WIDTH, HEIGHT, 4,
                                    &error);
   g_assert_no_error (error);
   rows_alias (fixture, buffer);
@@ -299,7 +301,7 @@ rows (TestFixture *fixture)
                          "row pitch", "16 texels", "100");
   slice = gpu_buffer_slice (buffer, 128, 128 * HEIGHT - 128, &error);
   g_assert_no_error (error);
-  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_2D, WIDTH, 3, 128, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "beginning", "64 texels", "128");
 }
@@ -337,7 +339,7 @@ refuses (TestFixture *fixture)
 
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
     {
-      g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, 3, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_mipmapped",
                              "mip levels");
@@ -346,18 +348,20 @@ refuses (TestFixture *fixture)
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) == 0)
     {
       buffer = test_buffer (fixture, 1024);
-      g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+      g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                                GPU_IMAGE_TYPE_IMAGE_2D, 16, 16, 64, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_for_buffer", "2d");
     }
 
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &unknown,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &unknown,
                                 GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "rgb-float32");
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                GPU_IMAGE_TYPE_IMAGE_2D,
                                 &none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 x 16");
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_CUBEMAP,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                GPU_IMAGE_TYPE_CUBEMAP,
                                 &(GpuExtent) { 16, 16, 6 }, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cubemap");
 
@@ -370,7 +374,7 @@ refuses (TestFixture *fixture)
       most.width++;
       if (type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
         continue;
-      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, type,
+      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8, type,
                                     &(GpuExtent) { most.width, 1, 1 }, &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "more than");
     }
@@ -389,7 +393,7 @@ only_level (TestFixture *fixture)
   if (!test_has_opencl_images (fixture))
     return;
 
-  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   level = gpu_image_get_level (image, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_parent (level) == image);
@@ -431,7 +435,7 @@ read_write (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==, GPU_ARGUMENT_KIND_IMAGE);
   g_assert_cmpstr (gpu_kernel_get_argument_type_name (kernel, 0), ==, "image2d_t");
-  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   test_write_image (image, bytes);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &extent, NULL, &error, image),
                   error);

@@ -165,7 +165,7 @@ gives_images (TestFixture *fixture)
   if (!test_has_opencl_images (fixture))
     return;
 
-  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
+  image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
   g_assert_cmpint (clEnqueueWriteImage (gpu_stream_get_cl_queue (fixture->stream),
                                         gpu_image_get_cl_mem (image), CL_FALSE,
                                         (const gsize[]) { 0, 0, 0 },
@@ -387,7 +387,7 @@ attributes (TestFixture *fixture)
   if (!test_has_opencl_images (fixture))
     return;
 
-  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
+  image = test_image (fixture, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
                       (GpuExtent) { 16, 8, 3 });
   told = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
   g_assert_no_error (error);

@@ -27,7 +27,7 @@ test_image_from (TestFixture          *fixture,
                  GBytes               *bytes)
 {
   g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type,
+  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, format, type,
                                               &extent, bytes, 0, 0, &error);
 
   g_assert_no_error (error);
@@ -128,7 +128,7 @@ test_image_over (GpuBuffer *buffer, gsize width)
 {
   static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
   g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                               GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
 
   g_assert_no_error (error);

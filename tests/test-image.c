@@ -127,10 +127,10 @@ image_limits (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     {
-      g_assert_null (gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
+      g_assert_null (gpu_context_list_image_formats (fixture->context, GPU_MEMORY_FLAGS_NONE,
                                                      GPU_IMAGE_TYPE_IMAGE_2D, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "images");
-      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8,
+      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                     GPU_IMAGE_TYPE_IMAGE_2D, &extent_2d, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new", "images");
       return;
@@ -142,7 +142,8 @@ image_limits (TestFixture *fixture)
   g_assert_cmpuint (most.height, >=, 2048);
   g_assert_cmpuint (most.depth, ==, 1);
   most.width++;
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                GPU_IMAGE_TYPE_IMAGE_2D,
                                 &most, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "more than", "type 2d");
   g_assert_false (gpu_context_get_max_image_extent (fixture->context, 99, &most, &error));
@@ -171,7 +172,7 @@ image_refuses (TestFixture *fixture)
 {
   const GpuImageFormat none = { 77, GPU_CHANNEL_TYPE_UINT8 };
   const GpuImageFormat odd = { GPU_CHANNEL_ORDER_INTENSITY, GPU_CHANNEL_TYPE_INT32 };
-  const GpuMemoryFlags both = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  const GpuMemoryFlags both = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY;
 
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
@@ -192,7 +193,7 @@ image_refuses (TestFixture *fixture)
                   "more than");
   assert_refused (fixture, both, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d,
                   GPU_ERROR_INVALID_ARGUMENT, "flags");
-  assert_refused (fixture, GPU_MEMORY_SHAREABLE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d,
+  assert_refused (fixture, GPU_MEMORY_FLAGS_SHAREABLE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d,
                   GPU_ERROR_NOT_SUPPORTED, "file descriptors");
 }
 
@@ -258,7 +259,7 @@ image_unusable (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
   gpu_memory_release (GPU_MEMORY (image));
   g_assert_false (gpu_stream_fill_image (fixture->stream, image, &color, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_fill_image");
@@ -279,8 +280,8 @@ image_host_access (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  closed = image_new (fixture, GPU_MEMORY_HOST_NO_ACCESS, NULL);
-  open = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  closed = image_new (fixture, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, NULL);
+  open = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
   g_assert_false (gpu_image_write_bytes (closed, NULL, NULL, NULL, bytes, 0, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags", "write");
   g_assert_null (gpu_image_read_bytes (closed, NULL, NULL, NULL, NULL, &error));
@@ -308,8 +309,8 @@ image_dropped (TestFixture *fixture)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (GBytes) bytes = test_value_bytes (SIZE, (guint8) i);
-      g_autoptr (GpuImage) first = image_new (fixture, GPU_MEMORY_NONE, NULL);
-      g_autoptr (GpuImage) second = image_new (fixture, GPU_MEMORY_NONE, NULL);
+      g_autoptr (GpuImage) first = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
+      g_autoptr (GpuImage) second = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
 
       test_assert_ok (gpu_stream_write_region (fixture->stream, GPU_MEMORY (first), NULL, bytes,
                                                NULL, &extent_2d, &error), error);
@@ -339,7 +340,7 @@ image_streams (TestFixture *fixture)
     return;
 
   other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  image = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
 
   for (guint i = 0; i < 200; i++)
     {
@@ -375,7 +376,7 @@ image_over_buffer (TestFixture *fixture)
     return;
 
   buffer = test_buffer_filled (fixture, 256, 0);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                     GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 64, 1, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_buffer (image) == buffer);
@@ -394,7 +395,7 @@ image_over_buffer (TestFixture *fixture)
                                            &error), error);
   g_clear_object (&image);
   test_assert_content (buffer, more);
-  g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+  g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 65, 1, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "65 x 1", "256");
 }
@@ -412,7 +413,7 @@ image_keeps_buffer (TestFixture *fixture)
     return;
 
   buffer = test_buffer_from (fixture, bytes);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                     GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 64, 1, 0, &error);
   g_assert_no_error (error);
   gpu_memory_release (GPU_MEMORY (buffer));
@@ -433,10 +434,11 @@ image_rows_over_buffer (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
     return;
 
-  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 4 * WIDTH, HEIGHT, 4,
+  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, 4 * WIDTH, HEIGHT, 4,
                                    &error);
   g_assert_no_error (error);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    WIDTH,
                                     HEIGHT, 0, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_row_pitch (image), ==, gpu_buffer_get_row_pitch (buffer));
@@ -465,7 +467,7 @@ image_levels (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
 
-  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                    GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 16, 9, 1 }, 5, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_n_levels (image), ==, 5);
@@ -508,7 +510,7 @@ image_map_excludes (TestFixture *fixture)
       || !test_has (fixture, GPU_CAPABILITIES_MAP))
     return;
 
-  image = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
   mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_WRITE, &third, &one_row, NULL, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_stream_write_region (fixture->stream, GPU_MEMORY (image), &third, row, NULL,
@@ -540,7 +542,7 @@ image_map_outlives (TestFixture *fixture)
       || !test_has (fixture, GPU_CAPABILITIES_MAP))
     return;
 
-  image = image_new (fixture, GPU_MEMORY_NONE, bytes);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, bytes);
   mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, NULL, NULL, NULL, &error);
   g_assert_no_error (error);
   pitch = gpu_mapping_get_row_pitch (mapping);
@@ -571,7 +573,7 @@ image_async (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
   gpu_image_write_bytes_async (image, NULL, NULL, NULL, bytes, 0, 0, NULL, test_take_result,
                                &result);
   test_assert_ok (gpu_image_write_bytes_finish (image, test_await (&result), &error), error);
@@ -602,7 +604,7 @@ image_async_errors (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = image_new (fixture, GPU_MEMORY_NONE, NULL);
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
   gpu_image_read_bytes_async (image, NULL, &outside, &one, NULL, test_take_result, &result);
   g_assert_null (gpu_image_read_bytes_finish (image, test_await (&result), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "24, 0, 0", "24 x 10 x 1");
@@ -661,7 +663,7 @@ image_linear_verbs (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent_2d, &error);
   g_assert_no_error (error);
   buffer = test_buffer_filled (fixture, 64, 0);

@@ -28,7 +28,7 @@ huge_buffer (TestFixture *fixture, gsize size)
                           gpu_device_get_id (fixture->device), size);
       return NULL;
     }
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, size, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, size, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
   return buffer;
@@ -261,7 +261,7 @@ limits_empty (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
   g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_READ, 0, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
-  g_assert_null (gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_NONE, none, &error));
+  g_assert_null (gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
@@ -285,22 +285,22 @@ limits_new (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   gsize most = gpu_device_get_max_allocation (fixture->device);
 
-  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, 0, &error));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
-  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, G_MAXSIZE, &error));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, G_MAXSIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "18446744073709551615");
   if (most < G_MAXSIZE)
     {
       g_autofree char *text = g_strdup_printf ("%" G_GSIZE_FORMAT, most);
 
-      g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, most + 1, &error));
+      g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, most + 1, &error));
       test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, text);
     }
-  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 0, 5, 4, &error));
+  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, 0, 5, 4, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
-  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 5, 0, 4, &error));
+  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, 5, 0, 4, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
-  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, (gsize) 1 << 40,
+  g_assert_null (gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE, (gsize) 1 << 40,
                                          (gsize) 1 << 40, 4, &error));
   g_assert_nonnull (error);
   g_assert_true (error->domain == GPU_ERROR);
@@ -516,7 +516,7 @@ limits_foreign_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
-  g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   GpuMemory *memory = GPU_MEMORY (foreign);
   guint8 byte = 0;
 

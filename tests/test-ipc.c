@@ -98,7 +98,7 @@ child_export (GpuContext *context, GBytes *bytes, GError **error)
 {
   const guint8 value = bytes != NULL && g_bytes_get_size (bytes) > 0
                        ? ((const guint8 *) g_bytes_get_data (bytes, NULL))[0] : 5;
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   g_autoptr (GBytes) handle = NULL;
   g_autofree char *text = NULL;
 
@@ -402,7 +402,7 @@ static GpuBuffer *
 exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
 
   g_assert_no_error (error);
   test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
@@ -626,7 +626,7 @@ ipc_fd (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
     return;
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   pass_fd (fixture, buffer);
 }
@@ -639,7 +639,7 @@ ipc_fd_pooled (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS | GPU_CAPABILITIES_STREAM_ORDERED))
     return;
-  buffer = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  buffer = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   pass_fd (fixture, buffer);
 }
@@ -658,7 +658,7 @@ ipc_fd_outlives (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
     return;
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
   handle = gpu_buffer_export_fds (buffer, fds, &error);
@@ -685,7 +685,7 @@ ipc_fd_twice (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
     return;
-  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   part = gpu_buffer_slice (buffer, 4096, 8192, &error);
   g_assert_no_error (error);
@@ -745,7 +745,7 @@ ipc_bad_fds (TestFixture *fixture)
 
   if (test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
     {
-      buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+      buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
       g_assert_no_error (error);
       handle = gpu_buffer_export_fds (buffer, fds, &error);
       g_assert_no_error (error);

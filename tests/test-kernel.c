@@ -563,7 +563,7 @@ kernel_memory_refused (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
-  g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_NONE, 64, &error);
+  g_autoptr (GpuBuffer) foreign = gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, 64, &error);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 64, 0);
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuStream) foreign_stream = NULL;

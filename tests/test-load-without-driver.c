@@ -151,7 +151,7 @@ child_without_driver (void)
   g_assert_cmpstr (gpu_device_get_id (device), ==, "host");
   context = gpu_context_new_default (&error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, &error);
+  buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_content (buffer, bytes);
 }

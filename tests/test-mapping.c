@@ -515,7 +515,8 @@ static void
 mapping_pitched (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 100,
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                                         100,
                                                          8, 4, &error);
   g_autoptr (GpuMapping) mapping = NULL;
 

@@ -176,7 +176,7 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuBuffer) out = test_buffer (fixture, SIZE);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) mine =
-    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_NONE,
+    gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"), GPU_MEMORY_FLAGS_NONE,
                          &error);
   GpuBuffer *buffer = test_pool_take (mine, SIZE, stream);
   GpuBuffer *other = test_pool_take (mine, SIZE, NULL);
@@ -479,7 +479,7 @@ make_pool (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                             GPU_MEMORY_NONE, &error);
+                                             GPU_MEMORY_FLAGS_NONE, &error);
 
   g_assert_no_error (error);
   return pool;
@@ -737,7 +737,7 @@ check_frozen (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   GpuMemoryPool *mine = gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"),
-                                             GPU_MEMORY_NONE, &error);
+                                             GPU_MEMORY_FLAGS_NONE, &error);
   GpuBuffer *frozen, *other;
 
   g_assert_no_error (error);
@@ -889,7 +889,7 @@ check_closing (TestFixture *fixture, GpuMemoryPool *pool)
   for (guint i = 0; i < 50; i++)
     {
       g_autoptr (GError) error = NULL;
-      GpuMemoryPool *closing = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE,
+      GpuMemoryPool *closing = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_FLAGS_NONE,
                                                     &error);
       GpuBuffer *buffers[N_THREADS];
       GThread *threads[N_THREADS];
@@ -919,7 +919,8 @@ pool_nested (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) outer = gpu_memory_pool_new (fixture->context,
-                                                         GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE,
+                                                         GPU_MEMORY_POOL_AUTOMATIC,
+                                                         GPU_MEMORY_FLAGS_NONE,
                                                          &error);
   g_autoptr (GpuMemoryPool) inner = NULL;
   GpuBuffer *buffers[5];
@@ -951,7 +952,7 @@ pool_sizes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   guint64 active;
   guint64 managed;
 

@@ -64,7 +64,7 @@ order (TestFixture *fixture)
   GpuBuffer *a = slice (buffer, 0, 2 * unit);
   GpuBuffer *b = slice (buffer, unit, 2 * unit);
   GpuBuffer *c = slice (buffer, 0, 4 * unit);
-  GpuBuffer *d = gpu_buffer_slice_full (buffer, GPU_MEMORY_READ_ONLY, 0, 4 * unit, &error);
+  GpuBuffer *d = gpu_buffer_slice_full (buffer, GPU_MEMORY_FLAGS_READ_ONLY, 0, 4 * unit, &error);
   g_autoptr (GpuBuffer) again = slice (buffer, unit, 2 * unit);
   guint live = GPUMEM_LAYER (get_live) ("mem");
 

@@ -270,7 +270,7 @@ driver_timing_contexts (TestFixture *fixture)
   g_assert_no_error (error);
   far_stream = gpu_stream_new (other, GPU_STREAM_FLAGS_PROFILING, &error);
   g_assert_no_error (error);
-  far_buffer = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  far_buffer = gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
   buffer = test_buffer (fixture, SIZE);
@@ -307,7 +307,7 @@ use_peer (TestFixture *fixture, GpuDevice *peer)
   test_assert_ok (gpu_context_enable_peer_access (fixture->context, other, &error), error);
   g_assert_false (gpu_context_enable_peer_access (fixture->context, other, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_context_enable_peer_access");
-  far = gpu_buffer_new_from_bytes (other, GPU_MEMORY_NONE, bytes, &error);
+  far = gpu_buffer_new_from_bytes (other, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (near), 0, GPU_MEMORY (far), 0, SIZE,
                                    &error), error);
@@ -360,7 +360,7 @@ driver_copy_peer (TestFixture *fixture)
 
   g_assert_no_error (error);
   stream = gpu_context_get_default_stream (context);
-  far = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  far = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (source), 0, bytes, &error), error);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (far), 0, GPU_MEMORY (source), 0, SIZE,
@@ -389,7 +389,7 @@ driver_copy_peer_dropped (TestFixture *fixture)
       g_autoptr (GpuBuffer) far = NULL;
 
       g_assert_no_error (error);
-      far = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, &error);
+      far = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
       g_assert_no_error (error);
       test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (back), 0, GPU_MEMORY (far), 0,
                                        SIZE, &error), error);
@@ -436,14 +436,16 @@ driver_ordered (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
     {
-      g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_NONE, SIZE, &error));
+      g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_NONE, SIZE,
+                                               &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_new_on_stream");
       return;
     }
   kept = test_buffer_filled (fixture, SIZE, 0);
   for (guint i = 0; i < 50; i++)
     {
-      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_NONE,
+      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (fixture->stream,
+                                                               GPU_MEMORY_FLAGS_NONE,
                                                                SIZE, &error);
       GpuStream *stream = i % 3 == 0 ? other : fixture->stream;
 
@@ -459,9 +461,10 @@ driver_ordered (TestFixture *fixture)
   test_synchronize (other);
   while (gpu_context_get_allocated_size (fixture->context) != SIZE)
     g_usleep (500);
-  g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_NONE, 0, &error));
+  g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_NONE, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
-  g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_ALLOC_HOST, SIZE, &error));
+  g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_ALLOC_HOST, SIZE,
+                                           &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags alloc-host ask");
 }
 
@@ -479,7 +482,7 @@ driver_ordered_alone (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
     return;
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, 2 * SIZE, &error);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, 2 * SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 2 * SIZE, &value, 1, &error),
                   error);

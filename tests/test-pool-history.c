@@ -160,7 +160,7 @@ history_blocks (TestFixture *fixture)
   const gsize sizes[] = { 600, 70000 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   g_autoptr (GVariant) events = NULL;
   g_autoptr (GVariant) more = NULL;
   g_autoptr (GVariant) refused = NULL;

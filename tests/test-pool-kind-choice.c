@@ -80,7 +80,7 @@ choice_addresses (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL, refused = NULL;
   g_autoptr (GpuMemoryPool) best = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuMemoryPool) expandable = NULL;
 
@@ -98,9 +98,11 @@ choice_addresses (TestFixture *fixture)
       return;
     }
 
-  expandable = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_NONE,
+  expandable = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                                    GPU_MEMORY_FLAGS_NONE,
                                     &refused);
-  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, &error);
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE,
+                              &error);
   give_addresses (fixture);
 
   if (expandable != NULL && is_of (fixture, "host"))
@@ -133,7 +135,8 @@ choice_lost (TestFixture *fixture)
       return;
     }
 
-  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, &error);
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE,
+                              &error);
   give_addresses (fixture);
   g_assert_null (pool);
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "cuMemAddressReserve");

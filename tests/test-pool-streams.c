@@ -219,7 +219,8 @@ check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
   static const char *const names[] = { "automatic", "expandable", "segments", "bins" };
   const guint n_operations = g_test_slow () ? 1000000 : 1000;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE,
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, kind,
+                                                        GPU_MEMORY_FLAGS_NONE,
                                                         &error);
   gint64 begin = g_get_monotonic_time ();
   Kernels kernels;
@@ -254,7 +255,7 @@ has_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO))
     return FALSE;
-  pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE, &error);
+  pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_FLAGS_NONE, &error);
   if (pool != NULL && by_address)
     gpu_memory_pool_alloc_block (pool, 0, NULL, &error);
   if (error == NULL)

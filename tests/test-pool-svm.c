@@ -27,7 +27,8 @@ pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuSvmAllocator) allocator =
-    gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0, NULL, &error);
+    gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 0, NULL,
+                           &error);
   g_autoptr (GpuLimitAllocator) limit = NULL;
   g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuSvm) svm = NULL;
@@ -218,7 +219,7 @@ svm_errors (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
 
   g_assert_no_error (error);
   g_assert_null (gpu_memory_pool_alloc_svm (pool, SIZE, NULL, &error));
@@ -283,7 +284,7 @@ svm_blocks (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                                        GPU_MEMORY_NONE, &error);
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
   g_autoptr (GpuMemoryPool) shared = NULL;
   GpuMemoryBlock *block;
 

@@ -7,7 +7,7 @@ GpuMemoryPool *
 test_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
   g_autoptr (GError) error = NULL;
-  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_NONE, &error);
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, kind, GPU_MEMORY_FLAGS_NONE, &error);
 
   if (pool == NULL)
     {

@@ -11,7 +11,7 @@ make_pool (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                             GPU_MEMORY_NONE, &error);
+                                             GPU_MEMORY_FLAGS_NONE, &error);
 
   g_assert_no_error (error);
 
@@ -110,7 +110,8 @@ vacate_refused (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
   g_autoptr (GpuBuffer) buffer = take (pool, SIZE);
-  g_autoptr (GpuBuffer) plain = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, SIZE, &error);
+  g_autoptr (GpuBuffer) plain = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE,
+                                                &error);
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 0, SIZE, &error);
 
   g_assert_no_error (error);

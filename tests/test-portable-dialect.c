@@ -344,9 +344,9 @@ run (GpuContext *context, const char *source, gsize local_size, const char *opti
   g_assert_no_error (error);
   kernel = gpu_program_get_kernel (program, "run", &error);
   g_assert_no_error (error);
-  in = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, input, &error);
+  in = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, input, &error);
   g_assert_no_error (error);
-  out = gpu_buffer_new (context, GPU_MEMORY_NONE, size, &error);
+  out = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (out), 0, size, (const guint8 *) &zero,
                                    sizeof zero, &error), error);

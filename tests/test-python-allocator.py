@@ -157,7 +157,7 @@ def test_adaptors(fixture):
 
 
 def test_failure(fixture):
-    allocator = Gpu.FailureAllocator(Gpu.LimitAllocator(Shelf(fixture.context), 1000))
+    allocator = Gpu.OomAllocator(Gpu.LimitAllocator(Shelf(fixture.context), 1000))
     hogs = [allocator(800)]
     sizes = []
 

@@ -195,7 +195,7 @@ def test_fds(fixture):
         Gpu.Buffer.new_from_fds(fixture.context, b"rubbish", fds)
     with raises(Gpu.Error.IPC):
         Gpu.Buffer.new_from_fds(fixture.context, handle, Gio.UnixFDList.new())
-    with raises(Gpu.Error.INVALID_ARGUMENT, "GPU_MEMORY_SHAREABLE"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "GPU_MEMORY_FLAGS_SHAREABLE"):
         fixture.buffer(16).export_fds(fds)
 
 

@@ -390,7 +390,7 @@ def test_repr_allocators(fixture):
     kept = statistics(50)
     looks(statistics, "50 bytes")
     looks(Gpu.DeferredFreeAllocator(deferred), "0 bytes to free")
-    looks(Gpu.FailureAllocator(deferred), ident)
+    looks(Gpu.OomAllocator(deferred), ident)
     pool = Gpu.MemoryPool(context)
     looks(pool, "0 in use")
     del memory, kept
@@ -402,7 +402,7 @@ def test_repr_allocators(fixture):
 
 def plain_repr_unmade():
     """Also of what was made past the constructors."""
-    for name in ("Buffer", "Context", "DeferredAllocator", "Event", "FailureAllocator",
+    for name in ("Buffer", "Context", "DeferredAllocator", "Event", "OomAllocator",
                  "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "Kernel",
                  "LimitAllocator", "Mapping", "MemoryPool", "Program", "StatisticsAllocator",
                  "Stream", "Svm", "TrackingAllocator"):

@@ -135,7 +135,7 @@ def test_constructors(fixture):
         again = Gpu.Image.new_wrapped(fixture.context, one.native_handle, "rgba-unorm8",
                                       Gpu.WrapMode.BORROW)
         equal((again, again.extent), (one, one.extent))
-    with raises(TypeError, "image_type", "GPU_MEMORY_READ_ONLY"):
+    with raises(TypeError, "image_type", "GPU_MEMORY_FLAGS_READ_ONLY"):
         image(fixture, image_type=Gpu.MemoryFlags.READ_ONLY)
     with raises(TypeError, "flags", "GPU_IMAGE_TYPE_IMAGE_2D"):
         image(fixture, flags=kind)

@@ -70,7 +70,7 @@ refused_overlaps_image (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &format,
                                     GPU_IMAGE_TYPE_IMAGE_2D, &whole, bytes, 0, 0, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &inside,
@@ -105,10 +105,11 @@ refused_bounds (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &wide, GPU_IMAGE_TYPE_IMAGE_2D, &whole,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &wide, GPU_IMAGE_TYPE_IMAGE_2D,
+                         &whole,
                          &error);
   g_assert_no_error (error);
-  other = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &narrow, GPU_IMAGE_TYPE_IMAGE_2D,
+  other = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &narrow, GPU_IMAGE_TYPE_IMAGE_2D,
                          &whole, &error);
   g_assert_no_error (error);
   memory = GPU_MEMORY (image);
@@ -180,7 +181,7 @@ refused_foreign (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
 
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, BUFFER_SIZE, &error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, BUFFER_SIZE, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (buffer), &behind,
                                           GPU_MEMORY (buffer), NULL, &extent, &error));

@@ -183,7 +183,7 @@ add_buffers (Places *places)
     add_buffer_parts (places, add (places, GPU_MEMORY (test_buffer (places->fixture, BUFFER_SIZE)),
                                    BUFFER_SIZE));
 
-  over_host = gpu_buffer_new_for_host_bytes (places->fixture->context, GPU_MEMORY_NONE, bytes,
+  over_host = gpu_buffer_new_for_host_bytes (places->fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
                                              &error);
 
   if (is_there (over_host, &error))
@@ -203,19 +203,19 @@ add_images_over_buffers (Places               *places,
   GpuImage *image;
   Place *root;
 
-  buffer = gpu_buffer_new_pitched (places->fixture->context, GPU_MEMORY_NONE,
+  buffer = gpu_buffer_new_pitched (places->fixture->context, GPU_MEMORY_FLAGS_NONE,
                                    (extent.width + 3) * texel_size, extent.height, texel_size,
                                    &error);
   g_assert_no_error (error);
   root = add (places, GPU_MEMORY (buffer), gpu_memory_get_size (GPU_MEMORY (buffer)));
 
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, format,
                                     GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, row.width, 1, 0, &error);
   if (is_there (image, &error))
     set_image (add_part (places, image, root, 0, row.width * texel_size), texel_size, &row,
                row.width * texel_size);
 
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
                                     extent.width, extent.height, 0, &error);
   if (is_there (image, &error))
     set_image (add_part (places, image, root, 0, root->size), texel_size, &extent,
@@ -229,7 +229,7 @@ add_image_over_host (Places               *places,
   const GpuExtent extent = { 8, 6, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = host_bytes (48 * gpu_image_format_get_texel_size (format));
-  GpuImage *image = gpu_image_new_for_host_bytes (places->fixture->context, GPU_MEMORY_NONE,
+  GpuImage *image = gpu_image_new_for_host_bytes (places->fixture->context, GPU_MEMORY_FLAGS_NONE,
                                                   format, GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes,
                                                   0, 0, &error);
 
@@ -248,7 +248,7 @@ add_levels (Places               *places,
   if ((gpu_device_get_capabilities (places->fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
     return;
 
-  image = gpu_image_new_mipmapped (places->fixture->context, GPU_MEMORY_NONE, format,
+  image = gpu_image_new_mipmapped (places->fixture->context, GPU_MEMORY_FLAGS_NONE, format,
                                    GPU_IMAGE_TYPE_IMAGE_2D, &extent, N_LEVELS, &error);
 
   if (!is_there (image, &error))
@@ -290,7 +290,7 @@ make_places (Places               *places,
   for (guint i = 0; i < G_N_ELEMENTS (images); i++)
     {
       g_autoptr (GError) error = NULL;
-      GpuImage *image = gpu_image_new (places->fixture->context, GPU_MEMORY_NONE, format,
+      GpuImage *image = gpu_image_new (places->fixture->context, GPU_MEMORY_FLAGS_NONE, format,
                                        images[i].type, &images[i].extent, &error);
 
       g_assert_no_error (error);

@@ -122,7 +122,7 @@ image_from (TestFixture          *fixture,
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = g_bytes_new (data, size);
-  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format,
+  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, format,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &square, bytes, 0, 0,
                                               &error);
 
@@ -321,7 +321,7 @@ extras_repeated_texels (TestFixture *fixture)
     reals[i] = (float) i;
 
   bytes = g_bytes_new (reals, sizeof reals);
-  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &r_float,
+  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float,
                                     GPU_IMAGE_TYPE_IMAGE_1D, &(GpuExtent) { SIDE, 1, 1 }, bytes, 0,
                                     0, &error);
   g_assert_no_error (error);
@@ -350,7 +350,7 @@ static GpuImage *
 make_levels (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &r_float,
+  GpuImage *image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float,
                                              GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 8, 5, 1 }, 4,
                                              &error);
 
@@ -545,7 +545,7 @@ image_of (TestFixture  *fixture,
 {
   const GpuColor half = { 0.5, 0.5, 0.5, 0.5 };
   g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &r_float, type, &extent,
+  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &r_float, type, &extent,
                                    &error);
 
   g_assert_no_error (error);

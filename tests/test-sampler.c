@@ -278,7 +278,8 @@ make_image (Case *c)
     }
 
   c->border = c->format == R_FLOAT && !test_is_pocl (c->fixture) ? opaque : transparent;
-  c->image = gpu_image_new_from_bytes (c->fixture->context, GPU_MEMORY_NONE, &formats[c->format],
+  c->image = gpu_image_new_from_bytes (c->fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                       &formats[c->format],
                                        types[c->type].type, extent, bytes, 0, 0, &error);
   g_assert_no_error (error);
 }

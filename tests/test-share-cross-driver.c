@@ -75,12 +75,12 @@ pair_init (Pair *pair, TestFixture *here, GpuDevice *device)
   pair->here = here;
   pair->there = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  pair->theirs = gpu_buffer_new (pair->there, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  pair->theirs = gpu_buffer_new (pair->there, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   pair->bytes = test_random_bytes (SIZE);
   test_assert_ok (gpu_buffer_write_bytes (pair->theirs, NULL, 0, pair->bytes, NULL, &error),
                   error);
-  pair->ours = take_range (here, GPU_MEMORY_NONE, pair->theirs, SIZE);
+  pair->ours = take_range (here, GPU_MEMORY_FLAGS_NONE, pair->theirs, SIZE);
 }
 
 static void
@@ -222,7 +222,7 @@ part (Pair *pair)
   g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (pair->bytes, NULL), SIZE);
 
   g_assert_no_error (error);
-  ours = take_range (pair->here, GPU_MEMORY_NONE, theirs, size);
+  ours = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, theirs, size);
   expected = g_bytes_new (data + offset, size);
   test_assert_content (ours, expected);
   half = gpu_buffer_slice (ours, size / 2, size / 2, &error);
@@ -308,7 +308,7 @@ static void
 operations_untracked (Pair *pair)
 {
   g_clear_object (&pair->ours);
-  pair->ours = take_range (pair->here, GPU_MEMORY_UNTRACKED, pair->theirs, SIZE);
+  pair->ours = take_range (pair->here, GPU_MEMORY_FLAGS_UNTRACKED, pair->theirs, SIZE);
   operations_on_streams (pair);
 }
 
@@ -330,7 +330,7 @@ across (Pair *pair)
   g_autoptr (GpuStream) far_stream = NULL;
 
   g_assert_no_error (error);
-  far = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  far = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   far_stream = gpu_context_get_default_stream (context);
   fill_and_wait (far, 0, SIZE, 8);
@@ -527,7 +527,7 @@ count_fds (void)
 static void
 lifetime (Pair *pair)
 {
-  g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_NONE, pair->theirs, SIZE);
+  g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, pair->theirs, SIZE);
   guint n_fds;
 
   fill (pair->here->stream, pair->ours, 0, SIZE, 6);
@@ -559,7 +559,8 @@ descriptors (Pair *pair)
   /* What a driver opens for itself it has by then. */
   for (guint i = 0; i < 30; i++)
     {
-      g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_NONE, pair->theirs, SIZE);
+      g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, pair->theirs,
+                                                SIZE);
 
       if (i == 0)
         n_fds = count_fds ();
@@ -595,7 +596,7 @@ child (char **arguments)
   g_autoptr (GpuBuffer) buffer = NULL;
 
   g_assert_no_error (error);
-  buffer = gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, OPAQUE, CHILD_FD,
+  buffer = gpu_buffer_new_from_fd (context, GPU_MEMORY_FLAGS_NONE, OPAQUE, CHILD_FD,
                                    g_ascii_strtoull (arguments[1], NULL, 10),
                                    g_ascii_strtoull (arguments[2], NULL, 10), SIZE, &error);
   g_assert_no_error (error);

@@ -20,7 +20,7 @@ static GpuBuffer *
 shareable (TestFixture *fixture, guint8 value)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
 
   g_assert_no_error (error);
   test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
@@ -61,7 +61,8 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   g_assert_cmpint (fd, >=, 0);
   g_assert_cmpuint (offset, ==, 4096);
   g_assert_cmpuint (whole_size, >=, SIZE);
-  again = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, kind, fd, whole_size, offset,
+  again = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE, kind, fd, whole_size,
+                                  offset,
                                   8192, &error);
   close (fd);
 
@@ -117,7 +118,8 @@ share_peer (TestFixture *fixture)
       g_assert_no_error (error);
       fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
       g_assert_no_error (error);
-      taken = gpu_buffer_new_from_fd (there, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd, whole_size,
+      taken = gpu_buffer_new_from_fd (there, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                      whole_size,
                                       offset, SIZE, &error);
       close (fd);
       g_assert_no_error (error);
@@ -153,7 +155,8 @@ share_again (TestFixture *fixture)
                                      &error);
 
       g_assert_no_error (error);
-      buffers[i] = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE,
+      buffers[i] = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                           GPU_FD_KINDS_OPAQUE,
                                            fd, whole_size, offset, SIZE, &error);
       g_assert_no_error (error);
       close (fd);
@@ -161,7 +164,8 @@ share_again (TestFixture *fixture)
       if (!is_host (fixture))
         break;
 
-      g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (buffers[i])), ==, GPU_MEMORY_SHAREABLE);
+      g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (buffers[i])), ==,
+                       GPU_MEMORY_FLAGS_SHAREABLE);
     }
 
   if (!is_host (fixture))
@@ -219,12 +223,12 @@ share_foreign (TestFixture *fixture)
     return;
   host = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (host, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  buffer = gpu_buffer_new (host, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error), error);
   fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
   g_assert_no_error (error);
-  here = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+  here = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
                                  whole_size, offset, SIZE, &error);
   g_assert_no_error (error);
   close (fd);
@@ -302,7 +306,8 @@ child (char **arguments)
   gsize size = g_ascii_strtoull (arguments[4], NULL, 10);
 
   g_assert_no_error (error);
-  buffer = gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, atoi (arguments[1]), receive_fd (),
+  buffer = gpu_buffer_new_from_fd (context, GPU_MEMORY_FLAGS_NONE, atoi (arguments[1]),
+                                   receive_fd (),
                                    g_ascii_strtoull (arguments[2], NULL, 10),
                                    g_ascii_strtoull (arguments[3], NULL, 10), size, &error);
   g_assert_no_error (error);
@@ -374,7 +379,7 @@ share_refused (TestFixture *fixture)
     {
       g_assert_cmpint (gpu_buffer_export_fd (plain, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==,
                        -1);
-      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "GPU_MEMORY_SHAREABLE");
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "GPU_MEMORY_FLAGS_SHAREABLE");
     }
   if ((imported & GPU_FD_KINDS_DMA_BUF) == 0)
     {
@@ -633,7 +638,7 @@ check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_value_bytes (100, value);
-  g_autoptr (GpuBuffer) end = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE,
+  g_autoptr (GpuBuffer) end = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE,
                                                       GPU_FD_KINDS_OPAQUE, fd, size, size - 100,
                                                       100, &error);
   guint8 content[100];
@@ -661,12 +666,12 @@ share_grown (TestFixture *fixture)
   if (!takes_files (fixture))
     return;
   fd = file_new (SIZE, F_SEAL_SHRINK);
-  before = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+  before = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
                                    SIZE, 0, SIZE, &error);
   g_assert_no_error (error);
   g_assert_cmpint (ftruncate (fd, 100 * SIZE), ==, 0);
   check_end (fixture, fd, 100 * SIZE, 5);
-  after = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+  after = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
                                   100 * SIZE, 0, 100 * SIZE, &error);
   g_assert_no_error (error);
   gate = test_gate (fixture, held);
@@ -685,7 +690,7 @@ share_grown (TestFixture *fixture)
 static void
 share_sealed (TestFixture *fixture)
 {
-  const GpuMemoryFlags flags = GPU_MEMORY_READ_ONLY;
+  const GpuMemoryFlags flags = GPU_MEMORY_FLAGS_READ_ONLY;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -697,12 +702,14 @@ share_sealed (TestFixture *fixture)
   fd = file_new (SIZE, F_SEAL_SHRINK);
   g_assert_cmpint (pwrite (fd, g_bytes_get_data (bytes, NULL), SIZE, 0), ==, SIZE);
   g_assert_cmpint (fcntl (fd, F_ADD_SEALS, F_SEAL_WRITE), ==, 0);
-  g_assert_null (gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd, SIZE,
+  g_assert_null (gpu_buffer_new_from_fd (context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                         SIZE,
                                          0, SIZE, &error));
-  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd", "GPU_MEMORY_READ_ONLY");
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd",
+                         "GPU_MEMORY_FLAGS_READ_ONLY");
   for (guint i = 0; i < 2; i++)
     {
-      buffer = gpu_buffer_new_from_fd (context, i == 0 ? flags : flags | GPU_MEMORY_UNTRACKED,
+      buffer = gpu_buffer_new_from_fd (context, i == 0 ? flags : flags | GPU_MEMORY_FLAGS_UNTRACKED,
                                        GPU_FD_KINDS_OPAQUE, fd, SIZE, 0, SIZE, &error);
       g_assert_no_error (error);
       test_assert_content (buffer, bytes);

@@ -224,7 +224,7 @@ image_filled (TestFixture *fixture, guint8 value)
   const GpuExtent extent = { ROW_SIZE / 4, ROWS, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_value_bytes (ROW_SIZE * ROWS, value);
-  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &format,
                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0,
                                               &error);
 

@@ -73,9 +73,9 @@ hazard_untracked (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuBuffer) shared = gpu_buffer_new (fixture->context, GPU_MEMORY_UNTRACKED, SIZE,
+  g_autoptr (GpuBuffer) shared = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
                                                  &error);
-  g_autoptr (GpuBuffer) slots = gpu_buffer_new (fixture->context, GPU_MEMORY_UNTRACKED, SIZE,
+  g_autoptr (GpuBuffer) slots = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
                                                 &error);
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (shared, 0, 64, &error);
 
@@ -228,7 +228,8 @@ reader_init (Reader *reader, TestFixture *fixture)
   reader->copy = test_buffer_filled (fixture, SIZE, 0);
   reader->go = g_aligned_alloc0 (1, SIZE, SIZE);
   bytes = g_bytes_new_with_free_func (reader->go, SIZE, g_aligned_free, reader->go);
-  reader->flag = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  reader->flag = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                                &error);
   g_assert_no_error (error);
 }
 
@@ -344,7 +345,7 @@ hazard_ordered (TestFixture *fixture)
     return;
   gate = test_gate (fixture, first);
   fill_word (first, other, 1);
-  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_NONE, SIZE, &error);
+  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   fill_word (second, ordered, 0x02020202);
   g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 1);
@@ -570,7 +571,7 @@ foreign_buffer (TestFixture *fixture, GpuContext **other)
       *other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
     }
   g_assert_no_error (error);
-  buffer = gpu_buffer_new (*other, GPU_MEMORY_NONE, SIZE, &error);
+  buffer = gpu_buffer_new (*other, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   return buffer;
 }
@@ -674,7 +675,7 @@ hazard_image_wrapped (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent, &error);
   g_assert_no_error (error);
   wrapped = gpu_image_new_wrapped (fixture->context,
@@ -708,10 +709,10 @@ hazard_image_host (TestFixture *fixture)
       return;
     }
 
-  one = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+  one = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &format,
                                       GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0, &error);
   g_assert_no_error (error);
-  other = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+  other = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &format,
                                         GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0, &error);
   g_assert_no_error (error);
   assert_same_texels (fixture, one, other);

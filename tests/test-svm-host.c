@@ -226,7 +226,7 @@ svm_system (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 1);
   g_autoptr (GBytes) none = g_bytes_new (NULL, 0);
   GpuMemory *memory;
-  GpuSvm *svm = gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  GpuSvm *svm = gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
 
   if (svm == NULL)
     {
@@ -253,7 +253,7 @@ svm_system (TestFixture *fixture)
   g_assert_no_error (error);
   g_object_unref (svm);
   test_assert_mem ((const guint8 *) g_bytes_get_data (bytes, NULL) + 4000, "abab", 4);
-  g_assert_null (gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_NONE, none, &error));
+  g_assert_null (gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
 }
 

@@ -44,7 +44,7 @@ static GpuSvm *
 svm_new (TestFixture *fixture, gsize size)
 {
   g_autoptr (GError) error = NULL;
-  GpuSvm *svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0,
+  GpuSvm *svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, size, 0,
                              &error);
 
   g_assert_no_error (error);
@@ -476,7 +476,7 @@ kernel_image_refused (TestFixture *fixture)
 
   if (!runs (fixture) || !test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent, &error);
   g_assert_no_error (error);
   kernel = test_kernel (fixture, source, "add");
@@ -513,7 +513,7 @@ kernel_system (TestFixture *fixture)
       g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (data, sizeof (Node) * (2 - i), NULL,
                                                              NULL);
 
-      svms[i] = gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+      svms[i] = gpu_svm_new_for_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
       g_assert_no_error (error);
     }
   nodes[0] = (Node) { &nodes[1], 3, 0 };

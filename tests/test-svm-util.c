@@ -7,7 +7,7 @@ GpuSvm *
 test_svm (TestFixture *fixture, GpuSvmFlags flags, gsize size)
 {
   g_autoptr (GError) error = NULL;
-  GpuSvm *svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, flags, size, 0, &error);
+  GpuSvm *svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, flags, size, 0, &error);
 
   g_assert_no_error (error);
   g_assert_true (GPU_IS_SVM (svm));

@@ -50,7 +50,8 @@ svm_alignment (TestFixture *fixture)
   for (gsize alignment = 1; alignment <= 1 << 20; alignment *= 4)
     {
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuSvm) svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE,
+      g_autoptr (GpuSvm) svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                            GPU_SVM_FLAGS_NONE,
                                             100, alignment, &error);
 
       g_assert_no_error (error);
@@ -120,13 +121,14 @@ svm_refused (TestFixture *fixture)
   refuse (fixture, 0, 0, SIZE, G_MAXSIZE / 2 + 1, wrong, "alignment");
   refuse (fixture, 0, GPU_SVM_FLAGS_ATOMICS, SIZE, 0, wrong, "atomics");
   refuse (fixture, 0, (GpuSvmFlags) 64, SIZE, 0, wrong, "0x40");
-  refuse (fixture, GPU_MEMORY_ALLOC_HOST, 0, SIZE, 0, wrong, "alloc-host");
-  refuse (fixture, GPU_MEMORY_SHAREABLE, 0, SIZE, 0, wrong, "shareable");
-  refuse (fixture, GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY, 0, SIZE, 0, wrong, "read-only");
+  refuse (fixture, GPU_MEMORY_FLAGS_ALLOC_HOST, 0, SIZE, 0, wrong, "alloc-host");
+  refuse (fixture, GPU_MEMORY_FLAGS_SHAREABLE, 0, SIZE, 0, wrong, "shareable");
+  refuse (fixture, GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY, 0, SIZE, 0, wrong,
+          "read-only");
   refuse (fixture, 0, 0, (gsize) 1 << 60, 0, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1152921504606846976");
   refuse (fixture, 0, 0, G_MAXSIZE - 100, 1 << 20, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "bytes");
   if (test_has_exclusive_handover (fixture))
-    refuse (fixture, GPU_MEMORY_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
+    refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
 }
 
 /* What of it the host and kernels do is said by the same flags as of a buffer. */
@@ -138,7 +140,8 @@ svm_access (TestFixture *fixture)
 
   if (!test_has_svm (fixture))
     return;
-  svm = gpu_svm_new (fixture->context, GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY,
+  svm = gpu_svm_new (fixture->context,
+                     GPU_MEMORY_FLAGS_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY,
                      GPU_SVM_FLAGS_NONE, SIZE, 0, &error);
   g_assert_no_error (error);
   g_assert_null (gpu_svm_map (svm, NULL, GPU_MAP_FLAGS_WRITE, 0, 1, NULL, &error));

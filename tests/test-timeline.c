@@ -557,7 +557,7 @@ timeline_lost (TestFixture *fixture)
   g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
 
   g_assert_true (gpu_context_is_lost (fixture->context));
-  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, SIZE, &error));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
   g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);

@@ -120,7 +120,7 @@ transfer_svm (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
     return;
-  svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, &error);
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, size, 0, &error);
   g_assert_no_error (error);
   buffer = gpu_buffer_new_for_memory (GPU_MEMORY (svm), 0, size, &error);
   g_assert_no_error (error);
@@ -461,7 +461,7 @@ transfer_image (TestFixture *fixture)
     return;
 
   format = gpu_image_format_new (GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8);
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_3D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_3D,
                          &extent, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_write_region (fixture->stream, GPU_MEMORY (image), NULL, bytes, NULL,
@@ -594,7 +594,7 @@ transfer_page_locked (TestFixture *fixture)
     return;
 
   scramble (data, MIB, 3);
-  locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
 
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error),
@@ -626,7 +626,8 @@ transfer_locked_in_part (TestFixture *fixture)
       g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
       g_autoptr (GpuBuffer) locked = NULL;
 
-      locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, part, &error);
+      locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, part,
+                                              &error);
       g_assert_no_error (error);
       scramble (data, size, i);
       test_assert_ok (gpu_buffer_write (buffer, stream, 0, data, size, NULL, &error), error);

@@ -408,7 +408,7 @@ lifetime_ordered (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_STREAM_ORDERED))
     return;
-  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_NONE, SIZE, &error);
+  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   fill (first, ordered, 7);
   gate = test_gate (fixture, second);

@@ -383,7 +383,7 @@ GpuBuffer *
 test_buffer (TestFixture *fixture, gsize size)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, size, &error);
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, size, &error);
 
   g_assert_no_error (error);
   g_assert_true (GPU_IS_BUFFER (buffer));
@@ -402,7 +402,8 @@ GpuBuffer *
 test_buffer_from (TestFixture *fixture, GBytes *bytes)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  GpuBuffer *buffer = gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                                 &error);
 
   g_assert_no_error (error);
   g_assert_true (GPU_IS_BUFFER (buffer));
@@ -585,7 +586,8 @@ test_hold (GpuStream *stream)
   kernel = test_kernel (&fixture, source, "hold");
   hold->go = g_aligned_alloc0 (1, HOLD_SIZE, HOLD_SIZE);
   bytes = g_bytes_new_with_free_func (hold->go, HOLD_SIZE, g_aligned_free, hold->go);
-  hold->buffer = gpu_buffer_new_for_host_bytes (fixture.context, GPU_MEMORY_NONE, bytes, &error);
+  hold->buffer = gpu_buffer_new_for_host_bytes (fixture.context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                                &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_launch (stream, kernel, &one, &one, &error, hold->buffer), error);
   test_assert_ok (gpu_stream_flush (stream, &error), error);

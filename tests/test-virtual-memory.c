@@ -40,7 +40,8 @@ range_init (Range *range, GpuContext *context, guint n_units)
   g_assert_no_error (error);
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer),
-                           _gpu_storage_new (range->context, range->native, GPU_MEMORY_SHAREABLE,
+                           _gpu_storage_new (range->context, range->native,
+                                             GPU_MEMORY_FLAGS_SHAREABLE,
                                              GPU_STORAGE_FOREIGN, NULL, NULL));
 }
 
@@ -597,7 +598,7 @@ virtual_peers (TestFixture *fixture)
     chunks[i] = chunk (&range, 1);
   map (&range, 0, chunks, 2);
   map (&range, 3, &chunks[2], 1);
-  shared = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, 4096, &error);
+  shared = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, 4096, &error);
   g_assert_no_error (error);
   for (guint32 i = 0; i < 2; i++)
     {

@@ -20,7 +20,7 @@ new_buffer (GpumemPlace  *place,
             gsize         size,
             GError      **error)
 {
-  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error);
+  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error);
 
   place->memory = buffer != NULL ? GPU_MEMORY (buffer) : NULL;
   return buffer != NULL;
@@ -86,7 +86,8 @@ prepare_locked (GpumemBench  *bench,
   GpumemLane *memories = &bench->lanes[lane];
 
   return take_host_memory (&memories->near,
-                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_NONE, size, error),
+                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_FLAGS_NONE, size,
+                                                error),
                            error) &&
          new_buffer (&memories->far, bench->context, size, error);
 }
@@ -101,7 +102,8 @@ prepare_registered (GpumemBench  *bench,
 
   return new_ordinary (memories, size, error) &&
          take_host_memory (&memories->near,
-                           gpu_host_memory_new_registered (bench->context, GPU_HOST_MEMORY_NONE,
+                           gpu_host_memory_new_registered (bench->context,
+                                                           GPU_HOST_MEMORY_FLAGS_NONE,
                                                            memories->bytes, error), error) &&
          new_buffer (&memories->far, bench->context, size, error);
 }
@@ -118,7 +120,8 @@ prepare_mapped (GpumemBench  *bench,
     return FALSE;
   return bench->raw.driver->map != NULL ||
          take_host_memory (&memories->detour,
-                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_NONE, size, error),
+                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_FLAGS_NONE, size,
+                                                error),
                            error);
 }
 
@@ -134,7 +137,7 @@ prepare_svm (GpumemBench  *bench,
 
   if (!new_ordinary (memories, size, error))
     return FALSE;
-  svm = gpu_svm_new (bench->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, error);
+  svm = gpu_svm_new (bench->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, size, 0, error);
   if (svm == NULL)
     return FALSE;
   memories->far.memory = GPU_MEMORY (svm);

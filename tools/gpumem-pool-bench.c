@@ -104,9 +104,9 @@ take (Worker *worker,
     case GPUMEM_SOURCE_BUFFERS:
       return gpu_memory_pool_alloc_buffer (worker->pool, size, worker->stream, &worker->error);
     case GPUMEM_SOURCE_DEVICE:
-      return gpu_buffer_new (worker->bench->context, GPU_MEMORY_NONE, size, &worker->error);
+      return gpu_buffer_new (worker->bench->context, GPU_MEMORY_FLAGS_NONE, size, &worker->error);
     default:
-      return gpu_buffer_new_on_stream (worker->stream, GPU_MEMORY_NONE, size, &worker->error);
+      return gpu_buffer_new_on_stream (worker->stream, GPU_MEMORY_FLAGS_NONE, size, &worker->error);
     }
 }
 
@@ -419,7 +419,7 @@ measure (const GpumemPoolBench *bench,
 
   if (source == GPUMEM_SOURCE_BLOCKS || source == GPUMEM_SOURCE_BUFFERS)
     {
-      pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+      pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_FLAGS_NONE, error);
       if (pool == NULL)
         return 0;
     }
@@ -521,7 +521,7 @@ gpumem_pool_bench_open (GpumemPoolBench  *bench,
   bench->context = gpu_context_new (bench->device, GPU_CONTEXT_FLAGS_NONE, error);
   if (bench->context == NULL)
     return FALSE;
-  pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+  pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_FLAGS_NONE, error);
   if (pool == NULL)
     return FALSE;
   g_object_get (pool, "kind", &bench->kind, NULL);

@@ -283,7 +283,7 @@ player_open (Player              *player,
         return FALSE;
       g_ptr_array_add (player->streams, stream);
     }
-  player->pool = gpu_memory_pool_new (replay->context, replay->kind, GPU_MEMORY_NONE, error);
+  player->pool = gpu_memory_pool_new (replay->context, replay->kind, GPU_MEMORY_FLAGS_NONE, error);
   if (player->pool == NULL)
     return FALSE;
   gpu_memory_pool_set_limit (player->pool, replay->limit);

@@ -38,7 +38,8 @@ new_image (GpumemWork            *work,
            GpuExtent              extent,
            GError               **error)
 {
-  return gpu_image_new (work->context, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D, &extent,
+  return gpu_image_new (work->context, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
+                        &extent,
                         error);
 }
 

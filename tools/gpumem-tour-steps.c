@@ -24,17 +24,18 @@ gpumem_work_allocate (GpumemWork  *work,
     GpuMemoryFlags   flags;
     gsize            size;
   } buffers[] = {
-    { &work->input, GPU_MEMORY_READ_ONLY, picture_size (work) },
-    { &work->scratch, GPU_MEMORY_NONE, picture_size (work) },
-    { &work->blurred, GPU_MEMORY_NONE, picture_size (work) },
-    { &work->edges, GPU_MEMORY_NONE, picture_size (work) },
-    { &work->before, GPU_MEMORY_NONE, COUNTS_SIZE },
-    { &work->after, GPU_MEMORY_NONE, COUNTS_SIZE },
+    { &work->input, GPU_MEMORY_FLAGS_READ_ONLY, picture_size (work) },
+    { &work->scratch, GPU_MEMORY_FLAGS_NONE, picture_size (work) },
+    { &work->blurred, GPU_MEMORY_FLAGS_NONE, picture_size (work) },
+    { &work->edges, GPU_MEMORY_FLAGS_NONE, picture_size (work) },
+    { &work->before, GPU_MEMORY_FLAGS_NONE, COUNTS_SIZE },
+    { &work->after, GPU_MEMORY_FLAGS_NONE, COUNTS_SIZE },
   };
   g_autoptr (GBytes) weights = g_bytes_new_static (work->tour->reference->weights,
                                                    sizeof work->tour->reference->weights);
 
-  work->weights = gpu_buffer_new_from_bytes (work->context, GPU_MEMORY_READ_ONLY, weights, error);
+  work->weights = gpu_buffer_new_from_bytes (work->context, GPU_MEMORY_FLAGS_READ_ONLY, weights,
+                                             error);
   if (work->weights == NULL)
     return FALSE;
   for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)

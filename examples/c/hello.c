@@ -44,10 +44,10 @@ say_hello (GError **error)
   if (context == NULL)
     return FALSE;
 
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (buffer == NULL)
     return FALSE;
-  duplicate = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  duplicate = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
   if (duplicate == NULL)
     return FALSE;
 

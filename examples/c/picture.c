@@ -88,8 +88,8 @@ process (GpuContext *context, GdkPixbuf *picture, GError **error)
   if ((program = gpu_program_new_from_source (context, source, NULL, error)) == NULL ||
       (blur = gpu_program_get_kernel (program, "blur", error)) == NULL ||
       (invert = gpu_program_get_kernel (program, "invert", error)) == NULL ||
-      (in = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error)) == NULL ||
-      (out = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error)) == NULL)
+      (in = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error)) == NULL ||
+      (out = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error)) == NULL)
     return NULL;
 
   if (!gpu_stream_write (stream, GPU_MEMORY (in), 0, pixels, error) ||

@@ -60,10 +60,10 @@ run (GError **error)
   if (context == NULL)
     return FALSE;
   stream = gpu_context_get_default_stream (context);
-  allocator = gpu_host_allocator_new (context, GPU_HOST_MEMORY_NONE, error);
+  allocator = gpu_host_allocator_new (context, GPU_HOST_MEMORY_FLAGS_NONE, error);
   if (allocator == NULL)
     return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, N_PIECES * PIECE_SIZE, error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N_PIECES * PIECE_SIZE, error);
   if (buffer == NULL)
     return FALSE;
 
@@ -73,7 +73,7 @@ run (GError **error)
         return FALSE;
     }
 
-  result = gpu_host_memory_new (context, GPU_HOST_MEMORY_NONE, N_PIECES * PIECE_SIZE, error);
+  result = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, N_PIECES * PIECE_SIZE, error);
   if (result == NULL
       || !gpu_stream_copy (stream, GPU_MEMORY (result), 0, GPU_MEMORY (buffer), 0,
                            N_PIECES * PIECE_SIZE, error)

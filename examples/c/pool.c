@@ -129,7 +129,7 @@ main (void)
   g_autoptr (GpuMemoryPool) pool = NULL;
 
   if (context != NULL)
-    pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, &error);
+    pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE, &error);
   if (pool != NULL && run_chunks (context, pool, &error))
     print_figures (context, pool);
 

@@ -79,10 +79,10 @@ process (GpuContext *context, GdkPixbuf *picture, GError **error)
       (kernel = gpu_program_get_kernel (program, "resize", error)) == NULL ||
       (sampler = gpu_sampler_new (context, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                                   GPU_FILTER_MODE_LINEAR, error)) == NULL ||
-      (in = gpu_image_new_from_bytes (context, GPU_MEMORY_READ_ONLY, &format,
+      (in = gpu_image_new_from_bytes (context, GPU_MEMORY_FLAGS_READ_ONLY, &format,
                                       GPU_IMAGE_TYPE_IMAGE_2D, &extent, pixels,
                                       gdk_pixbuf_get_rowstride (picture), 0, error)) == NULL ||
-      (out = gpu_image_new (context, GPU_MEMORY_WRITE_ONLY, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+      (out = gpu_image_new (context, GPU_MEMORY_FLAGS_WRITE_ONLY, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                             &half, error)) == NULL)
     return NULL;
 

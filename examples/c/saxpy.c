@@ -26,7 +26,7 @@ upload (GpuContext *context, float first, float step, GError **error)
     numbers[i] = first + step * i;
   bytes = g_bytes_new_take (numbers, N * sizeof (float));
 
-  return gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, error);
+  return gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, error);
 }
 
 /* What the host sees through the mapping is the memory of the buffer. It is unmapped with the

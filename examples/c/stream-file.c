@@ -45,10 +45,12 @@ lane_init (Lane *lane, GpuContext *context, gsize size, GError **error)
   const guint8 zero = 0;
 
   return (lane->stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error)) != NULL
-         && (lane->chunk = gpu_host_memory_new (context, GPU_HOST_MEMORY_NONE, chunk_size,
+         && (lane->chunk = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, chunk_size,
                                                 error)) != NULL
-         && (lane->bytes = gpu_buffer_new (context, GPU_MEMORY_NONE, chunk_size, error)) != NULL
-         && (lane->counts = gpu_buffer_new (context, GPU_MEMORY_NONE, COUNTS_SIZE, error)) != NULL
+         && (lane->bytes = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, chunk_size,
+                                           error)) != NULL
+         && (lane->counts = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, COUNTS_SIZE,
+                                            error)) != NULL
          && gpu_stream_fill (lane->stream, GPU_MEMORY (lane->counts), 0, COUNTS_SIZE, &zero, 1,
                              error);
 }

@@ -113,14 +113,15 @@ run (GpuContext *context, GError **error)
   if (program == NULL)
     return FALSE;
   kernel = gpu_program_get_kernel (program, "walk", error);
-  sum = kernel != NULL ? gpu_buffer_new (context, GPU_MEMORY_NONE, sizeof (gint32), error) : NULL;
+  sum = kernel != NULL ? gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, sizeof (gint32),
+                                         error) : NULL;
   if (sum == NULL)
     return FALSE;
-  even = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, N / 2 * sizeof (Node), 0,
+  even = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, N / 2 * sizeof (Node), 0,
                       error);
   if (even == NULL)
     return FALSE;
-  odd = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, N / 2 * sizeof (Node), 0,
+  odd = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, N / 2 * sizeof (Node), 0,
                      error);
   if (odd == NULL || !link_nodes (even, odd, error))
     return FALSE;

@@ -9,7 +9,7 @@
  * @title: GpuAllocatorAdaptor
  * @short_description: allocators that wrap another allocator
  * @see_also: #GpuLimitAllocator, #GpuStatisticsAllocator, #GpuTrackingAllocator,
- *   #GpuLoggingAllocator, #GpuFailureAllocator, #GpuDeferredFreeAllocator
+ *   #GpuLoggingAllocator, #GpuOomAllocator, #GpuDeferredFreeAllocator
  *
  * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
  * delays them. Adaptors are allocators, so they can be stacked:

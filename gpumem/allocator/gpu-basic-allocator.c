@@ -259,7 +259,7 @@ gpu_basic_allocator_class_init (GpuBasicAllocatorClass *klass)
    * Since: 0.1
    */
   props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS,
-                                          GPU_MEMORY_NONE, flags);
+                                          GPU_MEMORY_FLAGS_NONE, flags);
 
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
@@ -571,7 +571,7 @@ gpu_stream_allocator_class_init (GpuStreamAllocatorClass *klass)
 /**
  * gpu_stream_allocator_new:
  * @stream: the stream for requests that name none
- * @flags: the flags of the buffers; without %GPU_MEMORY_ALLOC_HOST
+ * @flags: the flags of the buffers; without %GPU_MEMORY_FLAGS_ALLOC_HOST
  * @error: return location for an error
  *
  * Creates an allocator of stream-ordered memory. gpu_allocator_alloc() does not block. It fails as
@@ -687,7 +687,8 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
 /**
  * gpu_svm_allocator_new:
  * @context: a #GpuContext
- * @flags: the flags of the memory; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: the flags of the memory; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @svm_flags: the minimum sharing between host and device
  * @alignment: the alignment of addresses in bytes, a power of two; 0 for the driver's default
  * @stream: (nullable): an in-order stream of @context whose submitted work completes before memory

@@ -457,7 +457,7 @@ gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
    */
   props[PROP_HOST_FLAGS] =
     g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
-                        GPU_HOST_MEMORY_NONE, flags);
+                        GPU_HOST_MEMORY_FLAGS_NONE, flags);
   install_figures ();
 
   g_object_class_install_properties (object_class, N_PROPS, props);
@@ -527,7 +527,7 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 /**
  * gpu_host_allocator_new:
  * @context: a #GpuContext
- * @flags: the flags of the memory; without %GPU_HOST_MEMORY_READ_ONLY
+ * @flags: the flags of the memory; without %GPU_HOST_MEMORY_FLAGS_READ_ONLY
  * @error: return location for an error
  *
  * Creates an allocator with an empty cache. Does not block.
@@ -617,7 +617,7 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
     return NULL;
 
   context = allocator->core->context;
-  buffer = _gpu_buffer_cut (context, block->buffer, GPU_MEMORY_NONE, 0, size, error);
+  buffer = _gpu_buffer_cut (context, block->buffer, GPU_MEMORY_FLAGS_NONE, 0, size, error);
 
   if (buffer == NULL)
     {
@@ -627,7 +627,7 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
     }
 
   return _gpu_host_memory_new_for_storage (allocator->context,
-                                           _gpu_storage_new (context, buffer, GPU_MEMORY_NONE,
+                                           _gpu_storage_new (context, buffer, GPU_MEMORY_FLAGS_NONE,
                                                              GPU_STORAGE_FOREIGN, block,
                                                              block_return), block->flags);
 }

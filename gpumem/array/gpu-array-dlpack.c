@@ -87,7 +87,7 @@ get_device_id (GpuContext *context)
 static gboolean
 is_read_by_host (GpuMemory *memory)
 {
-  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
+  const GpuMemoryFlags barred = GPU_MEMORY_FLAGS_HOST_NO_ACCESS | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY;
 
   return memory != NULL && memory->has_host_data && (memory->flags & barred) == 0;
 }
@@ -486,9 +486,9 @@ wrap_tensor (GpuContext         *context,
  * Makes an array over the memory of a tensor, whose deleter is called once nothing uses that any
  * more, on any thread. If this fails the tensor stays the caller's. Nothing is copied, and nobody
  * waits for work on the memory that the library does not know. If the tensor is
- * read-only, the memory is %GPU_MEMORY_READ_ONLY and %GPU_MEMORY_HOST_READ_ONLY, and a write
- * through this array, its memory or their slices fails with %GPU_ERROR_INVALID_ARGUMENT. If the
- * library itself allocated the memory, other objects may still write it.
+ * read-only, the memory is %GPU_MEMORY_FLAGS_READ_ONLY and %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and a
+ * write through this array, its memory or their slices fails with %GPU_ERROR_INVALID_ARGUMENT. If
+ * the library itself allocated the memory, other objects may still write it.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context does not
  *   reach the memory, for types that there are not or a tensor of another major version, with

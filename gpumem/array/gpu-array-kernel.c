@@ -296,8 +296,8 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   guint64 addresses = 0;
 
   if (!suits (plan, timeline->device)
-      || !check_memory (to->memory, context, GPU_MEMORY_READ_ONLY, &addresses)
-      || !check_memory (from->memory, context, GPU_MEMORY_WRITE_ONLY, &addresses))
+      || !check_memory (to->memory, context, GPU_MEMORY_FLAGS_READ_ONLY, &addresses)
+      || !check_memory (from->memory, context, GPU_MEMORY_FLAGS_WRITE_ONLY, &addresses))
     return FALSE;
 
   copy->plan = *plan;

@@ -24,7 +24,7 @@ allocate (GpuContext            *context,
     return NULL;
 
   if (allocator == NULL)
-    return (GpuMemory *) _gpu_buffer_new (context, function, GPU_MEMORY_NONE, size, error);
+    return (GpuMemory *) _gpu_buffer_new (context, function, GPU_MEMORY_FLAGS_NONE, size, error);
 
   memory = gpu_allocator_alloc (allocator, size, stream, error);
 

@@ -450,8 +450,8 @@ gpu_array_is_contiguous (GpuArray      *array,
  * @array: a #GpuArray
  *
  * Tells whether others who get the elements may write them: the memory is neither
- * %GPU_MEMORY_READ_ONLY nor %GPU_MEMORY_HOST_READ_ONLY, and no two elements share bytes, as those
- * of gpu_array_broadcast() do. Any thread.
+ * %GPU_MEMORY_FLAGS_READ_ONLY nor %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share
+ * bytes, as those of gpu_array_broadcast() do. Any thread.
  *
  * Returns: %TRUE if they may
  *
@@ -460,7 +460,7 @@ gpu_array_is_contiguous (GpuArray      *array,
 gboolean
 gpu_array_is_writable (GpuArray *array)
 {
-  const GpuMemoryFlags barred = GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+  const GpuMemoryFlags barred = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY;
 
   g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
 
@@ -494,7 +494,7 @@ gpu_array_get_device_address (GpuArray *array)
 static GpuStorage *
 acquire_host (GpuArray *array)
 {
-  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
+  const GpuMemoryFlags barred = GPU_MEMORY_FLAGS_HOST_NO_ACCESS | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY;
   GpuMemory *memory = array->memory;
 
   if (memory == NULL || !memory->has_host_data || (memory->flags & barred) != 0)

@@ -178,12 +178,12 @@ typedef struct
   GpuBufferAllocForHostOp *alloc_for_host;
   /* any thread; each may be NULL. Memory of the host that stays where it is, at
    * GpuNativeMemory.host: the host looks at it whenever no work does, without a command. What
-   * kernels must reach has GPU_HOST_MEMORY_MAPPED in @flags, or it is GPU_ERROR_NOT_SUPPORTED; the
-   * others ask for what may be done without. @flags become those that it has. Where memory runs
-   * short it is GPU_ERROR_OUT_OF_HOST_MEMORY. */
+   * kernels must reach has GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, or it is
+   * GPU_ERROR_NOT_SUPPORTED; the others ask for what may be done without. @flags become those that
+   * it has. Where memory runs short it is GPU_ERROR_OUT_OF_HOST_MEMORY. */
   GpuBufferAllocHostOp *alloc_host;
-  /* @data are of the program, and outlive the buffer. With GPU_HOST_MEMORY_READ_ONLY in @flags
-   * nobody writes them: the pages may not let anybody. */
+  /* @data are of the program, and outlive the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
+   * @flags nobody writes them: the pages may not let anybody. */
   GpuBufferRegisterHostOp *register_host;
   /* The same for memory that nothing is done to: kernels need not reach it. */
   GpuBufferUseHostOp *use_host;
@@ -208,7 +208,7 @@ typedef struct
   /* @handle comes from outside: one that is none, or tells of less than @size bytes, is
    * GPU_ERROR_IPC. The memory of one handle is mapped once, however often it is imported. */
   GpuBufferImportHandleOp *import_handle;
-  /* The same for memory with GPU_MEMORY_SHAREABLE, as a file descriptor that becomes the
+  /* The same for memory with GPU_MEMORY_FLAGS_SHAREABLE, as a file descriptor that becomes the
    * caller's, and bytes for what it does not tell; importing leaves @fd the caller's. */
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
@@ -220,7 +220,7 @@ typedef struct
    * of this can be. What kinds pass, out of the context, or into it: where none do, what serves
    * them may be NULL. */
   GpuBufferGetFdKindsOp *get_fd_kinds;
-  /* @kind is one of those, and @buffer has GPU_MEMORY_SHAREABLE. The descriptor, which is the
+  /* @kind is one of those, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The descriptor, which is the
    * caller's, is of an allocation of @whole_size bytes, where the buffer begins at @offset. */
   GpuBufferShareFdOp *share_fd;
   /* The range lies within @whole_size bytes, which come from outside; @fd stays the caller's. Of

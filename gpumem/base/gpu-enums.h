@@ -194,16 +194,16 @@ typedef enum
 
 /**
  * GpuMemoryFlags:
- * @GPU_MEMORY_NONE: kernels read and write, the host reads and writes, uses are tracked
- * @GPU_MEMORY_READ_ONLY: kernels only read. The program promises this: a kernel that writes the
- *   memory is not refused, and is not ordered as a write. The host and copies may write
- * @GPU_MEMORY_WRITE_ONLY: kernels only write
- * @GPU_MEMORY_HOST_READ_ONLY: the host only reads
- * @GPU_MEMORY_HOST_WRITE_ONLY: the host only writes
- * @GPU_MEMORY_HOST_NO_ACCESS: the host neither reads nor writes
- * @GPU_MEMORY_ALLOC_HOST: placed where host and device both reach it fast
- * @GPU_MEMORY_UNTRACKED: the program orders uses on several streams itself
- * @GPU_MEMORY_SHAREABLE: can be handed to another process as a file descriptor
+ * @GPU_MEMORY_FLAGS_NONE: kernels read and write, the host reads and writes, uses are tracked
+ * @GPU_MEMORY_FLAGS_READ_ONLY: kernels only read. The program promises this: a kernel that writes
+ *   the memory is not refused, and is not ordered as a write. The host and copies may write
+ * @GPU_MEMORY_FLAGS_WRITE_ONLY: kernels only write
+ * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: the host only reads
+ * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: the host only writes
+ * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: the host neither reads nor writes
+ * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed where host and device both reach it fast
+ * @GPU_MEMORY_FLAGS_UNTRACKED: the program orders uses on several streams itself
+ * @GPU_MEMORY_FLAGS_SHAREABLE: can be handed to another process as a file descriptor
  *
  * How memory will be used. The flags of kernels exclude each other, and so do the flags of the
  * host.
@@ -212,15 +212,15 @@ typedef enum
  */
 typedef enum
 {
-  GPU_MEMORY_NONE            = 0,
-  GPU_MEMORY_READ_ONLY       = 1 << 0,
-  GPU_MEMORY_WRITE_ONLY      = 1 << 1,
-  GPU_MEMORY_HOST_READ_ONLY  = 1 << 2,
-  GPU_MEMORY_HOST_WRITE_ONLY = 1 << 3,
-  GPU_MEMORY_HOST_NO_ACCESS  = 1 << 4,
-  GPU_MEMORY_ALLOC_HOST      = 1 << 5,
-  GPU_MEMORY_UNTRACKED       = 1 << 6,
-  GPU_MEMORY_SHAREABLE       = 1 << 7
+  GPU_MEMORY_FLAGS_NONE            = 0,
+  GPU_MEMORY_FLAGS_READ_ONLY       = 1 << 0,
+  GPU_MEMORY_FLAGS_WRITE_ONLY      = 1 << 1,
+  GPU_MEMORY_FLAGS_HOST_READ_ONLY  = 1 << 2,
+  GPU_MEMORY_FLAGS_HOST_WRITE_ONLY = 1 << 3,
+  GPU_MEMORY_FLAGS_HOST_NO_ACCESS  = 1 << 4,
+  GPU_MEMORY_FLAGS_ALLOC_HOST      = 1 << 5,
+  GPU_MEMORY_FLAGS_UNTRACKED       = 1 << 6,
+  GPU_MEMORY_FLAGS_SHAREABLE       = 1 << 7
 } GpuMemoryFlags;
 
 /**
@@ -385,25 +385,25 @@ typedef enum
 
 /**
  * GpuHostMemoryFlags:
- * @GPU_HOST_MEMORY_NONE: copies between device and host are fast
- * @GPU_HOST_MEMORY_PORTABLE: it is page-locked for all contexts of the driver
- * @GPU_HOST_MEMORY_MAPPED: kernels reach it
- * @GPU_HOST_MEMORY_WRITE_COMBINED: the host only writes it, in order: slow to read
- * @GPU_HOST_MEMORY_READ_ONLY: for registered memory: nothing may write it, and every write through
- *   the library is refused
+ * @GPU_HOST_MEMORY_FLAGS_NONE: copies between device and host are fast
+ * @GPU_HOST_MEMORY_FLAGS_PORTABLE: it is page-locked for all contexts of the driver
+ * @GPU_HOST_MEMORY_FLAGS_MAPPED: kernels reach it
+ * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED: the host only writes it, in order: slow to read
+ * @GPU_HOST_MEMORY_FLAGS_READ_ONLY: for registered memory: nothing may write it, and every write
+ *   through the library is refused
  *
- * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_PORTABLE and
- * @GPU_HOST_MEMORY_WRITE_COMBINED ask for does without: they are hints.
+ * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_FLAGS_PORTABLE and
+ * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED ask for does without: they are hints.
  *
  * Since: 0.1
  */
 typedef enum
 {
-  GPU_HOST_MEMORY_NONE           = 0,
-  GPU_HOST_MEMORY_PORTABLE       = 1 << 0,
-  GPU_HOST_MEMORY_MAPPED         = 1 << 1,
-  GPU_HOST_MEMORY_WRITE_COMBINED = 1 << 2,
-  GPU_HOST_MEMORY_READ_ONLY      = 1 << 3
+  GPU_HOST_MEMORY_FLAGS_NONE           = 0,
+  GPU_HOST_MEMORY_FLAGS_PORTABLE       = 1 << 0,
+  GPU_HOST_MEMORY_FLAGS_MAPPED         = 1 << 1,
+  GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED = 1 << 2,
+  GPU_HOST_MEMORY_FLAGS_READ_ONLY      = 1 << 3
 } GpuHostMemoryFlags;
 
 /**

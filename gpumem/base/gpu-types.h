@@ -30,7 +30,7 @@ typedef struct _GpuBasicAllocator        GpuBasicAllocator;
 typedef struct _GpuDeferredAllocator     GpuDeferredAllocator;
 typedef struct _GpuDeferredFreeAllocator GpuDeferredFreeAllocator;
 typedef struct _GpuExternalAllocator     GpuExternalAllocator;
-typedef struct _GpuFailureAllocator      GpuFailureAllocator;
+typedef struct _GpuOomAllocator      GpuOomAllocator;
 typedef struct _GpuImmediateAllocator    GpuImmediateAllocator;
 typedef struct _GpuLimitAllocator        GpuLimitAllocator;
 typedef struct _GpuLoggingAllocator      GpuLoggingAllocator;

@@ -23,7 +23,7 @@ get_obstacle_locked (GpuBuffer *buffer)
     return "a slice";
   if (storage->suballocation == NULL && storage->kind != GPU_STORAGE_DEVICE)
     return "memory that others have made";
-  if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
+  if ((storage->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
     return "memory that is made to be shared";
   if (gpu_buffer_get_row_pitch (buffer) != 0)
     return "memory with rows";
@@ -150,7 +150,7 @@ spill (GpuMemory   *memory,
   g_autoptr (GBytes) content = NULL;
 
   /* Nothing else makes the read wait for such work. */
-  if ((storage->flags & GPU_MEMORY_UNTRACKED) != 0 || storage->streams != NULL)
+  if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
@@ -191,11 +191,11 @@ notify_spilled (GpuBuffer *buffer)
  * already stays so. Any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
- *   memory with rows, that others have made, that is %GPU_MEMORY_SHAREABLE or that an adaptor of
- *   allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images, mappings or
- *   prepared launches of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the host
- *   read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the driver's
- *   error
+ *   memory with rows, that others have made, that is %GPU_MEMORY_FLAGS_SHAREABLE or that an adaptor
+ *   of allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images, mappings
+ *   or prepared launches of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the
+ *   host read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the
+ *   driver's error
  *
  * Since: 0.1
  */

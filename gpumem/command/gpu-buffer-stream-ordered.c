@@ -58,7 +58,7 @@ allocate (GpuContext      *context,
 /**
  * gpu_buffer_new_on_stream:
  * @stream: a #GpuStream
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST
+ * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
@@ -111,7 +111,7 @@ gpu_buffer_new_on_stream (GpuStream       *stream,
       || !_gpu_buffer_check_size (function, native, size, error))
     return NULL;
 
-  if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
+  if ((flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 

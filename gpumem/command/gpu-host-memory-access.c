@@ -398,7 +398,7 @@ gpu_host_memory_read_bytes (GpuHostMemory  *memory,
  * work that uses the memory is over.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes reach past the end or the
- *   memory was registered with %GPU_HOST_MEMORY_READ_ONLY, or with an error as of
+ *   memory was registered with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, or with an error as of
  *   gpu_host_memory_synchronize()
  *
  * Since: 0.1

@@ -20,7 +20,7 @@
  * unmapped on the stream that mapped it. While a range is mapped for writing, work that reads or
  * writes it is refused with %GPU_ERROR_BUSY, and so is a mapping of it; while it is mapped for
  * reading, only what writes it is. The range of a region of an image reaches from its first texel
- * to its last one, over whole rows between. Memory with %GPU_MEMORY_UNTRACKED is not checked.
+ * to its last one, over whole rows between. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not checked.
  *
  * All methods may be called from any thread.
  */

@@ -68,7 +68,7 @@ write_seed (GpuTimeline  *timeline,
             GBytes       *seed,
             GError      **error)
 {
-  const GpuMemoryFlags denied = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags denied = GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
   g_autoptr (GpuBuffer) buffer = NULL;
   gsize size;
   gconstpointer data = g_bytes_get_data (seed, &size);
@@ -77,7 +77,8 @@ write_seed (GpuTimeline  *timeline,
     return _gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, size,
                                 seed, NULL, error);
 
-  buffer = _gpu_buffer_new (fill->destination->context, function, GPU_MEMORY_NONE, size, error);
+  buffer = _gpu_buffer_new (fill->destination->context, function, GPU_MEMORY_FLAGS_NONE, size,
+                            error);
 
   return buffer != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), 0, data, size, seed, NULL,

@@ -73,7 +73,7 @@ write_row (GpuTimeline      *timeline,
            const GpuLayout  *layout,
            GError          **error)
 {
-  const GpuMemoryFlags denied = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags denied = GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
   const GpuExtent row = { fill->extent->width, 1, 1 };
   GpuMemory *memory = GPU_MEMORY (fill->image);
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -89,7 +89,7 @@ write_row (GpuTimeline      *timeline,
     return _gpu_timeline_write_region (timeline, function, memory, layout, &host, &row, NULL,
                                        error);
 
-  buffer = gpu_buffer_new_from_bytes (memory->context, GPU_MEMORY_NONE, bytes, error);
+  buffer = gpu_buffer_new_from_bytes (memory->context, GPU_MEMORY_FLAGS_NONE, bytes, error);
 
   return buffer != NULL
          && _gpu_timeline_copy_region (timeline, function, memory, layout, GPU_MEMORY (buffer),

@@ -191,7 +191,7 @@ install_writable_properties (void)
   /**
    * GpuContext:flags:
    *
-   * How the context behaves.
+   * How the context behaves (CUDA: cuCtxGetFlags).
    *
    * Since: 0.1
    */
@@ -1004,8 +1004,8 @@ gpu_context_get_memory_info (GpuContext           *context,
  *
  * Gets how much memory of the host was allocated in @context as #GpuHostMemory: what is alive,
  * what was released and submitted work still uses, and what every #GpuHostAllocator holds. Memory
- * that was registered does not count, nor does that of buffers with %GPU_MEMORY_ALLOC_HOST, which
- * is in gpu_context_get_allocated_size().
+ * that was registered does not count, nor does that of buffers with %GPU_MEMORY_FLAGS_ALLOC_HOST,
+ * which is in gpu_context_get_allocated_size().
  *
  * Returns: the size in bytes
  *

@@ -156,9 +156,9 @@ check_peers (GpuContext  *context,
  * Lets kernels and copies of @context reach the memory of @peer; for the other way about, call it
  * once more (CUDA: cuCtxEnablePeerAccess). A kernel reaches it by its address, see
  * gpu_memory_get_native_handle(): memory of @peer is no argument of its own in @context. That
- * covers all memory of @peer but what was allocated before with %GPU_MEMORY_SHAREABLE. It stays
- * enabled until gpu_context_disable_peer_access(), or until one of the contexts is gone. Does not
- * block.
+ * covers all memory of @peer but what was allocated before with %GPU_MEMORY_FLAGS_SHAREABLE. It
+ * stays enabled until gpu_context_disable_peer_access(), or until one of the contexts is gone. Does
+ * not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are no peers, as none are
  *   on OpenCL and the host, %GPU_ERROR_BUSY if it is enabled already, %GPU_ERROR_INVALID_ARGUMENT

@@ -69,7 +69,7 @@ _gpu_host_buffer_alloc (GpuNativeContext  *context,
   if (!_gpu_host_check_room (context, size, error))
     return NULL;
 
-  if ((flags & GPU_MEMORY_SHAREABLE) != 0)
+  if ((flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
     buffer = _gpu_host_buffer_alloc_shared (size, error);
   else if (size < MAP_THRESHOLD)
     buffer = _gpu_host_buffer_alloc_aligned (context, size, GPU_HOST_BASE_ALIGNMENT, error);
@@ -100,10 +100,10 @@ host_buffer_alloc_host (GpuNativeContext    *context,
                         GError             **error)
 {
   GError *failure = NULL;
-  GpuNativeBuffer *buffer = _gpu_host_buffer_alloc (context, GPU_MEMORY_NONE, size, NULL,
+  GpuNativeBuffer *buffer = _gpu_host_buffer_alloc (context, GPU_MEMORY_FLAGS_NONE, size, NULL,
                                                     &failure);
 
-  *flags &= ~GPU_HOST_MEMORY_WRITE_COMBINED;
+  *flags &= ~GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED;
 
   if (buffer == NULL)
     {
@@ -121,7 +121,7 @@ host_buffer_register_host (GpuNativeContext    *context,
                            gsize                size,
                            GError             **error)
 {
-  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_FLAGS_NONE, data, size, error);
 }
 
 static GpuNativeBuffer *
@@ -130,7 +130,7 @@ host_buffer_use_host (GpuNativeContext  *context,
                       gsize              size,
                       GError           **error)
 {
-  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_FLAGS_NONE, data, size, error);
 }
 
 /* Memory that is adopted is memory of malloc(). */

@@ -10,9 +10,10 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-#define DESTINATION_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_UNTRACKED \
-                           | GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY \
-                           | GPU_MEMORY_HOST_NO_ACCESS)
+#define DESTINATION_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
+                           | GPU_MEMORY_FLAGS_UNTRACKED \
+                           | GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY \
+                           | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
 
 static GpuFdKinds
 get_kinds (GpuNativeContext *context,
@@ -111,11 +112,11 @@ check_export (GpuBuffer   *buffer,
       || !check_kind (_gpu_context_get_native (memory->context), function, FALSE, kind, error))
     return FALSE;
 
-  if ((memory->flags & GPU_MEMORY_SHAREABLE) != 0)
+  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p was made without GPU_MEMORY_SHAREABLE", function,
+               "%s: the memory %p was made without GPU_MEMORY_FLAGS_SHAREABLE", function,
                (void *) buffer);
 
   return FALSE;
@@ -123,7 +124,7 @@ check_export (GpuBuffer   *buffer,
 
 /**
  * gpu_buffer_export_fd:
- * @buffer: a #GpuBuffer with %GPU_MEMORY_SHAREABLE, which may be a slice
+ * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
  * @kind: one kind of gpu_context_get_export_kinds()
  * @whole_size: (out) (optional): how large the memory is that the descriptor stands for, in bytes
  * @offset: (out) (optional): where in there @buffer begins, in bytes
@@ -138,7 +139,7 @@ check_export (GpuBuffer   *buffer,
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED where there
  *   is no such kind, and for memory that was allocated in the order of a stream,
- *   %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_SHAREABLE or for more than one kind,
+ *   %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE or for more than one kind,
  *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
@@ -303,20 +304,20 @@ buffer_new (GpuContext       *context,
   GpuStorage *storage;
   GpuBuffer *buffer;
 
-  if (is_constant && (flags & GPU_MEMORY_READ_ONLY) == 0)
+  if (is_constant && (flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0)
     {
       native->backend->memory->free (native, opened);
       g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor can "
-                   "only be read, which GPU_MEMORY_READ_ONLY would allow for", function);
+                   "only be read, which GPU_MEMORY_FLAGS_READ_ONLY would allow for", function);
       return NULL;
     }
 
   if (opened->is_shareable)
-    flags |= GPU_MEMORY_SHAREABLE;
+    flags |= GPU_MEMORY_FLAGS_SHAREABLE;
 
   /* It can be handed over only in turns. */
   if (opened->is_external)
-    flags &= ~GPU_MEMORY_UNTRACKED;
+    flags &= ~GPU_MEMORY_FLAGS_UNTRACKED;
 
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
@@ -359,8 +360,9 @@ open_range (GpuContext        *context,
 /**
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE. A file
- *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY, and not even the host writes it
+ * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE. A file on the host that can only be read needs
+ *   %GPU_MEMORY_FLAGS_READ_ONLY, and not even the host writes it
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor, which stays the caller's
  * @whole_size: how large the memory behind it is, in bytes
@@ -381,14 +383,14 @@ open_range (GpuContext        *context,
  *
  * On OpenCL every operation that uses the buffer is put between
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
- * it come one after the other, also if they only read, and with %GPU_MEMORY_UNTRACKED. It stays
- * acquired while a range of it is mapped. After a copy by a stream of another context,
+ * it come one after the other, also if they only read, and with %GPU_MEMORY_FLAGS_UNTRACKED. It
+ * stays acquired while a range of it is mapped. After a copy by a stream of another context,
  * gpu_context_synchronize() of @context waits until it is released, too. NVIDIA's driver has the
  * caller wait for what is in the stream before: behind an event of the user it is %GPU_ERROR_BUSY.
  * With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a multiple of
  * gpu_device_get_base_alignment().
  *
- * On the host the buffer has %GPU_MEMORY_SHAREABLE, and can be passed on with
+ * On the host the buffer has %GPU_MEMORY_FLAGS_SHAREABLE, and can be passed on with
  * gpu_buffer_export_fd(). No other driver gives a descriptor of what it took: pass on the one that
  * came.
  *
@@ -432,6 +434,6 @@ gpu_buffer_new_from_fd (GpuContext      *context,
   from_start = open_range (context, flags, &descriptor, 0, offset + size, error);
 
   return from_start != NULL ? _gpu_memory_slice (GPU_MEMORY (from_start), function, "memory",
-                                                 GPU_MEMORY_NONE, offset, size, error)
+                                                 GPU_MEMORY_FLAGS_NONE, offset, size, error)
                             : NULL;
 }

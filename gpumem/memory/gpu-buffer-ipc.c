@@ -9,8 +9,9 @@
 #include "gpumem/memory/gpu-memory-private.h"
 
 /* The flags of memory that pass with it. */
-#define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
-                      | GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS)
+#define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
+                      | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
+                      | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
 
 /**
  * gpu_buffer_export_handle:
@@ -168,7 +169,7 @@ gpu_buffer_new_from_handle (GpuContext  *context,
 
 /**
  * gpu_buffer_export_fds:
- * @buffer: a #GpuBuffer with %GPU_MEMORY_SHAREABLE, which may be a slice
+ * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
  * @fds: a list that the file descriptor of the memory is added to
  * @error: return location for an error
  *
@@ -181,7 +182,7 @@ gpu_buffer_new_from_handle (GpuContext  *context,
  * buffers can go with one list. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_SHAREABLE,
+ *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE,
  *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
@@ -212,10 +213,10 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
                        GPU_CAPABILITIES_IPC_FDS, "memory with file descriptors", error))
     return NULL;
 
-  if ((memory->flags & GPU_MEMORY_SHAREABLE) == 0)
+  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory %p was made without GPU_MEMORY_SHAREABLE", function,
+                   "%s: the memory %p was made without GPU_MEMORY_FLAGS_SHAREABLE", function,
                    (void *) buffer);
       return NULL;
     }
@@ -331,5 +332,6 @@ gpu_buffer_new_from_fds (GpuContext   *context,
   if (!_gpu_native_context_end (native, function, failure, error))
     return NULL;
 
-  return buffer_new (context, imported, (envelope.flags & ACCESS_FLAGS) | GPU_MEMORY_SHAREABLE);
+  return buffer_new (context, imported,
+                     (envelope.flags & ACCESS_FLAGS) | GPU_MEMORY_FLAGS_SHAREABLE);
 }

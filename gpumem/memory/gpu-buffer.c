@@ -182,18 +182,18 @@ _gpu_buffer_check_flags (const char        *function,
                          GpuMemoryFlags     flags,
                          GError           **error)
 {
-  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
-                              | GPU_MEMORY_HOST_NO_ACCESS;
-  const GpuMemoryFlags place = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE;
-  const GpuMemoryFlags known = device | host | place | GPU_MEMORY_UNTRACKED;
+  const GpuMemoryFlags device = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY;
+  const GpuMemoryFlags host = GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY
+                              | GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
+  const GpuMemoryFlags place = GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE;
+  const GpuMemoryFlags known = device | host | place | GPU_MEMORY_FLAGS_UNTRACKED;
   const GpuNativeDevice *first = context->devices[0];
   g_autofree char *text = NULL;
 
   if ((flags & ~known) == 0 && excludes_others (flags, device) && excludes_others (flags, host)
       && excludes_others (flags, place))
     {
-      if ((flags & GPU_MEMORY_SHAREABLE) == 0
+      if ((flags & GPU_MEMORY_FLAGS_SHAREABLE) == 0
           || (first->capabilities & GPU_CAPABILITIES_IPC_FDS) != 0)
         return TRUE;
 
@@ -379,9 +379,10 @@ _gpu_buffer_new (GpuContext      *context,
  * @error: return location for an error
  *
  * Allocates memory of the device (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
- * %GPU_MEMORY_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_SHAREABLE). Its content is
- * undefined. A driver may put the allocation off until the first use: gpu_stream_migrate() makes
- * sure of it. When the driver has no room #GpuContext::memory-pressure is emitted. Does not block.
+ * %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_FLAGS_SHAREABLE). Its
+ * content is undefined. A driver may put the allocation off until the first use:
+ * gpu_stream_migrate() makes sure of it. When the driver has no room #GpuContext::memory-pressure
+ * is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
  *   size beyond gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
@@ -433,7 +434,8 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
 /**
  * gpu_buffer_new_for_host_bytes:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @bytes: memory of the host, not empty
  * @error: return location for an error
  *
@@ -474,7 +476,7 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
       return NULL;
     }
 
-  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+  if ((flags & (GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE)) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 
@@ -592,7 +594,7 @@ _gpu_buffer_new_wrapped (GpuContext      *context,
 
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE,
+                           _gpu_storage_new (native, wrapped, GPU_MEMORY_FLAGS_NONE,
                                              GPU_STORAGE_FOREIGN, user_data, notify));
 
   return buffer;
@@ -784,7 +786,7 @@ gpu_buffer_slice (GpuBuffer  *buffer,
                   gsize       size,
                   GError    **error)
 {
-  return gpu_buffer_slice_full (buffer, GPU_MEMORY_NONE, offset, size, error);
+  return gpu_buffer_slice_full (buffer, GPU_MEMORY_FLAGS_NONE, offset, size, error);
 }
 
 /**
@@ -796,8 +798,8 @@ gpu_buffer_slice (GpuBuffer  *buffer,
  * @error: return location for an error
  *
  * Does what gpu_buffer_slice() does, with access that is narrower than that of @buffer.
- * %GPU_MEMORY_ALLOC_HOST, %GPU_MEMORY_SHAREABLE and %GPU_MEMORY_UNTRACKED are always as in @buffer,
- * and cannot be given.
+ * %GPU_MEMORY_FLAGS_ALLOC_HOST, %GPU_MEMORY_FLAGS_SHAREABLE and %GPU_MEMORY_FLAGS_UNTRACKED are
+ * always as in @buffer, and cannot be given.
  *
  * Returns: (transfer full): the slice, or %NULL with an error as of gpu_buffer_slice(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if @flags do not go together or allow more than those of @buffer
@@ -843,7 +845,8 @@ gpu_buffer_new_for_memory (GpuMemory  *memory,
 {
   g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
-  return _gpu_memory_slice (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_NONE, offset,
+  return _gpu_memory_slice (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_FLAGS_NONE,
+                            offset,
                             size, error);
 }
 

@@ -24,10 +24,10 @@
  * gpu_host_memory_new_registered() locks the pages of memory that is there already, for as long as
  * the object lives, and gpu_host_memory_new_aligned() gives ordinary memory with an alignment.
  *
- * Kernels reach what was made with %GPU_HOST_MEMORY_MAPPED, slowly: on a device with memory of its
- * own each access crosses the link. With OpenCL such memory is fine-grain shared virtual memory,
- * where the device has it; without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR, or with
- * CL_MEM_USE_HOST_PTR if it is registered, which stays mapped while the object lives.
+ * Kernels reach what was made with %GPU_HOST_MEMORY_FLAGS_MAPPED, slowly: on a device with memory
+ * of its own each access crosses the link. With OpenCL such memory is fine-grain shared virtual
+ * memory, where the device has it; without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR, or
+ * with CL_MEM_USE_HOST_PTR if it is registered, which stays mapped while the object lives.
  *
  * None of it counts for gpu_context_get_allocated_size(), which is about memory of the device, but
  * for gpu_context_get_host_allocated_size().
@@ -117,13 +117,13 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
   /**
    * GpuHostMemory:host-flags:
    *
-   * What the memory is for: when it was made what was asked for, and then what it has.
+   * The flags in effect (CUDA: cuMemHostGetFlags). At construction, the flags requested.
    *
    * Since: 0.1
    */
   props[PROP_HOST_FLAGS] =
     g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
-                        GPU_HOST_MEMORY_NONE,
+                        GPU_HOST_MEMORY_FLAGS_NONE,
                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   /**
    * GpuHostMemory:page-locked:
@@ -205,8 +205,8 @@ _gpu_host_memory_check (GpuContext          *context,
                         gsize                size,
                         GError             **error)
 {
-  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_MAPPED
-                                   | GPU_HOST_MEMORY_WRITE_COMBINED;
+  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_FLAGS_PORTABLE | GPU_HOST_MEMORY_FLAGS_MAPPED
+                                   | GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED;
 
   return check_context (context, function, error)
          && check_flags (function, flags, known, "allocated", error)
@@ -304,7 +304,7 @@ gpu_host_memory_initable_init (GInitable     *initable,
     return FALSE;
 
   set_storage (self, _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                       GPU_MEMORY_NONE, GPU_STORAGE_HOST, NULL, NULL), flags);
+                                       GPU_MEMORY_FLAGS_NONE, GPU_STORAGE_HOST, NULL, NULL), flags);
 
   return TRUE;
 }
@@ -318,20 +318,20 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_host_memory_new:
  * @context: a #GpuContext
- * @flags: what the memory is for; without %GPU_HOST_MEMORY_READ_ONLY
+ * @flags: what the memory is for; without %GPU_HOST_MEMORY_FLAGS_READ_ONLY
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
  * Allocates page-locked memory of the host (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer;
  * OpenCL: clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
- * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_MAPPED). Its content is undefined, and it
+ * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_FLAGS_MAPPED). Its content is undefined, and it
  * begins at a multiple of 64 bytes at least. On the host back end it is ordinary memory, which its
  * kernels reach. Drivers take long for it, and may wait for the device: a #GpuHostAllocator uses it
  * again.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that are not for this,
- *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_MAPPED with OpenCL devices that have no
+ *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL devices that have no
  *   fine-grain shared virtual memory, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
@@ -372,12 +372,12 @@ new_over (GpuContext          *context,
 
   storage = _gpu_storage_new (native, buffer, memory_flags, kind, owner, owner_notify);
 
-  if (allocation->flags != NULL && (*allocation->flags & GPU_HOST_MEMORY_READ_ONLY) != 0)
+  if (allocation->flags != NULL && (*allocation->flags & GPU_HOST_MEMORY_FLAGS_READ_ONLY) != 0)
     storage->is_constant = TRUE;
 
   return _gpu_host_memory_new_for_storage (context, storage,
                                            allocation->flags != NULL ? *allocation->flags
-                                                                     : GPU_HOST_MEMORY_NONE);
+                                                                     : GPU_HOST_MEMORY_FLAGS_NONE);
 }
 
 /**
@@ -440,14 +440,14 @@ gpu_host_memory_new_aligned (GpuContext  *context,
       return NULL;
     }
 
-  return new_over (context, function, &allocation, GPU_STORAGE_HOST, GPU_MEMORY_NONE,
+  return new_over (context, function, &allocation, GPU_STORAGE_HOST, GPU_MEMORY_FLAGS_NONE,
                    allocation.data, free, error);
 }
 
 /**
  * gpu_host_memory_new_registered:
  * @context: a #GpuContext
- * @flags: what the memory is for; without %GPU_HOST_MEMORY_WRITE_COMBINED
+ * @flags: what the memory is for; without %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED
  * @bytes: memory of the host, not empty
  * @error: return location for an error
  *
@@ -455,7 +455,7 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * cuMemHostGetDevicePointer; OpenCL: clCreateBuffer with CL_MEM_USE_HOST_PTR and
  * clEnqueueMapBuffer), and keeps @bytes. Where they begin and how many they are does not matter.
  * Work of the device changes what they hold, so that they must be writable, but with
- * %GPU_HOST_MEMORY_READ_ONLY, which refuses all work that would write.
+ * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, which refuses all work that would write.
  *
  * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference
  * goes, or with gpu_memory_release(), once the work that uses the memory is over; @bytes are kept
@@ -466,8 +466,8 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that are not for this, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more pages can be
  *   locked, %GPU_ERROR_BUSY on CUDA for bytes that overlap others that are registered and are no
- *   part of them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_MAPPED with OpenCL, or the driver's
- *   error
+ *   part of them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -478,9 +478,9 @@ gpu_host_memory_new_registered (GpuContext          *context,
                                 GError             **error)
 {
   const char *function = "gpu_host_memory_new_registered";
-  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_MAPPED
-                                   | GPU_HOST_MEMORY_READ_ONLY;
-  GpuMemoryFlags memory_flags = GPU_MEMORY_NONE;
+  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_FLAGS_PORTABLE | GPU_HOST_MEMORY_FLAGS_MAPPED
+                                   | GPU_HOST_MEMORY_FLAGS_READ_ONLY;
+  GpuMemoryFlags memory_flags = GPU_MEMORY_FLAGS_NONE;
   Allocation allocation = { &flags, NULL, 0 };
   const GpuBackend *backend;
   GpuHostMemory *memory;
@@ -503,8 +503,8 @@ gpu_host_memory_new_registered (GpuContext          *context,
       return NULL;
     }
 
-  if ((flags & GPU_HOST_MEMORY_READ_ONLY) != 0)
-    memory_flags = GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+  if ((flags & GPU_HOST_MEMORY_FLAGS_READ_ONLY) != 0)
+    memory_flags = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY;
 
   memory = new_over (context, function, &allocation, GPU_STORAGE_FOREIGN, memory_flags,
                      g_bytes_ref (bytes), (GDestroyNotify) g_bytes_unref, error);

@@ -7,8 +7,9 @@
 #include "gpumem/format/gpu-region-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 
-#define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
-                      | GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS)
+#define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
+                      | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
+                      | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
 
 /* Everything that an image of its own can be made from. */
 typedef struct
@@ -184,7 +185,7 @@ image_new (GpuContext            *context,
 /**
  * gpu_image_new:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: what the texels are
  * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
@@ -221,7 +222,7 @@ gpu_image_new (GpuContext            *context,
 /**
  * gpu_image_new_mipmapped:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: what the texels are
  * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size of the first level, as of gpu_image_new()
@@ -300,7 +301,7 @@ resolve_bytes (Creation              *creation,
 /**
  * gpu_image_new_from_bytes:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: what the texels are
  * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
@@ -359,7 +360,7 @@ check_host (const Creation        *creation,
   g_autofree char *flags = NULL;
   gsize needed;
 
-  if ((creation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) == 0
+  if ((creation->flags & (GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE)) == 0
       && creation->row_pitch % texel_size == 0
       && creation->slice_pitch % MAX (creation->row_pitch, 1) == 0
       && g_size_checked_mul (&needed, extent->depth, extent->depth > 1 ? creation->slice_pitch
@@ -381,7 +382,8 @@ check_host (const Creation        *creation,
 /**
  * gpu_image_new_for_host_bytes:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the image is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: what the texels are
  * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
@@ -753,7 +755,7 @@ gpu_image_new_wrapped (GpuContext            *context,
     return NULL;
 
   image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
-  set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_NONE,
+  set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_FLAGS_NONE,
                                         GPU_STORAGE_FOREIGN,
                                         owner != NULL ? g_bytes_ref (owner) : NULL,
                                         owner != NULL ? (GDestroyNotify) g_bytes_unref : NULL));

@@ -39,10 +39,10 @@ _gpu_image_check_flags (GpuNativeContext  *context,
                         const char        *function,
                         GError           **error)
 {
-  if (!_gpu_buffer_check_flags (function, context, flags & ~GPU_MEMORY_SHAREABLE, error))
+  if (!_gpu_buffer_check_flags (function, context, flags & ~GPU_MEMORY_FLAGS_SHAREABLE, error))
     return FALSE;
 
-  return (flags & GPU_MEMORY_SHAREABLE) == 0
+  return (flags & GPU_MEMORY_FLAGS_SHAREABLE) == 0
          || fail_support (context, function, "images with file descriptors", error);
 }
 

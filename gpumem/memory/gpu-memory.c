@@ -21,7 +21,7 @@
  * If the last work that wrote a memory failed, the content of the memory is undefined. Until the
  * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
  * for reading, fails with the error of that work. A kernel that may write the memory counts as a
- * write. Memory with %GPU_MEMORY_UNTRACKED does not remember failures.
+ * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures.
  */
 
 /**
@@ -193,7 +193,7 @@ install_construct_properties (void)
    * Since: 0.1
    */
   props[PROP_FLAGS] =
-    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS, GPU_MEMORY_NONE,
+    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS, GPU_MEMORY_FLAGS_NONE,
                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   /**
    * GpuMemory:size:
@@ -312,7 +312,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 void
 _gpu_memory_set_constant (GpuMemory *memory)
 {
-  memory->flags |= GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+  memory->flags |= GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY;
   memory->storage->flags = memory->flags;
   memory->storage->is_constant = TRUE;
   memory->is_constant = TRUE;
@@ -399,9 +399,9 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
                            GpuMemoryFlags  *flags,
                            GError         **error)
 {
-  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
-                              | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags device = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY;
+  const GpuMemoryFlags host = GPU_MEMORY_FLAGS_HOST_READ_ONLY | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY
+                              | GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
   const GpuMemoryFlags of_device = parent->flags & device;
   const GpuMemoryFlags of_host = parent->flags & host;
   const GpuMemoryFlags given = *flags;
@@ -416,7 +416,7 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
 
   if ((given & ~(device | host)) == 0 && (of_device == 0 || (*flags & device) == of_device)
       && (of_host == 0 || (*flags & host) == of_host
-          || (*flags & host) == GPU_MEMORY_HOST_NO_ACCESS))
+          || (*flags & host) == GPU_MEMORY_FLAGS_HOST_NO_ACCESS))
     {
       *flags |= parent->flags & ~(device | host);
       return TRUE;
@@ -437,10 +437,10 @@ _gpu_memory_check_host (GpuMemory   *memory,
                         gboolean     write,
                         GError     **error)
 {
-  GpuMemoryFlags denied = GPU_MEMORY_HOST_NO_ACCESS;
+  GpuMemoryFlags denied = GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
   g_autofree char *text = NULL;
 
-  denied |= write ? GPU_MEMORY_HOST_READ_ONLY : GPU_MEMORY_HOST_WRITE_ONLY;
+  denied |= write ? GPU_MEMORY_FLAGS_HOST_READ_ONLY : GPU_MEMORY_FLAGS_HOST_WRITE_ONLY;
 
   if (G_LIKELY ((memory->flags & denied) == 0))
     return TRUE;
@@ -539,7 +539,7 @@ gpu_memory_get_size (GpuMemory *memory)
 GpuMemoryFlags
 gpu_memory_get_flags (GpuMemory *memory)
 {
-  g_return_val_if_fail (GPU_IS_MEMORY (memory), GPU_MEMORY_NONE);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), GPU_MEMORY_FLAGS_NONE);
 
   return memory->flags;
 }
@@ -571,8 +571,8 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  *
  * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
  * OpenCL tells it only of #GpuSvm, of which it is the address on the host as well, and of
- * #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of the
- * host.) Any thread.
+ * #GpuHostMemory with %GPU_HOST_MEMORY_FLAGS_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of
+ * the host.) Any thread.
  *
  * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
  *   that is released or spilled

@@ -221,7 +221,7 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
   if (G_LIKELY (point->timeline == timeline)
       && (!write || (G_LIKELY (root->reader.timeline == NULL) && G_LIKELY (root->readers == NULL)
                      && G_LIKELY (!root->is_writer_read)
-                     && G_LIKELY ((root->flags & GPU_MEMORY_UNTRACKED) == 0))))
+                     && G_LIKELY ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0))))
     point->seq = seq;
   else
     _gpu_storage_add_use_locked (root, timeline, seq, write);

@@ -276,7 +276,7 @@ _gpu_storage_list_uses (GpuStorage *root,
   add_point (points, &root->writer);
 
   /* Untracked, those that write stand among them. */
-  if (readers || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+  if (readers || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_point (points, &root->reader);
 
@@ -732,7 +732,7 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
                              gboolean     write)
 {
   /* Nobody waited for the uses before an untracked one, so it does not stand for them. */
-  if (!write || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+  if (!write || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_reader_locked (root, timeline, seq);
       return;
@@ -760,7 +760,7 @@ _gpu_storage_set_promoted_locked (GpuStorage  *root,
   if (root->writer.timeline == timeline && root->writer.seq == seq)
     return;
 
-  if ((root->flags & GPU_MEMORY_UNTRACKED) == 0)
+  if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0)
     {
       GpuPoint *write = root->is_writer_read ? &root->last_write : &root->writer;
 
@@ -770,7 +770,7 @@ _gpu_storage_set_promoted_locked (GpuStorage  *root,
 
   _gpu_storage_add_use_locked (root, timeline, seq, TRUE);
 
-  if ((root->flags & GPU_MEMORY_UNTRACKED) == 0)
+  if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0)
     {
       root->last_write = last_write;
       root->is_writer_read = TRUE;

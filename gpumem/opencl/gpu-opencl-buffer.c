@@ -14,7 +14,7 @@ buffer_alloc (GpuNativeContext  *context,
 {
   cl_mem_flags cl_flags = _gpu_opencl_get_root_flags (flags);
 
-  if (flags & GPU_MEMORY_ALLOC_HOST)
+  if (flags & GPU_MEMORY_FLAGS_ALLOC_HOST)
     cl_flags |= CL_MEM_ALLOC_HOST_PTR;
   if (data != NULL)
     cl_flags |= CL_MEM_COPY_HOST_PTR;

@@ -142,8 +142,9 @@ check_shared (GpuNativeContext  *context,
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "kernels on %s do not reach memory of the host while the host does: it has no "
-                   "fine-grain shared virtual memory; gpu_buffer_new() with GPU_MEMORY_ALLOC_HOST "
-                   "makes a buffer that each of the two reaches in turn",
+                   "fine-grain shared virtual memory; gpu_buffer_new() with "
+                   "GPU_MEMORY_FLAGS_ALLOC_HOST makes a buffer that each of the two reaches in "
+                   "turn",
                    context->devices[i]->id);
       return FALSE;
     }
@@ -161,7 +162,7 @@ alloc_shared (GpuNativeContext  *context,
   if (!check_shared (context, error))
     return NULL;
 
-  buffer = _gpu_opencl_svm_alloc (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_FINE_GRAIN, size, 0,
+  buffer = _gpu_opencl_svm_alloc (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_FINE_GRAIN, size, 0,
                                   error);
 
   if (buffer == NULL)
@@ -180,9 +181,9 @@ _gpu_opencl_alloc_host (GpuNativeContext    *context,
 {
   GpuNativeBuffer *buffer;
 
-  *flags &= GPU_HOST_MEMORY_MAPPED;
+  *flags &= GPU_HOST_MEMORY_FLAGS_MAPPED;
 
-  if (*flags != GPU_HOST_MEMORY_NONE)
+  if (*flags != GPU_HOST_MEMORY_FLAGS_NONE)
     return alloc_shared (context, size, error);
 
   buffer = _gpu_opencl_buffer_create (context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size,
@@ -233,7 +234,7 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
                            gsize                size,
                            GError             **error)
 {
-  if ((*flags & GPU_HOST_MEMORY_MAPPED) != 0)
+  if ((*flags & GPU_HOST_MEMORY_FLAGS_MAPPED) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "OpenCL has no memory of the program that kernels on %s reach while the host "
@@ -242,9 +243,9 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
       return NULL;
     }
 
-  *flags &= GPU_HOST_MEMORY_READ_ONLY;
+  *flags &= GPU_HOST_MEMORY_FLAGS_READ_ONLY;
 
-  if (*flags != GPU_HOST_MEMORY_NONE)
+  if (*flags != GPU_HOST_MEMORY_FLAGS_NONE)
     return unmapped_new (data, size);
 
   return map_program_memory (context, data, size, error);

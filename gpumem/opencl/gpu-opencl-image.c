@@ -98,7 +98,7 @@ image_create (GpuNativeContext           *context,
           && !pack_rows (description, data, row_pitch, slice_pitch, &packed, error)))
     return NULL;
 
-  if (flags & GPU_MEMORY_ALLOC_HOST)
+  if (flags & GPU_MEMORY_FLAGS_ALLOC_HOST)
     native_flags |= CL_MEM_ALLOC_HOST_PTR;
   if (data != NULL)
     native_flags |= CL_MEM_COPY_HOST_PTR;

@@ -18,9 +18,9 @@ get_svm_flags (GpuMemoryFlags flags,
 {
   cl_svm_mem_flags result = CL_MEM_READ_WRITE;
 
-  if (flags & GPU_MEMORY_READ_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_READ_ONLY)
     result = CL_MEM_READ_ONLY;
-  if (flags & GPU_MEMORY_WRITE_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_WRITE_ONLY)
     result = CL_MEM_WRITE_ONLY;
   if (svm_flags & GPU_SVM_FLAGS_FINE_GRAIN)
     result |= CL_MEM_SVM_FINE_GRAIN_BUFFER;

@@ -491,7 +491,7 @@ install_construct_properties (void)
    * Since: 0.1
    */
   props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS,
-                                          GPU_MEMORY_NONE, flags);
+                                          GPU_MEMORY_FLAGS_NONE, flags);
   /**
    * GpuMemoryPool:leading-bits:
    *
@@ -575,7 +575,7 @@ choose_kind (GpuMemoryPool *pool,
   GpuCapabilities capabilities =
     _gpu_context_get_native (pool->context)->devices[0]->capabilities;
 
-  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_UNTRACKED) == 0
+  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) == 0
       && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
     return GPU_MEMORY_POOL_EXPANDABLE;
 
@@ -602,7 +602,7 @@ check_kind (GpuMemoryPool  *pool,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: an expandable pool has its memory from the driver, not from an allocator",
                  FUNCTION);
-  else if ((pool->flags & ~GPU_MEMORY_UNTRACKED) != 0)
+  else if ((pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, pool->flags);
 

@@ -256,9 +256,9 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * other memory, as the nodes of a list do (OpenCL: clSetKernelExecInfo with
  * CL_KERNEL_EXEC_INFO_SVM_PTRS, or CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM; on CUDA and on the
  * host kernels reach all memory of their device). It is kept until the kernel has run, the kernel
- * counts as a writer of it, unless it has %GPU_MEMORY_READ_ONLY, and waits for its uses on other
- * streams. On OpenCL it has to be a #GpuSvm: other memory has no address there, and launches are
- * %GPU_ERROR_NOT_SUPPORTED. It does not count as an argument: gpu_arguments_get_length() is as
+ * counts as a writer of it, unless it has %GPU_MEMORY_FLAGS_READ_ONLY, and waits for its uses on
+ * other streams. On OpenCL it has to be a #GpuSvm: other memory has no address there, and launches
+ * are %GPU_ERROR_NOT_SUPPORTED. It does not count as an argument: gpu_arguments_get_length() is as
  * before. The list holds the memory until it is cleared or freed.
  *
  * Since: 0.1
@@ -283,8 +283,8 @@ gpu_arguments_add_indirect (GpuArguments *arguments,
  *   pointer
  *
  * Adds memory: a buffer for a pointer, an image for an image. Kernels in CUDA C++ take an image as
- * a surface object, to read and write its texels, so it cannot be one with %GPU_MEMORY_READ_ONLY.
- * The list holds the memory until it is cleared or freed.
+ * a surface object, to read and write its texels, so it cannot be one with
+ * %GPU_MEMORY_FLAGS_READ_ONLY. The list holds the memory until it is cleared or freed.
  *
  * Since: 0.1
  */
@@ -336,8 +336,8 @@ gpu_arguments_add_sampler (GpuArguments *arguments,
  * @sampler: (transfer none): a sampler of the same context
  *
  * Adds an image and how it is read as one argument, the `cudaTextureObject_t` of kernels in CUDA
- * C++ (cuTexObjectCreate, once for a pair). An image with %GPU_MEMORY_WRITE_ONLY has none. The list
- * holds both until it is cleared or freed.
+ * C++ (cuTexObjectCreate, once for a pair). An image with %GPU_MEMORY_FLAGS_WRITE_ONLY has none.
+ * The list holds both until it is cleared or freed.
  *
  * Since: 0.1
  */

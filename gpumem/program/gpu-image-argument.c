@@ -16,7 +16,7 @@ _gpu_image_check_access (GpuImage  *image,
   GpuMemoryFlags flags = gpu_memory_get_flags (GPU_MEMORY (image));
   g_autofree char *text = NULL;
 
-  if ((flags & (is_written ? GPU_MEMORY_READ_ONLY : GPU_MEMORY_WRITE_ONLY)) == 0)
+  if ((flags & (is_written ? GPU_MEMORY_FLAGS_READ_ONLY : GPU_MEMORY_FLAGS_WRITE_ONLY)) == 0)
     return TRUE;
 
   text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);

@@ -47,13 +47,13 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
-/* For memory with GPU_MEMORY_READ_ONLY the program promises that kernels only read it. Constant
- * memory is checked all the same: a kernel that is described as writing it is a writer. */
+/* For memory with GPU_MEMORY_FLAGS_READ_ONLY the program promises that kernels only read it.
+ * Constant memory is checked all the same: a kernel that is described as writing it is a writer. */
 static inline gboolean
 _gpu_launch_may_write (GpuMemory             *memory,
                        const GpuArgumentInfo *info)
 {
-  return (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+  return (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0
          || (memory->is_constant && info != NULL && info->kind == GPU_ARGUMENT_KIND_MEMORY
              && !info->is_declared);
 }

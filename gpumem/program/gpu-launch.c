@@ -43,7 +43,7 @@ _gpu_launch_fail_host_only (const char        *what,
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                "%s %u is host memory that kernels on %s cannot access: allocate it with "
-               "GPU_HOST_MEMORY_MAPPED", what, index, context->devices[0]->id);
+               "GPU_HOST_MEMORY_FLAGS_MAPPED", what, index, context->devices[0]->id);
 
   return FALSE;
 }
@@ -171,7 +171,7 @@ add_indirect_accesses (GpuLaunch *launch)
       GpuMemory *memory = launch->memories[launch->n_arguments + i];
 
       launch->accesses[launch->n_accesses++] =
-        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_READ_ONLY) == 0, 0, memory->span };
+        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0, 0, memory->span };
     }
 }
 

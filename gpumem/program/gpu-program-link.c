@@ -185,7 +185,8 @@ gpu_program_get_global (GpuProgram  *program,
 
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", gpu_program_get_context (program), NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, global, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
+                           _gpu_storage_new (native, global, GPU_MEMORY_FLAGS_NONE,
+                                             GPU_STORAGE_FOREIGN,
                                              _gpu_program_core_ref (core),
                                              (GDestroyNotify) _gpu_program_core_unref));
 

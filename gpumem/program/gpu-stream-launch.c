@@ -298,11 +298,12 @@ launch_init (GpuLaunch        *launch,
  * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
  * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
  * run, values are copied at once. The kernel counts as a writer of every memory except those with
- * %GPU_MEMORY_READ_ONLY and those whose argument the driver describes as a pointer to const.
- * Constant memory, such as a read-only tensor of DLPack or memory with %GPU_HOST_MEMORY_READ_ONLY,
- * is refused for an argument that the driver describes as a pointer without const. The library
- * cannot check kernels whose arguments no driver describes, such as those of CUDA binaries, nor
- * pointers within other memory: there the program must ensure that constant memory is only read.
+ * %GPU_MEMORY_FLAGS_READ_ONLY and those whose argument the driver describes as a pointer to const.
+ * Constant memory, such as a read-only tensor of DLPack or memory with
+ * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
+ * pointer without const. The library cannot check kernels whose arguments no driver describes, such
+ * as those of CUDA binaries, nor pointers within other memory: there the program must ensure that
+ * constant memory is only read.
  *
  * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
  * where it says nothing: a #GpuMemory for memory and images, a #GpuSampler for samplers, a #gsize
@@ -375,11 +376,12 @@ gpu_stream_launch (GpuStream        *stream,
  * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
  * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
  * run, values are copied at once. The kernel counts as a writer of every memory except those with
- * %GPU_MEMORY_READ_ONLY and those whose argument the driver describes as a pointer to const.
- * Constant memory, such as a read-only tensor of DLPack or memory with %GPU_HOST_MEMORY_READ_ONLY,
- * is refused for an argument that the driver describes as a pointer without const. The library
- * cannot check kernels whose arguments no driver describes, such as those of CUDA binaries, nor
- * pointers within other memory: there the program must ensure that constant memory is only read.
+ * %GPU_MEMORY_FLAGS_READ_ONLY and those whose argument the driver describes as a pointer to const.
+ * Constant memory, such as a read-only tensor of DLPack or memory with
+ * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
+ * pointer without const. The library cannot check kernels whose arguments no driver describes, such
+ * as those of CUDA binaries, nor pointers within other memory: there the program must ensure that
+ * constant memory is only read.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number, a kind, a size or a
  *   range of the arguments is wrong, the grid or the block is empty, the grid is no multiple of the

@@ -169,7 +169,7 @@ static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
 {
-  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_NONE;
+  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_FLAGS_NONE;
   g_autoptr (GError) failure = NULL;
   GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags,
                                                                   _gpu_transfer_get_slot_size (),

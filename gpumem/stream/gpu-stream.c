@@ -16,7 +16,7 @@
  * A stream runs what it is given in the order it was given. All its verbs return at once; what
  * they use is kept until it is no longer needed, so dropping every reference right after a call
  * is safe. Memory used on several streams is ordered by the library: a wait for the use on the
- * other stream is inserted where one is needed, unless the memory is %GPU_MEMORY_UNTRACKED.
+ * other stream is inserted where one is needed, unless the memory is %GPU_MEMORY_FLAGS_UNTRACKED.
  *
  * All methods may be called from any thread; each call is one submission, and those of several
  * threads come in some order.

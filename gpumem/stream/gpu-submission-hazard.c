@@ -227,7 +227,7 @@ add_waits_locked (GpuSubmitter     *s,
 {
   GpuStorage *root = access->storage->root;
 
-  if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
+  if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       if (access->memory == NULL)
         follow_mapping_locked (s, root);

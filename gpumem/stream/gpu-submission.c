@@ -169,7 +169,7 @@ check_access_locked (const GpuSubmission  *submission,
   if (!_gpu_memory_check (access->memory, function, error))
     return FALSE;
 
-  if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
+  if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     return TRUE;
 
   clash = find_clash_locked (submission, access);

@@ -125,7 +125,7 @@ import_fd (Case    *self,
            GError **error)
 {
   GpuMemoryFlags flags = fuzz_take (&self->input, 1) & 1 ? fuzz_take (&self->input, 4)
-                                                         : GPU_MEMORY_READ_ONLY;
+                                                         : GPU_MEMORY_FLAGS_READ_ONLY;
   gsize whole_size = fuzz_take (&self->input, 1) & 1 ? fuzz_take_size (&self->input) : G_MAXSSIZE;
 
   return gpu_buffer_new_from_fd (fuzz_get_context (), flags, GPU_FD_KINDS_OPAQUE, self->fd,

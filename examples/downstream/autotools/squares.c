@@ -31,7 +31,7 @@ square (float *numbers, gsize n, GError **error)
 
   return (program = gpu_program_new_from_source (context, source, NULL, error)) != NULL &&
          (kernel = gpu_program_get_kernel (program, "square", error)) != NULL &&
-         (x = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error)) != NULL &&
+         (x = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error)) != NULL &&
          gpu_buffer_write (x, stream, 0, numbers, size, NULL, error) &&
          gpu_stream_launch (stream, kernel, &grid, NULL, error, x) &&
          gpu_buffer_read (x, stream, 0, numbers, size, NULL, error);

@@ -33,8 +33,9 @@ count_bytes (GBytes *bytes, guint32 *bins, GError **error)
 
   return (program = gpu_program_new_from_source (context, source, NULL, error)) != NULL &&
          (kernel = gpu_program_get_kernel (program, "count", error)) != NULL &&
-         (data = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, error)) != NULL &&
-         (counts = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error)) != NULL &&
+         (data = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes,
+                                            error)) != NULL &&
+         (counts = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, error)) != NULL &&
          gpu_buffer_fill (counts, stream, 0, size, &zero, 1, NULL, error) &&
          gpu_stream_launch (stream, kernel, &grid, NULL, error, data, counts) &&
          gpu_buffer_read (counts, stream, 0, bins, size, NULL, error);

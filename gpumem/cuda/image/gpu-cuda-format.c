@@ -104,7 +104,7 @@ _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
                         GArray            *list,
                         GError           **error G_GNUC_UNUSED)
 {
-  if ((flags & GPU_MEMORY_ALLOC_HOST) != 0 && type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+  if ((flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0 && type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     return TRUE;
 
   for (gsize i = 0; i < G_N_ELEMENTS (orders); i++)

@@ -38,10 +38,10 @@ alloc_entered (GpuCudaContext  *context,
   CUdeviceptr address = 0;
   CUresult code;
 
-  if ((flags & GPU_MEMORY_SHAREABLE) != 0)
+  if ((flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
     return _gpu_cuda_virtual_alloc (context, size, error);
 
-  if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
+  if ((flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0)
     return _gpu_cuda_alloc_locked (context, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
                                    size, error);
 
@@ -61,7 +61,7 @@ static gboolean
 check_flags (GpuMemoryFlags   flags,
              GError         **error)
 {
-  if ((~flags & (GPU_MEMORY_SHAREABLE | GPU_MEMORY_ALLOC_HOST)) != 0)
+  if ((~flags & (GPU_MEMORY_FLAGS_SHAREABLE | GPU_MEMORY_FLAGS_ALLOC_HOST)) != 0)
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -124,7 +124,7 @@ buffer_alloc_pitched (GpuNativeContext  *native,
   gboolean entered;
   CUresult code;
 
-  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+  if ((flags & (GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE)) != 0)
     {
       *row_pitch = (row_size + alignment - 1) / alignment * alignment;
       return buffer_alloc (native, flags, *row_pitch * n_rows, NULL, error);

@@ -56,9 +56,9 @@ static const struct
   unsigned int       native;
 } flags_table[] =
 {
-  { GPU_HOST_MEMORY_PORTABLE, CU_MEMHOSTALLOC_PORTABLE },
-  { GPU_HOST_MEMORY_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP },
-  { GPU_HOST_MEMORY_WRITE_COMBINED, CU_MEMHOSTALLOC_WRITECOMBINED }
+  { GPU_HOST_MEMORY_FLAGS_PORTABLE, CU_MEMHOSTALLOC_PORTABLE },
+  { GPU_HOST_MEMORY_FLAGS_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP },
+  { GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, CU_MEMHOSTALLOC_WRITECOMBINED }
 };
 
 /* With the context entered. Those that the driver tells of @buffer, or else @given. */
@@ -66,7 +66,7 @@ static GpuHostMemoryFlags
 read_flags (GpuCudaBuffer *buffer,
             unsigned int   given)
 {
-  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_NONE;
+  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_FLAGS_NONE;
   unsigned int native = 0;
 
   if (_gpu_cuda.cuMemHostGetFlags (&native, buffer->base.host) != CUDA_SUCCESS)
@@ -119,7 +119,7 @@ _gpu_cuda_register_host (GpuNativeContext    *native,
                          gsize                size,
                          GError             **error)
 {
-  gboolean read_only = (*flags & GPU_HOST_MEMORY_READ_ONLY) != 0;
+  gboolean read_only = (*flags & GPU_HOST_MEMORY_FLAGS_READ_ONLY) != 0;
   GError *failure = NULL;
   GpuNativeBuffer *buffer = _gpu_cuda_register (native, read_only, data, size, &failure);
 
@@ -130,7 +130,7 @@ _gpu_cuda_register_host (GpuNativeContext    *native,
       return NULL;
     }
 
-  *flags |= GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_MAPPED;
+  *flags |= GPU_HOST_MEMORY_FLAGS_PORTABLE | GPU_HOST_MEMORY_FLAGS_MAPPED;
 
   return buffer;
 }

@@ -10,15 +10,15 @@ _gpu_opencl_get_access_flags (GpuMemoryFlags flags)
 {
   cl_mem_flags result = 0;
 
-  if (flags & GPU_MEMORY_READ_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_READ_ONLY)
     result |= CL_MEM_READ_ONLY;
-  if (flags & GPU_MEMORY_WRITE_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_WRITE_ONLY)
     result |= CL_MEM_WRITE_ONLY;
-  if (flags & GPU_MEMORY_HOST_READ_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_HOST_READ_ONLY)
     result |= CL_MEM_HOST_READ_ONLY;
-  if (flags & GPU_MEMORY_HOST_WRITE_ONLY)
+  if (flags & GPU_MEMORY_FLAGS_HOST_WRITE_ONLY)
     result |= CL_MEM_HOST_WRITE_ONLY;
-  if (flags & GPU_MEMORY_HOST_NO_ACCESS)
+  if (flags & GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
     result |= CL_MEM_HOST_NO_ACCESS;
 
   return result;
@@ -29,7 +29,7 @@ _gpu_opencl_get_root_flags (GpuMemoryFlags flags)
 {
   cl_mem_flags result = _gpu_opencl_get_access_flags (flags);
 
-  if (!(flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY)))
+  if (!(flags & (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY)))
     result |= CL_MEM_READ_WRITE;
 
   return result;

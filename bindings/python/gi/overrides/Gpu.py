@@ -709,18 +709,18 @@ class LoggingAllocator(LoggingAllocatorMethods, Gpu.LoggingAllocator):
 LoggingAllocator = override(LoggingAllocator)
 
 
-class FailureAllocator(Gpu.FailureAllocator):
-    """Gpu.FailureAllocator(upstream): its signal out-of-memory asks for room, True means that there
+class OomAllocator(Gpu.OomAllocator):
+    """Gpu.OomAllocator(upstream): its signal out-of-memory asks for room, True means that there
     may be some now."""
 
     def __new__(cls, upstream):
-        return Gpu.FailureAllocator.new(upstream)
+        return Gpu.OomAllocator.new(upstream)
 
     def __init__(self, *args, **kwargs):
         pass
 
 
-FailureAllocator = override(FailureAllocator)
+OomAllocator = override(OomAllocator)
 
 
 class DeferredFreeAllocator(DeferredFreeAllocatorMethods, Gpu.DeferredFreeAllocator):

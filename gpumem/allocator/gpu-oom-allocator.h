@@ -9,13 +9,13 @@
 
 G_BEGIN_DECLS
 
-#define GPU_TYPE_FAILURE_ALLOCATOR (gpu_failure_allocator_get_type ())
+#define GPU_TYPE_OOM_ALLOCATOR (gpu_oom_allocator_get_type ())
 
 GPU_AVAILABLE_IN_0_1
-G_DECLARE_FINAL_TYPE (GpuFailureAllocator, gpu_failure_allocator, GPU, FAILURE_ALLOCATOR,
+G_DECLARE_FINAL_TYPE (GpuOomAllocator, gpu_oom_allocator, GPU, OOM_ALLOCATOR,
                       GpuAllocatorAdaptor)
 
 GPU_AVAILABLE_IN_0_1
-GpuFailureAllocator *gpu_failure_allocator_new (GpuAllocator *upstream);
+GpuOomAllocator *gpu_oom_allocator_new (GpuAllocator *upstream);
 
 G_END_DECLS

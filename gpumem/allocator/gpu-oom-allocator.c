@@ -4,30 +4,30 @@
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
 
 /**
- * SECTION:gpu-failure-allocator
- * @title: GpuFailureAllocator
+ * SECTION:gpu-oom-allocator
+ * @title: GpuOomAllocator
  * @short_description: calls the program when memory runs out
  *
- * When upstream is out of memory, the signal #GpuFailureAllocator::out-of-memory lets the program
+ * When upstream is out of memory, the signal #GpuOomAllocator::out-of-memory lets the program
  * free some: drop caches, spill data to the host, or wait for work. The adaptor retries the request
  * as long as a handler returns %TRUE.
  */
 
 /**
- * GpuFailureAllocator:
+ * GpuOomAllocator:
  *
  * An adaptor that calls the program when memory runs out.
  *
  * Since: 0.1
  */
-struct _GpuFailureAllocator
+struct _GpuOomAllocator
 {
   GpuAllocatorAdaptor parent_instance;
 };
 
 static guint out_of_memory;
 
-G_DEFINE_FINAL_TYPE (GpuFailureAllocator, gpu_failure_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
+G_DEFINE_FINAL_TYPE (GpuOomAllocator, gpu_oom_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
 
 static GpuMemory *
 failure_alloc (GpuAllocatorAdaptor  *adaptor,
@@ -63,10 +63,10 @@ static const GpuAdaptorOps failure_ops =
 };
 
 static void
-gpu_failure_allocator_class_init (GpuFailureAllocatorClass *klass)
+gpu_oom_allocator_class_init (GpuOomAllocatorClass *klass)
 {
   /**
-   * GpuFailureAllocator::out-of-memory:
+   * GpuOomAllocator::out-of-memory:
    * @allocator: the allocator
    * @size: bytes requested
    *
@@ -77,20 +77,20 @@ gpu_failure_allocator_class_init (GpuFailureAllocatorClass *klass)
    *
    * Since: 0.1
    */
-  out_of_memory = g_signal_new ("out-of-memory", GPU_TYPE_FAILURE_ALLOCATOR, G_SIGNAL_RUN_LAST, 0,
+  out_of_memory = g_signal_new ("out-of-memory", GPU_TYPE_OOM_ALLOCATOR, G_SIGNAL_RUN_LAST, 0,
                                 g_signal_accumulator_true_handled, NULL, NULL, G_TYPE_BOOLEAN, 1,
                                 G_TYPE_UINT64);
   (void) klass;
 }
 
 static void
-gpu_failure_allocator_init (GpuFailureAllocator *allocator)
+gpu_oom_allocator_init (GpuOomAllocator *allocator)
 {
   _gpu_adaptor_init (&allocator->parent_instance, &failure_ops);
 }
 
 /**
- * gpu_failure_allocator_new:
+ * gpu_oom_allocator_new:
  * @upstream: the allocator to wrap
  *
  * Creates an adaptor that calls the program when memory runs out. Any thread.
@@ -99,10 +99,10 @@ gpu_failure_allocator_init (GpuFailureAllocator *allocator)
  *
  * Since: 0.1
  */
-GpuFailureAllocator *
-gpu_failure_allocator_new (GpuAllocator *upstream)
+GpuOomAllocator *
+gpu_oom_allocator_new (GpuAllocator *upstream)
 {
   g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
 
-  return g_object_new (GPU_TYPE_FAILURE_ALLOCATOR, "upstream", upstream, NULL);
+  return g_object_new (GPU_TYPE_OOM_ALLOCATOR, "upstream", upstream, NULL);
 }
