@@ -53,7 +53,7 @@ has_kind (TestFixture *fixture, guint i)
       && g_strv_contains (names, "access"))
     return TRUE;
 
-  svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, kinds[i].flags, SIZE, 0, &error);
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[i].flags, SIZE, 0, &error);
   g_assert_null (svm);
 
   if (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SVM_COARSE)
@@ -134,7 +134,7 @@ check_copies (TestFixture *fixture, guint kind)
   g_assert_no_error (error);
   g_assert_true (g_variant_lookup (attributes, "usm-type", "&s", &type));
   g_assert_cmpstr (type, ==, kinds[kind].nick);
-  g_assert_true ((gpu_svm_get_svm_flags (a) & kinds[kind].flags) != 0);
+  g_assert_true ((test_get_number (a, "svm-flags") & kinds[kind].flags) != 0);
   g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (a)), !=, 0);
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (a)), ==,
                     gpu_memory_get_device_address (GPU_MEMORY (a)));
@@ -227,7 +227,7 @@ check_across (TestFixture *fixture, guint kind)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
   g_autoptr (GpuContext) context = gpu_context_new (host, &error);
-  g_autoptr (GpuBuffer) other = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  g_autoptr (GpuBuffer) other = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_autoptr (GpuSvm) from = test_svm (fixture, kinds[kind].flags, SIZE);
   g_autoptr (GpuSvm) to = test_svm (fixture, kinds[kind].flags, SIZE);
 
@@ -367,7 +367,7 @@ check_pool (TestFixture *fixture, guint kind)
       if (i == GPU_MEMORY_POOL_EXPANDABLE)
         continue;
 
-      allocator = GPU_ALLOCATOR (gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE,
+      allocator = GPU_ALLOCATOR (gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE,
                                                         kinds[kind].flags, 0, NULL,
                                                         &error));
       g_assert_no_error (error);
@@ -437,14 +437,14 @@ check_refused (TestFixture *fixture, guint kind)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuSvm) aligned = NULL;
 
-  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_NONE, both, SIZE, 0, &error));
+  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, both, SIZE, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_svm_new", kinds[kind].nick);
-  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_NONE, kinds[kind].flags,
+  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags,
                               (gsize) 1 << 60, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1152921504606846976");
-  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_NONE, kinds[kind].flags, 0, 0, &error));
+  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags, 0, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
-  aligned = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, kinds[kind].flags, SIZE, 1 << 16,
+  aligned = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags, SIZE, 1 << 16,
                          &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (aligned)) % (1 << 16), ==, 0);

@@ -37,7 +37,7 @@
  * read.
  *
  * |[<!-- language="C" -->
- * g_autoptr (GpuSvm) nodes = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE,
+ * g_autoptr (GpuSvm) nodes = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
  *                                         100 * sizeof (Node), 0, &error);
  * g_autoptr (GpuMapping) mapping = gpu_svm_map (nodes, NULL, GPU_MAP_FLAGS_WRITE_INVALIDATE, 0,
  *                                               100 * sizeof (Node), NULL, &error);
@@ -229,7 +229,7 @@ check_arguments (const Allocation  *allocation,
       return FALSE;
     }
 
-  if ((allocation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+  if ((allocation->flags & (GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE)) != 0)
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, allocation->flags);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -354,7 +354,7 @@ check_tracked (const Allocation       *allocation,
                const GpuNativeMemory  *memory,
                GError                **error)
 {
-  if (!memory->is_exclusive || (allocation->flags & GPU_MEMORY_UNTRACKED) == 0)
+  if (!memory->is_exclusive || (allocation->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -446,7 +446,7 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_svm_new:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and %GPU_MEMORY_FLAGS_SHAREABLE
  * @svm_flags: how closely host and device share it, at least, or one kind of unified shared memory
  * @size: size in bytes, not 0
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
@@ -463,7 +463,7 @@ initable_iface_init (GInitableIface *iface)
  * that one. The host cannot map %GPU_SVM_FLAGS_USM_DEVICE memory; streams copy it.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
- *   %GPU_CAPABILITIES_SVM_COARSE, or what @svm_flags ask for, or cannot share %GPU_MEMORY_UNTRACKED
+ *   %GPU_CAPABILITIES_SVM_COARSE, or what @svm_flags ask for, or cannot share %GPU_MEMORY_FLAGS_UNTRACKED
  *   memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, a wrong alignment or flags that do not go
  *   together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
@@ -491,7 +491,7 @@ gpu_svm_new (GpuContext      *context,
 /**
  * gpu_svm_new_for_bytes:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and %GPU_MEMORY_FLAGS_SHAREABLE
  * @bytes: memory of the host, not empty
  * @error: return location for an error
  *
