@@ -105,6 +105,15 @@ limits_container (void)
   write_file (root, "/cg/inner/memory.max", "max\n");
   assert_limits (root, 100 * MEGA, 100 * MEGA);
 
+  /* The kernel escapes a backslash in mountinfo, but not in the name of the cgroup. */
+  root = root_new ();
+  write_file (root, "/proc/self/cgroup", "0::/machine-a\\x2db.scope/inner\n");
+  write_file (root, "/proc/self/mountinfo",
+              "31 23 0:28 /machine-a\\134x2db.scope /cg ro - cgroup2 cgroup ro\n");
+  write_file (root, "/cg/inner/memory.max", "104857600\n");
+  write_file (root, "/cg/inner/memory.current", "0\n");
+  assert_limits (root, 100 * MEGA, 100 * MEGA);
+
   root = root_new ();
   write_file (root, "/proc/self/cgroup", "0::/../elsewhere\n");
   write_file (root, "/proc/self/mountinfo", "31 23 0:28 / /cg ro - cgroup2 cgroup ro\n");

@@ -521,6 +521,10 @@ dialect_reserved (TestFixture *fixture)
     "float clamp (float x) { return x < 0 ? 0 : x; }\n"
     "__kernel void run (__global float *x) { x[0] = clamp (x[0]); }\n";
   static const char unrelated[] =
+    "float convert_float_image (float x) { return x; }\n"
+    "float as_int_array (float x) { return x; }\n"
+    "float vload4_test (float x) { return x; }\n"
+    "float vstore_halfway (float x) { return x; }\n"
     "__kernel void rotated (__global float *mix) { mix[0] = undeclared; }\n";
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;

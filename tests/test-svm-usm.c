@@ -226,7 +226,7 @@ check_across (TestFixture *fixture, guint kind)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
-  g_autoptr (GpuContext) context = gpu_context_new (host, &error);
+  g_autoptr (GpuContext) context = gpu_context_new (host, GPU_CONTEXT_FLAGS_NONE, &error);
   g_autoptr (GpuBuffer) other = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_autoptr (GpuSvm) from = test_svm (fixture, kinds[kind].flags, SIZE);
   g_autoptr (GpuSvm) to = test_svm (fixture, kinds[kind].flags, SIZE);
@@ -442,7 +442,8 @@ check_refused (TestFixture *fixture, guint kind)
   g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags,
                               (gsize) 1 << 60, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1152921504606846976");
-  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags, 0, 0, &error));
+  g_assert_null (gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags, 0, 0,
+                              &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
   aligned = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, kinds[kind].flags, SIZE, 1 << 16,
                          &error);

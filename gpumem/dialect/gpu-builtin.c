@@ -87,14 +87,49 @@ contains (const char *const *array,
   return FALSE;
 }
 
+/* Nothing, or the number of components of a vector, which @text is moved past. */
 static gboolean
-begins_with_type (const char *name)
+skip_components (const char **text)
+{
+  static const char *const numbers[] = { "16", "2", "3", "4", "8" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      if (g_str_has_prefix (*text, numbers[i]))
+        {
+          *text += strlen (numbers[i]);
+          return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
+/* An optional "_sat" and an optional rounding mode, and nothing else. */
+static gboolean
+is_conversion_suffix (const char *text)
+{
+  if (g_str_has_prefix (text, "_sat"))
+    text += strlen ("_sat");
+
+  return *text == '\0' || g_str_equal (text, "_rte") || g_str_equal (text, "_rtz")
+         || g_str_equal (text, "_rtp") || g_str_equal (text, "_rtn");
+}
+
+static gboolean
+is_type (const char *name,
+         gboolean    is_conversion)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (types); i++)
     {
       const char *rest = name + strlen (types[i]);
 
-      if (g_str_has_prefix (name, types[i]) && !g_ascii_isalpha (*rest))
+      if (!g_str_has_prefix (name, types[i]))
+        continue;
+
+      skip_components (&rest);
+
+      if (*rest == '\0' || (is_conversion && is_conversion_suffix (rest)))
         return TRUE;
     }
 
@@ -109,11 +144,23 @@ get_rest (const char *name,
   return g_str_has_prefix (name, prefix) ? name + strlen (prefix) : "";
 }
 
+/* Behind "vload" and "vstore": "4", "_half", "a_half16"; the halves also with a rounding mode. */
 static gboolean
 is_vector_access (const char *rest)
 {
-  return g_ascii_isdigit (*rest) || g_str_has_prefix (rest, "_half")
-         || g_str_has_prefix (rest, "a_half");
+  if (skip_components (&rest))
+    return *rest == '\0';
+
+  if (g_str_has_prefix (rest, "a_half"))
+    rest += strlen ("a_half");
+  else if (g_str_has_prefix (rest, "_half"))
+    rest += strlen ("_half");
+  else
+    return FALSE;
+
+  skip_components (&rest);
+
+  return !g_str_has_prefix (rest, "_sat") && is_conversion_suffix (rest);
 }
 
 gboolean
@@ -124,8 +171,8 @@ _gpu_builtin_has_name (const char *name)
          || contains (approximations, G_N_ELEMENTS (approximations), get_rest (name, "half_"))
          || contains (atomics, G_N_ELEMENTS (atomics), get_rest (name, "atomic_"))
          || contains (atomics, G_N_ELEMENTS (atomics), get_rest (name, "atom_"))
-         || begins_with_type (get_rest (name, "convert_"))
-         || begins_with_type (get_rest (name, "as_"))
+         || is_type (get_rest (name, "convert_"), TRUE)
+         || is_type (get_rest (name, "as_"), FALSE)
          || is_vector_access (get_rest (name, "vload"))
          || is_vector_access (get_rest (name, "vstore"));
 }

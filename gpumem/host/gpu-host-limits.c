@@ -193,7 +193,8 @@ is_below (const char *path,
   return g_str_has_prefix (path, folder) && (path[length] == '/' || path[length] == '\0');
 }
 
-/* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS". */
+/* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS".
+ * Paths have octal escapes, such as "\134" for a backslash. */
 static void
 add_mount (GPtrArray   *cgroups,
            const char  *root,
@@ -204,6 +205,8 @@ add_mount (GPtrArray   *cgroups,
   g_auto (GStrv) fields = g_strsplit (line, " ", 6);
   g_auto (GStrv) types = g_strsplit (rest != NULL ? rest + 3 : "", " ", 3);
   g_autofree char *mount_point = NULL;
+  g_autofree char *mount_root = NULL;
+  g_autofree char *directory = NULL;
   g_autofree char *path = NULL;
   const CgroupFiles *files;
   const char *relative;
@@ -225,14 +228,16 @@ add_mount (GPtrArray   *cgroups,
 
   /* In a container the root of the mount may be the cgroup of the container. */
   relative = path;
+  mount_root = g_strcompress (fields[3]);
 
-  if (!g_str_equal (fields[3], "/"))
-    relative = is_below (path, fields[3]) ? path + strlen (fields[3]) : "";
+  if (!g_str_equal (mount_root, "/"))
+    relative = is_below (path, mount_root) ? path + strlen (mount_root) : "";
 
   if (g_str_equal (relative, "/") || g_str_has_prefix (relative, "/.."))
     relative = "";
 
-  mount_point = g_strconcat (root, fields[4], NULL);
+  directory = g_strcompress (fields[4]);
+  mount_point = g_strconcat (root, directory, NULL);
   add_cgroups (cgroups, mount_point, relative, files);
 }
 

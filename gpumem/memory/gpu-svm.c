@@ -446,7 +446,8 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_svm_new:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and %GPU_MEMORY_FLAGS_SHAREABLE
+ * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @svm_flags: how closely host and device share it, at least, or one kind of unified shared memory
  * @size: size in bytes, not 0
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
@@ -463,9 +464,10 @@ initable_iface_init (GInitableIface *iface)
  * that one. The host cannot map %GPU_SVM_FLAGS_USM_DEVICE memory; streams copy it.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
- *   %GPU_CAPABILITIES_SVM_COARSE, or what @svm_flags ask for, or cannot share %GPU_MEMORY_FLAGS_UNTRACKED
- *   memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, a wrong alignment or flags that do not go
- *   together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *   %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or cannot share
+ *   %GPU_MEMORY_FLAGS_UNTRACKED memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, a wrong
+ *   alignment or flags that do not go together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   %GPU_ERROR_DEVICE_LOST, or the error of the driver
  *
  * Since: 0.1
  */
@@ -491,7 +493,8 @@ gpu_svm_new (GpuContext      *context,
 /**
  * gpu_svm_new_for_bytes:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and %GPU_MEMORY_FLAGS_SHAREABLE
+ * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @bytes: memory of the host, not empty
  * @error: return location for an error
  *

@@ -39,6 +39,23 @@ queue_unref (GpuOpenclQueue *queue)
   g_free (queue);
 }
 
+/* NULL if the stream is freed. The caller releases the queue; it may block meanwhile. */
+static cl_command_queue
+queue_ref_handle (GpuOpenclQueue *queue)
+{
+  cl_command_queue handle;
+
+  g_mutex_lock (&queue->lock);
+  handle = queue->handle;
+
+  if (handle != NULL && clRetainCommandQueue (handle) != CL_SUCCESS)
+    handle = NULL;
+
+  g_mutex_unlock (&queue->lock);
+
+  return handle;
+}
+
 void
 _gpu_opencl_queue_close (GpuOpenclQueue *queue)
 {
@@ -269,18 +286,19 @@ static void
 settle (GpuOpenclEvent *event)
 {
   GpuOpenclQueue *queue = event->queue;
+  cl_command_queue handle;
 
   if (queue == NULL || !queue->fails_late || g_atomic_int_get (&event->settled))
     return;
 
-  g_mutex_lock (&queue->lock);
-  for (guint i = 0; queue->handle != NULL && i < N_MARKERS; i++)
+  handle = queue_ref_handle (queue);
+  for (guint i = 0; handle != NULL && i < N_MARKERS; i++)
     {
-      if (try_marker (queue->handle) != GPU_EVENT_STATUS_FAILED)
+      if (try_marker (handle) != GPU_EVENT_STATUS_FAILED)
         break;
       g_usleep (PAUSE);
     }
-  g_mutex_unlock (&queue->lock);
+  g_clear_pointer (&handle, clReleaseCommandQueue);
   g_atomic_int_set (&event->settled, TRUE);
 }
 
@@ -308,13 +326,13 @@ event_query (GpuNativeEvent  *native,
 static void
 finish_queue (GpuOpenclQueue *queue)
 {
-  if (queue == NULL)
+  cl_command_queue handle = queue != NULL ? queue_ref_handle (queue) : NULL;
+
+  if (handle == NULL)
     return;
 
-  g_mutex_lock (&queue->lock);
-  if (queue->handle != NULL)
-    clFinish (queue->handle);
-  g_mutex_unlock (&queue->lock);
+  clFinish (handle);
+  clReleaseCommandQueue (handle);
 }
 
 /* The driver refused to wait. Its refusal stays an error whatever comes; but the command may be

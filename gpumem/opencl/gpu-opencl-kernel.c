@@ -267,8 +267,11 @@ get_argument_function (const GpuArgumentValue *argument)
 {
   const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) argument->buffer;
 
-  if (argument->kind != GPU_ARGUMENT_KIND_MEMORY || buffer == NULL)
+  if (argument->kind != GPU_ARGUMENT_KIND_MEMORY)
     return "clSetKernelArg";
+
+  if (buffer == NULL)
+    return argument->data != NULL ? "clSetKernelArgSVMPointer" : "clSetKernelArg";
 
   if (buffer->usm != NULL)
     return "clSetKernelArgMemPointerINTEL";

@@ -46,7 +46,7 @@ get_splice_length (const char *text)
 }
 
 /* @text without line splices, with the digraph and the trigraph of '#' replaced, and lines ended by
- * '\n'. */
+ * '\n'. The compiler forms digraphs after it has removed splices, so they are replaced last. */
 static char *
 join_lines (const char *text)
 {
@@ -60,10 +60,10 @@ join_lines (const char *text)
         {
           text += splice;
         }
-      else if (g_str_has_prefix (text, "\?\?=") || g_str_has_prefix (text, "%:"))
+      else if (g_str_has_prefix (text, "\?\?="))
         {
           g_string_append_c (joined, '#');
-          text += *text == '%' ? 2 : 3;
+          text += 3;
         }
       else
         {
@@ -71,6 +71,8 @@ join_lines (const char *text)
           text++;
         }
     }
+
+  g_string_replace (joined, "%:", "#", 0);
 
   return g_string_free (joined, FALSE);
 }
