@@ -14,7 +14,7 @@
 typedef struct
 {
   GObject * (*device_find)        (const char *id, GError **error);
-  GObject * (*context_new)        (GObject *device, GError **error);
+  GObject * (*context_new)        (GObject *device, guint flags, GError **error);
   GObject * (*stream_new)         (GObject *context, guint flags, GError **error);
   GObject * (*buffer_new)         (GObject *context, guint flags, gsize size, GError **error);
   gboolean  (*stream_fill)        (GObject *stream, GObject *memory, gsize offset, gsize size,
@@ -42,7 +42,7 @@ use (const Functions *functions)
   g_autoptr (GObject) buffer = NULL;
 
   g_assert_no_error (error);
-  context = functions->context_new (device, &error);
+  context = functions->context_new (device, 0, &error);
   g_assert_no_error (error);
   stream = functions->stream_new (context, 0, &error);
   g_assert_no_error (error);

@@ -163,6 +163,11 @@ class Context(Gpu.Context):
             device = Gpu.Device.get_default()
         return Gpu.Context.new(_to_device(device), flags)
 
+    @classmethod
+    def new(cls, device, flags=Gpu.ContextFlags.NONE):
+        """A context of a Gpu.Device."""
+        return Gpu.Context.new(device, flags)
+
     def __init__(self, *args, **kwargs):
         pass
 

@@ -93,6 +93,11 @@ class MemoryPoolMethods:
         pass
 
     @classmethod
+    def new(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
+        """A pool whose memory comes from the driver."""
+        return Gpu.MemoryPool.new(context, kind, flags)
+
+    @classmethod
     def new_for_allocator(cls, allocator, kind=Gpu.MemoryPoolKind.AUTOMATIC, leading_bits=4):
         """A pool whose memory comes from an allocator."""
         return Gpu.MemoryPool.new_for_allocator(allocator, kind, leading_bits)
