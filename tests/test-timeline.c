@@ -272,6 +272,40 @@ timeline_forgets_failures (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
+static void
+record_failure (GpuTimeline *timeline, guint64 seq)
+{
+  _gpu_timeline_lock (timeline);
+  _gpu_timeline_fail_locked (timeline, seq - 1, seq,
+                             g_error_new (GPU_ERROR, GPU_ERROR_FAILED, "failure at %u", (guint) seq));
+  _gpu_timeline_unlock (timeline);
+}
+
+/* The failures recorded last are kept, also if they are of earlier work than the others: an
+ * operation may fail long after the ones submitted later. */
+static void
+timeline_keeps_late_failures (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GpuTimeline *timeline = timeline_of (stream);
+
+  for (guint i = 0; i < 5000; i++)
+    {
+      guint64 seq = 2 * (5000 - i);
+      g_autofree char *message = g_strdup_printf ("failure at %u", (guint) seq);
+
+      record_failure (timeline, seq);
+      g_assert_false (_gpu_timeline_check (timeline, seq, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
+      g_clear_error (&error);
+    }
+  for (guint64 seq = 2; seq < 2 * 1000; seq += 2)
+    g_assert_false (_gpu_timeline_check (timeline, seq, NULL));
+  g_assert_true (_gpu_timeline_check (timeline, 3, NULL));
+  g_assert_cmpuint (timeline->failures->len, <, 2500);
+}
+
 /* One fence serves everybody who waits for a point at or before it. */
 static void
 timeline_shares_fences (TestFixture *fixture)
@@ -697,6 +731,7 @@ main (int argc, char **argv)
   test_add ("runs-now", timeline_runs_now);
   test_add ("forgets-waiters", timeline_forgets_waiters);
   test_add ("forgets-failures", timeline_forgets_failures);
+  test_add ("keeps-late-failures", timeline_keeps_late_failures);
   test_add ("shares-fences", timeline_shares_fences);
   test_add ("lets-go", timeline_lets_go);
   test_add ("keeps-bytes", timeline_keeps_bytes);

@@ -7,7 +7,7 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Always keep the most recent failures: a thread that has just waited will query one, and reads of
+/* Always keep the failures recorded last: a thread that has just waited will query one, and reads of
  * memory look up the failure of its last write. */
 #define RECENT_FAILURES 1024
 
@@ -18,6 +18,8 @@ typedef struct
 {
   guint64  from;
   guint64  to;
+  guint64  serial;                  /* counts up in the order in which failures are recorded, which
+                                     * is not the order of their points */
   GError  *error;
 } GpuFailure;
 
@@ -155,23 +157,24 @@ is_watched_locked (GpuTimeline      *timeline,
 static void
 forget_failures_locked (GpuTimeline *timeline)
 {
-  guint n_old = timeline->failures->len - RECENT_FAILURES;
+  GArray *failures = timeline->failures;
   guint n_kept = 0;
 
-  for (guint i = 0; i < n_old; i++)
+  for (guint i = 0; i < failures->len; i++)
     {
       GpuFailure *failure = get_failure (timeline, i);
-      GpuFailure watched = *failure;
+      GpuFailure kept = *failure;
 
-      if (!is_watched_locked (timeline, failure))
+      if (failure->serial + RECENT_FAILURES <= timeline->n_failures_recorded
+          && !is_watched_locked (timeline, failure))
         continue;
 
       *failure = *get_failure (timeline, n_kept);
-      *get_failure (timeline, n_kept++) = watched;
+      *get_failure (timeline, n_kept++) = kept;
     }
 
-  g_array_remove_range (timeline->failures, n_kept, n_old - n_kept);
-  timeline->n_failures_max = 2 * timeline->failures->len;
+  g_array_set_size (failures, n_kept);
+  timeline->n_failures_max = MAX (2 * n_kept, 2 * RECENT_FAILURES);
 }
 
 /* Removes the points in (from, to] from older failures: the newest failure of a point counts. */
@@ -186,7 +189,8 @@ make_room_locked (GpuTimeline *timeline,
 
   if (failure != NULL && failure->from < from)
     {
-      GpuFailure head = { failure->from, from, g_error_copy (failure->error) };
+      GpuFailure head = { failure->from, from, failure->serial,
+                          g_error_copy (failure->error) };
 
       failure->from = from;
       g_array_insert_val (timeline->failures, at, head);
@@ -211,7 +215,7 @@ _gpu_timeline_fail_locked (GpuTimeline *timeline,
                            guint64      to,
                            GError      *error)
 {
-  const GpuFailure failure = { from, to, error };
+  const GpuFailure failure = { from, to, timeline->n_failures_recorded++, error };
 
   if (timeline->failures->len >= timeline->n_failures_max)
     forget_failures_locked (timeline);

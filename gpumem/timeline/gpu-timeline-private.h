@@ -101,6 +101,7 @@ struct _GpuTimeline
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq; no two have a point in common */
+  guint64           n_failures_recorded; /* the serial of the next failure */
   guint             n_failures_max; /* so many before those that nobody asks for are forgotten */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
