@@ -68,7 +68,7 @@ load_that_fail (void)
     { "fail=cuInit:1:34", "cuInit;CUDA_ERROR_STUB_LIBRARY (34);libcuda.so.1 is the stub" },
     { "fail=cuInit:1:803", "cuInit;CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803);restart" },
     { "fail=cuInit:1:802", "cuInit;CUDA_ERROR_SYSTEM_NOT_READY (802);fabric manager" },
-    { "fail=cuInit:1:999", "cuInit;CUDA_ERROR_UNKNOWN (999);module in the kernel" },
+    { "fail=cuInit:1:999", "cuInit;CUDA_ERROR_UNKNOWN (999);kernel module" },
     { "fail=cuInit:1:12345", "cuInit;unknown code (12345)" },
     { "fail=cuDeviceGetCount:1:999", "cuDeviceGetCount;CUDA_ERROR_UNKNOWN (999)" },
     { "fail=cuDeviceGet:2:101", "cuDeviceGet;CUDA_ERROR_INVALID_DEVICE (101);device 1 of 2" },

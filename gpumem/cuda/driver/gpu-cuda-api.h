@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The driver's functions, behind pointers that _gpu_cuda_load() fills in once in a process: the
- * driver is opened where the library runs, not where it is built.
+ * The functions of the driver, as pointers that _gpu_cuda_load() fills in once per process: the
+ * driver is loaded at run time and not needed at build time.
  */
 #pragma once
 
@@ -37,13 +37,13 @@ typedef struct
   gboolean has[GPU_CUDA_N_GROUPS];
 } GpuCudaApi;
 
-/* Nothing of it may be called before _gpu_cuda_load() has returned TRUE. */
+/* No function may be called before _gpu_cuda_load() has returned TRUE. */
 extern GpuCudaApi _gpu_cuda;
 
-/* Opens the driver and calls cuInit(). FALSE: why there is none. Not thread-safe: the registry
- * calls it under its lock. */
+/* Loads the driver and calls cuInit(). Returns FALSE with the reason if the driver is missing or
+ * unusable. Not thread-safe: the registry calls it under its lock. */
 gboolean _gpu_cuda_load      (GError        **error);
-/* TRUE if the driver has every function of @group; else why it has not. */
+/* Returns TRUE if the driver has every function of @group; otherwise FALSE with the reason. */
 gboolean _gpu_cuda_has_group (GpuCudaGroup    group,
                               GError        **error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every attribute of a device, in the order of their values. No guard: the list is read for the
- * enumeration, for the table of attributes and for the check against cuda.h.
+ * Every attribute of a device, in the order of the values. No include guard: the list is included
+ * by the enumeration, the table of attributes and the check against cuda.h.
  *
  *   GPU_CUDA_ATTRIBUTE (name, value, kind)
  *

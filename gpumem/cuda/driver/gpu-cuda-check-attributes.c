@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Holds the list of attributes against the headers of the CUDA Toolkit: each has its value, and
- * none is missing; before CUDA 13 there were fewer. Compiled where configure finds one, linked
- * nowhere.
+ * Compares the list of attributes with the headers of the CUDA Toolkit: values must be equal, and
+ * no attribute may be missing. Toolkits before CUDA 13 have fewer attributes. Compiled if configure
+ * finds a toolkit; never linked.
  */
 #include <cuda.h>
 
@@ -13,7 +13,7 @@
 #undef GPU_CUDA_ATTRIBUTE
 #endif
 
-/* Values count from 1, without a gap. */
+/* Values count from 1 without gaps. */
 enum
 {
   BEFORE_FIRST,

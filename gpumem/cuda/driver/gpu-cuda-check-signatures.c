@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Holds every function that the back end calls against the headers of the CUDA Toolkit. Compiled
- * where configure finds one, linked nowhere.
+ * Compares every function that the back end calls with the headers of the CUDA Toolkit. Compiled if
+ * configure finds a toolkit; never linked.
  */
 #include <cuda.h>
 #include <cudaProfilerTypedefs.h>
@@ -11,7 +11,8 @@
   _Static_assert (__builtin_types_compatible_p (PFN_##name##_v##version, \
                                                 CUresult (CUDAAPI *) parameters), \
                   #name ": not as in cuda.h");
-/* Not by way of the other: there cuda.h would put what it takes the name for. */
+/* Must not expand to GPU_CUDA_SYMBOL(): cuda.h defines the names as macros, which would be expanded
+ * in the argument. */
 #define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
   _Static_assert (__builtin_types_compatible_p (PFN_##name##_v##version, \
                                                 CUresult (CUDAAPI *) parameters), \

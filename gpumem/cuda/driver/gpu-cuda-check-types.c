@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Holds the types and values that the back end declares against the headers of the CUDA Toolkit.
- * Compiled where configure finds one, linked nowhere.
+ * Compares the types and values that the back end declares with the headers of the CUDA Toolkit.
+ * Compiled if configure finds a toolkit; never linked.
  */
 #include <cuda.h>
 
-/* Ours beside theirs */
+/* Declare the library's types next to those of the toolkit. */
 #define CUresult                         gpu_CUresult
 #define CUaddress_mode                   gpu_CUaddress_mode
 #define CUarray_format                   gpu_CUarray_format
@@ -102,7 +102,7 @@
 #define CONSTANT(name, value) _Static_assert ((int) name == value, #name);
 GPU_CUDA_CONSTANTS (CONSTANT)
 
-/* The list is that of CUDA 13. */
+/* The list matches CUDA 13. */
 #if CUDA_VERSION >= 13000
 #define GPU_CUDA_ERROR(name, value, error) _Static_assert (name == value, #name);
 #include "gpumem/cuda/driver/gpu-cuda-errors.h"

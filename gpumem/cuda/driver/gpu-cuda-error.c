@@ -29,7 +29,7 @@ _gpu_cuda_error_name (CUresult code)
 {
   const char *name = find_entry (code)->name;
 
-  /* Of a driver that is younger than the table; it leaves the pointer alone if it knows no name. */
+  /* The driver is newer than the table. It leaves @name unchanged for a code without a name. */
   if (name == NULL && _gpu_cuda.cuGetErrorName != NULL)
     _gpu_cuda.cuGetErrorName (code, &name);
 

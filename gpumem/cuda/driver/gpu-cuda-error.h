@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the codes of CUDA mean; gpu-cuda-error.c is the only file that knows. */
+/* Maps CUDA error codes. Only gpu-cuda-error.c interprets the codes. */
 #pragma once
 
 #include "gpumem/base/gpu-error.h"
@@ -25,7 +25,7 @@ void        _gpu_cuda_set_error    (GError     **error,
                                     CUresult     code,
                                     const char  *format,
                                     ...) G_GNUC_PRINTF (4, 5);
-/* TRUE for CUDA_SUCCESS, else FALSE with the error without details. */
+/* Returns TRUE for CUDA_SUCCESS; otherwise FALSE, with an error without details. */
 gboolean    _gpu_cuda_check        (CUresult     code,
                                     const char  *function,
                                     GError     **error);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every code of the CUDA driver and what it means to users of the library. No guard: the list is
- * read for the enumeration, for the table of errors and for the check against cuda.h.
+ * Every code of the CUDA driver and the GPU_ERROR code that it maps to. No include guard: the list
+ * is included by the enumeration, the table of errors and the check against cuda.h.
  *
  *   GPU_CUDA_ERROR (name, value, error)
  *
- * Errors after which the driver answers every call in the context with the same error again are
- * DEVICE_LOST.
+ * Errors after which every driver call in the context fails with the same error are DEVICE_LOST.
  */
 GPU_CUDA_ERROR (CUDA_SUCCESS, 0, FAILED)
 GPU_CUDA_ERROR (CUDA_ERROR_INVALID_VALUE, 1, INVALID_ARGUMENT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens the driver. Every function is asked for with the version of CUDA that it was declared
- * after: the driver keeps the older ones beside the newer ones.
+ * Loads the driver. Each function is requested with the CUDA version that introduced its
+ * declaration, because the driver keeps older variants of a function next to newer ones.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 #include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/driver/gpu-cuda-error.h"
 
-/* The name without a number is that of the stub in a CUDA Toolkit. */
+/* The name without a number is the stub library of a CUDA Toolkit. */
 #define DRIVER_LIBRARY "libcuda.so.1"
 
 typedef CUresult (CUDAAPI *GetProcAddress) (const char  *symbol,
@@ -52,18 +52,18 @@ static const struct
 groups[GPU_CUDA_N_GROUPS] =
 {
   [GPU_CUDA_GROUP_CORE]           = { "the core of CUDA", "11.4" },
-  [GPU_CUDA_GROUP_HOST_FUNCTION]  = { "functions of the host in streams", "10.0" },
-  [GPU_CUDA_GROUP_STREAM_WAIT]    = { "streams that wait for values", "11.7" },
-  [GPU_CUDA_GROUP_KERNEL_INFO]    = { "what kernels tell of themselves", "12.4" },
+  [GPU_CUDA_GROUP_HOST_FUNCTION]  = { "host functions in streams", "10.0" },
+  [GPU_CUDA_GROUP_STREAM_WAIT]    = { "stream waits for values", "11.7" },
+  [GPU_CUDA_GROUP_KERNEL_INFO]    = { "the lists of kernels and parameters", "12.4" },
   [GPU_CUDA_GROUP_PROFILER]       = { "the profiler's start and stop", "4.0" },
   [GPU_CUDA_GROUP_IPC]            = { "memory and events of other processes", "11.0" },
-  [GPU_CUDA_GROUP_STREAM_ORDERED] = { "memory in the order of a stream", "11.2" },
+  [GPU_CUDA_GROUP_STREAM_ORDERED] = { "stream-ordered memory", "11.2" },
   [GPU_CUDA_GROUP_VIRTUAL_MEMORY] = { "virtual memory", "11.0" },
-  [GPU_CUDA_GROUP_EXTERNAL_MEMORY] = { "memory of other libraries", "10.0" },
-  [GPU_CUDA_GROUP_DMA_BUF]        = { "memory as a dma-buf", "11.7" },
+  [GPU_CUDA_GROUP_EXTERNAL_MEMORY] = { "external memory", "10.0" },
+  [GPU_CUDA_GROUP_DMA_BUF]        = { "the export of dma-bufs", "11.7" },
   [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" },
   [GPU_CUDA_GROUP_MANAGED]        = { "managed memory", "8.0" },
-  [GPU_CUDA_GROUP_MEMORY_LOCATION] = { "places of managed memory", "12.2" }
+  [GPU_CUDA_GROUP_MEMORY_LOCATION] = { "locations of managed memory", "12.2" }
 };
 
 GpuCudaApi _gpu_cuda;
@@ -113,8 +113,8 @@ open_driver (GError **error)
   return FALSE;
 }
 
-/* For a version that they do not know yet drivers give what they have by that name, with its
- * parameters. */
+/* Drivers older than the requested version return their own variant of the function, with other
+ * parameters. Therefore a revision is only requested from drivers of at least its version. */
 static gpointer
 find_function (const Symbol *symbol)
 {
@@ -133,7 +133,7 @@ get_version (void)
   return get != NULL && get (&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/* The table, and which groups are whole. */
+/* Fills in the table and finds the complete groups. */
 static void
 find_symbols (void)
 {
@@ -171,14 +171,15 @@ _gpu_cuda_has_group (GpuCudaGroup   group,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, meaning,
-               "the driver is for CUDA %d.%d and has no %s: %s needs one for CUDA %s or newer",
+               "the driver is for CUDA %d.%d and has no %s, as needed for %s: install a driver for "
+               "CUDA %s or newer",
                _gpu_cuda.version / 1000, _gpu_cuda.version % 1000 / 10, first_missing[group],
                groups[group].what, groups[group].since);
 
   return FALSE;
 }
 
-/* What to do about it, where the driver's own text does not say. */
+/* Suggests a cause where the driver's own text does not. */
 static const char *
 get_hint (CUresult code)
 {
@@ -189,18 +190,18 @@ get_hint (CUresult code)
     case CUDA_ERROR_NO_DEVICE:
       return "the driver finds no GPU, or CUDA_VISIBLE_DEVICES hides it";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-      return DRIVER_LIBRARY " and the module in the kernel are of different versions: restart "
+      return DRIVER_LIBRARY " and the kernel module have different versions: restart "
              "the machine after an update";
     case CUDA_ERROR_SYSTEM_NOT_READY:
       return "a service that the GPU needs, such as the fabric manager, is not running yet";
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-      return DRIVER_LIBRARY " is newer than the module in the kernel, and this GPU does not allow "
-             "for that";
+      return DRIVER_LIBRARY " is newer than the kernel module, which this GPU does "
+             "not support";
     case CUDA_ERROR_OPERATING_SYSTEM:
     case CUDA_ERROR_UNKNOWN:
-      return "the module in the kernel, or its device files, may be missing";
+      return "the kernel module or its device files may be missing";
     default:
-      return "the driver does not start";
+      return "the driver failed to initialize";
     }
 }
 
@@ -218,13 +219,13 @@ _gpu_cuda_load (GError **error)
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_CORE, error))
     return FALSE;
 
-  /* The driver has threads from here on, so its code stays for as long as the process. */
+  /* From here on the driver has threads, so its code must never be unloaded. */
   g_module_make_resident (driver);
   code = _gpu_cuda.cuInit (0);
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  /* Whatever the code means elsewhere, here it means that there is no driver. */
+  /* Any failure of cuInit() means that no driver is available. */
   _gpu_cuda_set_error (&local_error, "cuInit", code, "%s", get_hint (code));
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NO_DEVICE, local_error->message);
 

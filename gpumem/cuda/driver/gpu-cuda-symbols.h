@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every function of the CUDA driver that the back end calls. No guard: the list is read once for
- * the table of pointers, once by the loader, once by the check against cuda.h, once by the stand-in
- * of the tests.
+ * Every function of the CUDA driver that the back end calls. No include guard: the list is included
+ * by the function table, the loader, the check against cuda.h and the stand-in driver of the tests.
  *
  *   GPU_CUDA_SYMBOL (group, name, version, parameters)
  *
- * @version is the one of CUDA in which the function got these parameters: cuGetProcAddress() is
- * asked for it. Functions of the group CORE must be there; of the others a driver has all of a
- * group or the group is off.
+ * @version is the CUDA version in which the function got these parameters; cuGetProcAddress() is
+ * called with it. Functions of the group CORE are required. Every other group is available only if
+ * the driver has all of its functions.
  *
  *   GPU_CUDA_REVISION (group, name, revision, version, parameters)
  *
- * is the same for a function that is there with other parameters, too: it stands behind that one,
- * and in the table with @revision behind its name. Who does not define it gets GPU_CUDA_SYMBOL().
+ * The same for a newer variant of a function that is also listed with its older parameters. It
+ * follows the older variant, and its name in the table ends with @revision. By default it expands
+ * to GPU_CUDA_SYMBOL().
  */
 #ifndef GPU_CUDA_REVISION
 #define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
   GPU_CUDA_SYMBOL (group, name##revision, version, parameters)
 #endif
 
-/* What is called most often, in one line of the table */
+/* The functions that are called most often, in one cache line of the table. */
 GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
                  (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
@@ -204,7 +204,7 @@ GPU_CUDA_SYMBOL (CORE, cuLinkAddData, 6050,
                   void **values))
 GPU_CUDA_SYMBOL (CORE, cuLinkComplete, 5050, (CUlinkState state, void **cubin, size_t *size))
 GPU_CUDA_SYMBOL (CORE, cuLinkDestroy, 5050, (CUlinkState state))
-/* The list of a program's kernels, and the sizes of a kernel's arguments: since CUDA 12.4 */
+/* The lists of kernels and of kernel parameters, since CUDA 12.4. */
 GPU_CUDA_SYMBOL (KERNEL_INFO, cuModuleGetFunctionCount, 12040,
                  (unsigned int *count, CUmodule module))
 GPU_CUDA_SYMBOL (KERNEL_INFO, cuModuleEnumerateFunctions, 12040,
@@ -217,7 +217,7 @@ GPU_CUDA_SYMBOL (KERNEL_INFO, cuFuncGetParamInfo, 12040,
 GPU_CUDA_SYMBOL (PROFILER, cuProfilerStart, 4000, (void))
 GPU_CUDA_SYMBOL (PROFILER, cuProfilerStop, 4000, (void))
 
-/* Between processes */
+/* Interprocess communication */
 GPU_CUDA_SYMBOL (IPC, cuIpcGetEventHandle, 4010, (CUipcEventHandle *handle, CUevent event))
 GPU_CUDA_SYMBOL (IPC, cuIpcOpenEventHandle, 4010, (CUevent *event, CUipcEventHandle handle))
 GPU_CUDA_SYMBOL (IPC, cuIpcGetMemHandle, 4010, (CUipcMemHandle *handle, CUdeviceptr address))
@@ -225,7 +225,7 @@ GPU_CUDA_SYMBOL (IPC, cuIpcOpenMemHandle, 11000,
                  (CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags))
 GPU_CUDA_SYMBOL (IPC, cuIpcCloseMemHandle, 4010, (CUdeviceptr address))
 
-/* Memory in the order of a stream */
+/* Stream-ordered memory */
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemAllocAsync, 11020,
                  (CUdeviceptr *address, size_t size, CUstream stream))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemFreeAsync, 11020, (CUdeviceptr address, CUstream stream))
@@ -282,7 +282,7 @@ GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
                  (CUmemGenericAllocationHandle *allocation, void *address))
 
-/* Memory of other libraries */
+/* Import of memory from other libraries */
 GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuImportExternalMemory, 10000,
                  (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description))
 GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
@@ -290,7 +290,7 @@ GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
                   const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *description))
 GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuDestroyExternalMemory, 10000, (CUexternalMemory memory))
 
-/* Memory for other libraries */
+/* Export of memory to other libraries */
 GPU_CUDA_SYMBOL (DMA_BUF, cuMemGetHandleForAddressRange, 11070,
                  (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
                   unsigned long long flags))
@@ -307,7 +307,7 @@ GPU_CUDA_SYMBOL (MANAGED, cuMemAdvise, 8000,
 GPU_CUDA_SYMBOL (MANAGED, cuMemRangeGetAttribute, 8000,
                  (void *data, size_t data_size, CUmem_range_attribute attribute,
                   CUdeviceptr address, size_t size))
-/* With places that are no device: since CUDA 12.2 */
+/* Variants that support locations other than devices, since CUDA 12.2. */
 GPU_CUDA_REVISION (MEMORY_LOCATION, cuMemPrefetchAsync, _v2, 12020,
                    (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
                     CUstream stream))

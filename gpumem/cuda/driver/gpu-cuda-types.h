@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The types and values of the CUDA driver API that the back end uses, under the names that NVIDIA
- * gives them. Where a toolkit is installed the build holds every one of them against cuda.h.
+ * The types and values of the CUDA driver API that the back end uses, under NVIDIA's names. If a
+ * toolkit is installed, the build compares all of them with cuda.h.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef void (CUDAAPI *CUhostFn) (void *data);
 
-/* Enumerations of the driver: their values stand below. */
+/* Enumerations of the driver; their values are listed below. */
 typedef unsigned int CUresult;
 typedef unsigned int CUaddress_mode;
 typedef unsigned int CUarray_format;
@@ -65,7 +65,7 @@ typedef unsigned int CUresourcetype;
 typedef unsigned int CUresourceViewFormat;
 typedef unsigned int CUdriverProcAddressQueryResult;
 
-/* To the letter as in cuda.h, so that the check sees a difference */
+/* Exactly as in cuda.h, so that the compiler reports a difference as a redefinition. */
 #define CU_STREAM_LEGACY     ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_IPC_HANDLE_SIZE   64
@@ -247,7 +247,7 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_RESOURCE_TYPE_LINEAR, 2)                                \
   CONSTANT (CU_RESOURCE_TYPE_PITCH2D, 3)
 
-/* The check has those of cuda.h in their place. */
+/* The check uses the definitions of cuda.h instead. */
 #ifndef GPU_CUDA_CHECK
 #define GPU_CUDA_CONSTANT(name, value) name = value,
 enum { GPU_CUDA_CONSTANTS (GPU_CUDA_CONSTANT) };
@@ -332,7 +332,7 @@ typedef struct
   size_t       Depth;
 } CUDA_MEMCPY3D;
 
-/* As CUDA_MEMCPY3D, with the contexts in place of what is reserved there */
+/* Like CUDA_MEMCPY3D, with contexts in place of the reserved fields. */
 typedef struct
 {
   size_t       srcXInBytes;
@@ -436,7 +436,7 @@ typedef struct
   unsigned int         reserved[16];
 } CUDA_RESOURCE_VIEW_DESC;
 
-/* Of a CUexternalMemoryHandleType: headers before CUDA 12.9 have none. */
+/* A CUexternalMemoryHandleType that headers before CUDA 12.9 lack. */
 #define GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD 9
 
 typedef struct
