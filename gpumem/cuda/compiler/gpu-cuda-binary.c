@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What can be read from binaries without the driver, and must be: cuModuleLoadDataEx() is not told
- * their size and trusts what they say of themselves, and drivers before CUDA 12.4 tell neither the
- * kernels of a module nor their arguments.
+ * Parses binaries without the driver. cuModuleLoadDataEx() does not take a size and trusts the
+ * sizes inside the binary, so truncated binaries must be rejected first. Drivers before CUDA 12.4
+ * can list neither the kernels of a module nor their parameters.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #define FATBIN_MAGIC 0xba55ed50u
 #define CUDA_MACHINE 190
 
-/* Entries of the sections .nv.info.KERNEL */
+/* Entries of the sections .nv.info.KERNEL. */
 #define INFO_HAS_SIZE        4
 #define INFO_PARAMETER       0x17
 #define INFO_PARAMETER_SIZE  12
@@ -24,17 +24,17 @@ typedef struct
   guint32 magic;
   guint16 version;
   guint16 header_size;
-  guint64 size;                 /* of what follows the header */
+  guint64 size;                 /* in bytes, after the header */
 } FatbinHeader;
 
-/* What follows it: PTX or a cubin, as nvcc writes it for one architecture. */
+/* The header of one entry: PTX or a cubin, as nvcc writes it for one architecture. */
 typedef struct
 {
   guint16 kind;
   guint16 version;
   guint32 header_size;
-  guint64 size;                 /* of what follows the entry's header */
-  guint32 compressed_size;      /* 0 if it stands there as it is */
+  guint64 size;                 /* in bytes, after the entry's header */
+  guint32 compressed_size;      /* 0 if not compressed */
 } FatbinEntry;
 
 typedef struct
@@ -44,7 +44,7 @@ typedef struct
   Elf64_Ehdr    header;
 } Elf;
 
-/* The first line that says anything, as in the PTX of all compilers, is ".version". */
+/* In the PTX of all compilers, the first line after comments starts with ".version". */
 static gboolean
 is_ptx (const char *text,
         gsize       size)
@@ -108,7 +108,7 @@ get_section (const Elf  *elf,
          (section->sh_offset <= elf->size && section->sh_size <= elf->size - section->sh_offset);
 }
 
-/* FALSE: not the whole of an ELF file. */
+/* Returns FALSE for a truncated or malformed ELF file. */
 static gboolean
 open_elf (GBytes *binary,
           Elf    *elf)
@@ -136,7 +136,7 @@ open_elf (GBytes *binary,
   return TRUE;
 }
 
-/* Of the header's string table; NULL if it is not in there. */
+/* Returns a name from the header's string table; NULL if it is out of bounds. */
 static const char *
 get_section_name (const Elf        *elf,
                   const Elf64_Shdr *section)
@@ -161,7 +161,7 @@ _gpu_cuda_binary_is_cubin (GBytes *binary)
   return open_elf (binary, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
-/* Sets where the entries begin and end. FALSE: the fatbin is truncated. */
+/* Sets @begin and @end to the range of the entries. Returns FALSE for a truncated fatbin. */
 static gboolean
 open_fatbin (GBytes *binary,
              gsize  *begin,
@@ -183,7 +183,7 @@ open_fatbin (GBytes *binary,
   return TRUE;
 }
 
-/* Gets the entry at @at, and in @part its data. FALSE: the entry reaches past @end. */
+/* Gets the entry at @at, and its data in @part. Returns FALSE if the entry extends past @end. */
 static gboolean
 get_entry (GBytes       *binary,
            gsize         at,
@@ -204,7 +204,7 @@ get_entry (GBytes       *binary,
   return TRUE;
 }
 
-/* Checks uncompressed cubins in it as cubins on their own. Only the driver can read compressed
+/* Checks the uncompressed cubins like standalone cubins. Only the driver can read compressed
  * ones. */
 static gboolean
 check_fatbin (GBytes *binary)
@@ -239,10 +239,10 @@ _gpu_cuda_binary_check (GBytes  *binary,
   switch (_gpu_cuda_binary_identify (binary))
     {
     case GPU_CUDA_BINARY_ELF:
-      what = open_elf (binary, &elf) ? NULL : "are not the whole of a cubin";
+      what = open_elf (binary, &elf) ? NULL : "are not a complete cubin";
       break;
     case GPU_CUDA_BINARY_FATBIN:
-      what = check_fatbin (binary) ? NULL : "are not the whole of a fatbin";
+      what = check_fatbin (binary) ? NULL : "are not a complete fatbin";
       break;
     case GPU_CUDA_BINARY_PTX:
       break;
@@ -261,8 +261,8 @@ _gpu_cuda_binary_check (GBytes  *binary,
   return FALSE;
 }
 
-/* The first binary in a fatbin that can be read: its kernels are those of the others. (transfer
- * full) (nullable) */
+/* Finds the first readable binary in a fatbin: all of them have the same kernels. (transfer full)
+ * (nullable) */
 static GBytes *
 find_in_fatbin (GBytes *binary)
 {
@@ -286,7 +286,7 @@ find_in_fatbin (GBytes *binary)
   return NULL;
 }
 
-/* The binary that tells of the kernels. (transfer full) (nullable) */
+/* Finds the binary that describes the kernels. (transfer full) (nullable) */
 static GBytes *
 find_part (GBytes *binary)
 {
@@ -310,7 +310,7 @@ list_in_elf (GBytes *binary)
     {
       const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
 
-      /* Functions that are no kernels have no constants of their own. */
+      /* Only kernels have such a section; other functions have no constant bank of their own. */
       if (name != NULL && g_str_has_prefix (name, ".nv.constant0."))
         g_ptr_array_add (names, g_strdup (name + strlen (".nv.constant0.")));
     }
@@ -406,8 +406,8 @@ set_size (GArray *sizes,
   g_array_index (sizes, gsize, index) = size;
 }
 
-/* A parameter: its number in the upper half of the second word, its size in the upper 14 bits of
- * the third. */
+/* Reads the parameter entries: the parameter number is in the upper half of the second word, the
+ * size in the upper 14 bits of the third. */
 static void
 read_info (const guint8 *data,
            gsize         size,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Holds what the back end declares of NVRTC against the header of the CUDA Toolkit. Compiled where
- * configure finds one, linked nowhere.
+ * Compares the back end's declarations of NVRTC with the header of the CUDA Toolkit. Compiled if
+ * configure finds the header; never linked.
  */
 #include <nvrtc.h>
 
@@ -11,7 +11,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc-symbols.h"
 #undef GPU_CUDA_NVRTC_SYMBOL
 
-/* Ours beside theirs */
+/* Declare the library's types next to those of the toolkit. */
 #define nvrtcResult  gpu_nvrtcResult
 #define nvrtcProgram gpu_nvrtcProgram
 #define GPU_CUDA_CHECK

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From source to an image. */
+/* Compiles source to a cubin or PTX. */
 #include "config.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ check (nvrtcResult   result,
   return FALSE;
 }
 
-/* NULL if nothing was said. */
+/* Returns NULL if the log is empty. */
 static char *
 get_log (nvrtcProgram program)
 {
@@ -63,7 +63,7 @@ get_log (nvrtcProgram program)
   return log;
 }
 
-/* A cubin if there is one, which there is not for "compute" architectures. */
+/* Gets a cubin, or PTX for "compute" architectures, which have no cubin. */
 static GBytes *
 get_image (nvrtcProgram   program,
            GError       **error)
@@ -84,7 +84,7 @@ get_image (nvrtcProgram   program,
   if (!check (result, is_cubin ? "nvrtcGetCUBIN" : "nvrtcGetPTX", NULL, error))
     return NULL;
 
-  /* The size of PTX counts the zero behind it. */
+  /* The size of PTX includes the terminating zero. */
   return g_bytes_new_take (g_steal_pointer (&data), is_cubin ? size : strlen (data));
 }
 
@@ -125,7 +125,7 @@ get_lowered (nvrtcProgram        program,
   return g_steal_pointer (&lowered);
 }
 
-/* NVRTC itself has no such option. */
+/* Removes @option, which NVRTC itself does not support. */
 static gboolean
 take_option (GPtrArray  *options,
              const char *option)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From source to code of a device: what NVRTC gets, what comes out, and what the compiler of the
- * driver makes of it. Knows of a device only its compute capability.
+ * Compilation of source to device code: preparation for NVRTC, its result, and the options of the
+ * driver's own compiler. A device is represented by its compute capability only.
  */
 #pragma once
 
@@ -25,25 +25,26 @@ typedef enum
   GPU_CUDA_BINARY_PTX
 } GpuCudaBinaryKind;
 
-/* gpu-cuda-binary.c: binaries are only read as far as they are whole. */
+/* gpu-cuda-binary.c: truncated binaries are rejected. */
 GpuCudaBinaryKind _gpu_cuda_binary_identify    (GBytes              *binary);
-/* Whether an ELF file is of the device, and not an object for the host with code for devices. */
+/* Whether an ELF file is device code, and not a host object with embedded device code. */
 gboolean          _gpu_cuda_binary_is_cubin    (GBytes              *binary);
-/* FALSE: not the whole of a binary, or none at all. */
+/* Returns FALSE if the binary is truncated or of an unknown kind. */
 gboolean          _gpu_cuda_binary_check       (GBytes              *binary,
                                                 GError             **error);
-/* NULL: the binary does not tell. */
+/* Returns NULL if the binary does not list its kernels. */
 char            **_gpu_cuda_binary_list_kernels (GBytes             *binary);
-/* Sizes of the arguments, of gsize; NULL: the binary does not tell. */
+/* Returns the sizes of the parameters (element-type gsize); NULL if the binary does not list
+ * them. */
 GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
 
 /* gpu-cuda-name.c */
-/* The name in @names, which end with NULL, that a function of the source goes by; NULL if there
- * is none, or more than one. */
+/* Finds the mangled name of the source function @name in the NULL-terminated @names. Returns NULL
+ * if no name or more than one name matches. */
 const char       *_gpu_cuda_name_find          (const char *const   *names,
                                                 const char          *name);
-/* What a function is called in the source, as far as that can be read from @mangled. */
+/* Returns the name in the source, as far as @mangled can be decoded. */
 char             *_gpu_cuda_name_simplify      (const char          *mangled);
 
 /* gpu-cuda-jit.c: options of the driver's compiler and linker. */
@@ -60,44 +61,46 @@ gboolean          _gpu_cuda_jit_init           (GpuCudaJit          *jit,
                                                 const char          *options,
                                                 GError             **error);
 void              _gpu_cuda_jit_clear          (GpuCudaJit          *jit);
-/* Both logs, cleaned up. */
+/* Appends both logs, with whitespace stripped. */
 void              _gpu_cuda_jit_append_log     (GpuCudaJit          *jit,
                                                 GString             *log);
 
-/* gpu-cuda-options.c: options of NVRTC, from those that a program was given. */
+/* gpu-cuda-options.c: converts the options of a program to those of NVRTC. */
 GPtrArray        *_gpu_cuda_options_new        (int                  compute_capability,
                                                 GpuCudaLanguage      language,
                                                 const char          *text,
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
-/* Whether a file is put before the program. */
+/* Whether the options include a file before the program. */
 gboolean          _gpu_cuda_options_include    (GPtrArray           *options);
-/* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
+/* Removes the options that define or undefine macros from @options, and returns the equivalent
+ * lines of source. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
 /* gpu-cuda-prelude*.c, gpu-cuda-rewrite.c, gpu-cuda-rewrite-image.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
                                                 GpuCudaLanguage      language,
                                                 gboolean             has_images);
-/* What has to stand before vectors get the names that CUDA has for its own; and the rest. */
+/* Append the vector types, the image declarations that need CUDA's own vector types, and the other
+ * image declarations. The second must precede the macros that rename CUDA's vector types. */
 void              _gpu_cuda_prelude_append_vectors (GString         *text);
 void              _gpu_cuda_prelude_append_native (GString          *text);
 void              _gpu_cuda_prelude_append_images (GString          *text);
-/* Whether a source in the dialect names a type of images or samplers, or may do so unseen. */
+/* Whether a portable source names an image or sampler type, or may do so indirectly. */
 gboolean          _gpu_cuda_source_has_images  (const char          *source);
-/* Bits: the constant samplers that it may use; all if it is but a part of what is compiled. */
+/* Bitmap of the constant samplers that a source may use; all of them if @is_part. */
 guint             _gpu_cuda_source_find_samplers (const char        *source,
                                                 gboolean             is_part);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
-/* The whole of what the compiler gets, with those of the @options that are left. */
+/* Returns the complete text for the compiler. Removes the @options that became part of the text. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
                                                 GPtrArray           *options);
 
 /* gpu-cuda-compile.c */
-/* Compiles for devices of @compute_capability, which is 90 for 9.0. @log may be NULL and is set to
- * NULL if nothing was said. @names and @lowered may be NULL. */
+/* Compiles for devices of @compute_capability, which is 90 for 9.0. @log may be NULL, and is set to
+ * NULL if the log is empty. @names and @lowered may be NULL. */
 GBytes           *_gpu_cuda_compile            (int                  compute_capability,
                                                 const char          *source,
                                                 const char          *options,
@@ -106,7 +109,8 @@ GBytes           *_gpu_cuda_compile            (int                  compute_cap
                                                 char              ***lowered,
                                                 char               **log,
                                                 GError             **error);
-/* Appends what decides, beside source, options and device, what comes out. */
+/* Appends every input of a compilation other than source, options and device: the versions of
+ * driver and compiler. */
 void              _gpu_cuda_compile_identify   (GString             *text);
 
 G_END_DECLS

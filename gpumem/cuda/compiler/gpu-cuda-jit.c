@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options for images: "max-registers=32 line-info", or as the tools of CUDA write them:
- * "-maxrregcount=32 -lineinfo". Both logs are always asked for.
+ * Options for binaries: "max-registers=32 line-info", or in the spelling of the CUDA tools,
+ * "-maxrregcount=32 -lineinfo". Both logs are always requested.
  */
 #include "config.h"
 
@@ -62,7 +62,7 @@ add (GpuCudaJit   *jit,
 {
   guint i = 0;
 
-  /* The last one counts. */
+  /* The last value of a repeated option takes effect. */
   while (i < jit->n && jit->options[i] != option)
     i++;
 
@@ -103,7 +103,7 @@ parse_value (ValueKind   kind,
          g_ascii_string_to_unsigned (text, 10, 0, G_MAXINT32, value, NULL);
 }
 
-/* -O3 and -O 3 */
+/* Accepts -O3 and -O 3. */
 static gboolean
 parse_level (const char *name,
              guint64    *level)
@@ -111,7 +111,7 @@ parse_level (const char *name,
   return name[0] == 'O' && parse_value (NUMBER, name + 1, level);
 }
 
-/* What contexts put before the options of every program is for compilers of source. */
+/* Contexts prepend these options for source compilers to the options of every program. */
 static gboolean
 is_for_source (const char *word)
 {
@@ -160,7 +160,7 @@ parse_word (GpuCudaJit  *jit,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "the option '%s' for a binary is not known, or its value is wrong", word);
+               "unknown option '%s' for a binary, or invalid value", word);
 
   return FALSE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of C++ functions, in the way of the Itanium ABI that CUDA follows everywhere: _Z1fPf is
- * f (float *), _ZN2ns1fEi is ns::f (int). Templates are left to name expressions of NVRTC.
+ * Names of C++ functions as mangled by the Itanium ABI, which CUDA uses on every platform: _Z1fPf
+ * is f (float *), _ZN2ns1fEi is ns::f (int). Templates need name expressions of NVRTC instead.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 
-/* What the mangled name of @name begins with, for any parameters. */
+/* Returns the prefix of the mangled name of @name, which is independent of the parameters. */
 static char *
 mangle (const char *name,
         gboolean    is_static)
@@ -43,7 +43,7 @@ _gpu_cuda_name_find (const char *const *names,
       if (g_str_equal (names[i], name))
         return names[i];
 
-      /* I begins the arguments of a template. */
+      /* I starts template arguments. */
       if (length == 0 || names[i][length] == 'I')
         continue;
 

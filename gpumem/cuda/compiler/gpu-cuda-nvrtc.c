@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens NVRTC. Its major number should be that of the driver: a driver takes no code of a newer
- * CUDA than its own, but all of an older one.
+ * Loads NVRTC. Prefers the major version of the driver: a driver rejects code of a newer CUDA
+ * version, but accepts code of all older versions.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ static const Symbol symbols[] =
 #undef GPU_CUDA_NVRTC_SYMBOL
 };
 
-/* The newest first. */
+/* Newest first. */
 static const struct
 {
   int         major;
@@ -76,7 +76,7 @@ ask (GpuCudaNvrtc *nvrtc)
   return nvrtc->nvrtcGetSupportedArchs (nvrtc->architectures) == NVRTC_SUCCESS;
 }
 
-/* What was wrong is added to @reasons. */
+/* Appends the reason of a failure to @reasons. */
 static gboolean
 try_library (const char *path,
              GString    *reasons)
@@ -108,7 +108,7 @@ try_library (const char *path,
   return FALSE;
 }
 
-/* NULL: it is there. */
+/* Returns NULL if NVRTC was loaded, or the reasons of the failure. */
 static char *
 load (void)
 {
@@ -119,7 +119,7 @@ load (void)
   if (path != NULL && *path != '\0')
     return try_library (path, reasons) ? NULL : g_strdup (reasons->str);
 
-  /* Those that the driver takes for sure, then those that are too new for it. */
+  /* First try the versions that the driver supports, then the newer ones. */
   for (guint pass = 0; pass < 2; pass++)
     {
       for (gsize i = 0; i < G_N_ELEMENTS (libraries); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * NVRTC, the compiler of CUDA C++ that programs can call, with declarations of our own. It comes
- * with a CUDA Toolkit, or in a package of its own, and never with the driver.
+ * The library's own declarations of NVRTC, the run-time compiler of CUDA C++. NVRTC is part of the
+ * CUDA Toolkit or of a separate package, and never of the driver.
  */
 #pragma once
 
@@ -39,11 +39,11 @@ typedef struct
   int   n_architectures;
 } GpuCudaNvrtc;
 
-/* All zeros until _gpu_cuda_nvrtc_load() has returned TRUE. */
+/* All fields are 0 until _gpu_cuda_nvrtc_load() has returned TRUE. */
 extern GpuCudaNvrtc _gpu_cuda_nvrtc;
 
-/* Opens NVRTC, once in a process; after the driver was loaded. FALSE: why there is none, with
- * GPU_ERROR_NOT_SUPPORTED. Thread-safe. */
+/* Loads NVRTC once per process, after the driver was loaded. Fails with GPU_ERROR_NOT_SUPPORTED if
+ * NVRTC is missing or unusable. Thread-safe. */
 gboolean _gpu_cuda_nvrtc_load (GError **error);
 
 G_END_DECLS

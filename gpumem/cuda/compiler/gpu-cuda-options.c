@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From the options of a program to those of NVRTC: its own go through, those of OpenCL are
- * translated for programs in the portable dialect, and what the program does not decide is added.
+ * Converts the options of a program to those of NVRTC. Options of NVRTC are passed through, options
+ * of OpenCL are translated for programs in the portable dialect, and defaults are added for options
+ * that the program does not set.
  */
 #include "config.h"
 
@@ -10,7 +11,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 
-/* Those that are not here change nothing that a program in the dialect could notice. */
+/* Other -cl- options have no effect that a portable program could observe. */
 static const struct
 {
   const char *opencl;
@@ -65,7 +66,7 @@ translate (const char *word,
   return is_known;
 }
 
-/* NVRTC wants "-Ipath" and "-Dname" in one word, or in two. */
+/* NVRTC accepts "-Ipath" and "-Dname" as one word only; OpenCL C programs may use two. */
 static void
 parse_words (char            **words,
              GpuCudaLanguage   language,
@@ -88,8 +89,8 @@ parse_words (char            **words,
     }
 }
 
-/* Machine code for the device if the compiler knows it, or else the newest code that the driver
- * can compile for it. */
+/* Selects machine code for the device if the compiler supports it, otherwise the newest virtual
+ * architecture that the driver can compile for it. */
 static char *
 get_architecture (int compute_capability)
 {
@@ -106,7 +107,7 @@ get_architecture (int compute_capability)
         best = MAX (best, architecture);
     }
 
-  /* An older device than any that the compiler knows: let it say so. */
+  /* The device is older than every architecture of the compiler: let the compiler report it. */
   return g_strdup_printf ("--gpu-architecture=%s_%d", best > 0 ? "compute" : "sm",
                           best > 0 ? best : compute_capability);
 }
@@ -116,7 +117,7 @@ add_defaults (int              compute_capability,
               GpuCudaLanguage  language,
               GPtrArray       *options)
 {
-  /* What stands before programs is C++14, which older ones do not begin with. */
+  /* The prelude is C++14, which is not the default of NVRTC before CUDA 12. */
   if (_gpu_cuda_nvrtc.version > 0 && _gpu_cuda_nvrtc.version < 12000 &&
       !_gpu_cuda_options_have (options, "--std") && !_gpu_cuda_options_have (options, "-std"))
     g_ptr_array_add (options, g_strdup ("--std=c++14"));
@@ -128,14 +129,14 @@ add_defaults (int              compute_capability,
   if (language != GPU_CUDA_LANGUAGE_PORTABLE)
     return;
 
-  /* Contracting a * b + c would make results differ from those of other devices. */
+  /* Contracting a * b + c would give other results than other devices. */
   if (!_gpu_cuda_options_have (options, "--fmad") && !_gpu_cuda_options_have (options, "-fmad") &&
       !_gpu_cuda_options_have (options, "--use_fast_math") &&
       !_gpu_cuda_options_have (options, "-use_fast_math"))
     g_ptr_array_add (options, g_strdup ("--fmad=false"));
 
   g_ptr_array_add (options, g_strdup ("--device-as-default-execution-space"));
-  /* #pragma OPENCL */
+  /* 161: unrecognized #pragma, such as #pragma OPENCL. */
   g_ptr_array_add (options, g_strdup ("--diag-suppress=161"));
 }
 
@@ -168,7 +169,8 @@ _gpu_cuda_options_new (int               compute_capability,
 
 /* --- macros ----------------------------------------------------------------------------------- */
 
-/* The value of the option at @i if it is @letter or @name; how many words both are, too. */
+/* Returns the value of the option at @i if that is @letter or @name, and sets @n_words to the
+ * number of words that option and value occupy. */
 static const char *
 get_value (GPtrArray  *options,
            guint       i,
@@ -194,7 +196,7 @@ get_value (GPtrArray  *options,
   return *word == '=' ? word + 1 : word;
 }
 
-/* "NAME", "NAME=VALUE" or "NAME(a,b)=VALUE", as the lines that mean the same. */
+/* Appends the lines equivalent to "NAME", "NAME=VALUE" or "NAME(a,b)=VALUE". */
 static gboolean
 append_definition (const char *definition,
                    GString    *lines)
@@ -240,7 +242,7 @@ _gpu_cuda_options_take_macros (GPtrArray *options)
   GString *lines = g_string_new (NULL);
   guint i = 0;
 
-  /* A file that is included before the program needs them sooner. */
+  /* A file that is included before the program may use the macros, so they must stay options. */
   if (_gpu_cuda_options_include (options))
     return g_string_free (lines, FALSE);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands before programs in the portable dialect that have images or samplers. What is read
- * comes through textures, so the device converts and filters it; what is written is converted here.
+ * The prelude of portable programs that use images or samplers. Reads use textures, so the device
+ * converts and filters the texels; writes convert the texels here.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #define DEFINE(name, value) "#define " #name " " #value "\n"
 
-/* Before the names of vectors are macros. */
+/* Included before the names of vectors become macros. */
 static const char native[] =
   "typedef ::float4 gpu_native_float4;\n"
   "typedef ::int4 gpu_native_int4;\n"
@@ -53,8 +53,8 @@ static const char constants[] =
   "#define CLK_HALF_FLOAT 0x10DD\n"
   "#define CLK_FLOAT 0x10DE\n";
 
-/* The structures are those of gpu-cuda-launch-image.c. The word before the type of an image is the
- * namespace that it is in. */
+/* The structures match those of gpu-cuda-launch-image.c. The access qualifier before an image type
+ * is replaced by the namespace of that type. */
 static const char types[] =
   "#define GPU_N_SAMPLERS " G_STRINGIFY (GPU_CUDA_N_SAMPLERS) "\n"
   "#define GPU_SAMPLER_SHIFT " G_STRINGIFY (GPU_CUDA_SAMPLER_SHIFT) "\n"
@@ -130,8 +130,8 @@ static const char queries[] =
   "GPU_INLINE size_t get_image_array_size (const gpu_read_image<'A'> &i) { return i.depth; }\n"
   "GPU_INLINE size_t get_image_array_size (const gpu_write_image<'A'> &i) { return i.depth; }\n";
 
-/* Integers are the middles of texels. CUDA does not say what there is in components that texels
- * lack. */
+/* Integer coordinates address the centers of texels. CUDA leaves components that texels lack
+ * undefined. */
 static const char reads[] =
   "template <class T> struct gpu_native;\n"
   "template <> struct gpu_native<float> { typedef gpu_native_float4 type; };\n"
@@ -193,7 +193,7 @@ static const char reads[] =
   "  { return gpu_complete<T> (i, gpu_sample<T> (i, gpu_sampler (0), at)); }\n"
   "GPU_READ (read_imagef, float) GPU_READ (read_imagei, int) GPU_READ (read_imageui, uint)\n";
 
-/* Rounds to the nearest and to even, and clamps; what is no number is 0 in integers. */
+/* Rounds to nearest even and clamps. NaN becomes 0 in integers. */
 static const char encodings[] =
   "struct gpu_texel { uint w0, w1, w2, w3; };\n"
   "GPU_INLINE uint gpu_scale (float v, float one, float least)\n"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The vectors of the portable dialect. CUDA has some of its own, without operators; these stand in
- * front of them, under names that become theirs behind the prelude.
+ * The vector types of the portable dialect. CUDA's own vector types lack operators, so these
+ * replace them: macros after the prelude map the usual names to the names used here.
  */
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 
-/* Each component has its names by a union of its own: not every NVRTC knows structures without a
- * name. */
+/* Each component has a named union for its aliases, because some NVRTC versions reject anonymous
+ * structures. */
 static const char storage[] =
   "template <class T, int N> struct gpu_storage;\n"
   "#define GPU_STORAGE(N, n_aligned) \\\n"
@@ -107,7 +107,7 @@ static const char vectors[] =
   "  typedef gpu_vector<T, 16> gpu_##T##16;\n"
   "GPU_EACH_TYPE (GPU_VECTORS)\n";
 
-/* Literals are constants of the file, too. */
+/* Literals must also be constant expressions, for constants at file scope. */
 static const char literals[] =
   "template <class V> struct gpu_count { enum { value = 1 }; };\n"
   "template <class T, int N> struct gpu_count<gpu_vector<T, N>> { enum { value = N }; };\n"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands before programs. No header is included, so that a program can use whatever names it
- * likes; what OpenCL C calls by a name that CUDA has too is a macro for one that begins with gpu_.
+ * The prelude of programs. It includes no header, so that a program can use any name. Functions of
+ * OpenCL C whose names CUDA uses too become macros for names that begin with gpu_.
  */
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
-/* What stands before CUDA C++ too: only names that begin with gpu_, also in what the macro becomes,
- * where the program's own macros are at work. The name of a kernel may be one of them. */
+/* The prelude of CUDA C++ programs as well. All names begin with gpu_, also in the expansion of
+ * GPU_DESCRIBE, which the program's own macros affect. The name of a kernel may be a macro. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
@@ -79,7 +79,7 @@ static const char description[] =
   "#define GPU_DESCRIBE(kernel_, language, block, text) \\\n"
   "  GPU_DESCRIBE_NAMED (kernel_, language, block, text)\n";
 
-/* The words and types of OpenCL C. Those that are names of CUDA are taken care of before. */
+/* Words and types of OpenCL C. Words that CUDA also uses as names are replaced before. */
 static const char language[] =
   "#define __GPUMEM_CUDA__ 1\n"
   "#define __OPENCL_VERSION__ 120\n"
@@ -119,7 +119,7 @@ static const char language[] =
   "  __device__ P get () const { return (P) (gpu_shared + offset); }\n"
   "};\n";
 
-/* Beside those of gpu-source.c */
+/* Constants in addition to those of gpu-source.c. */
 static const char constants[] =
   "#define INFINITY gpu_as<float> (0x7f800000U)\n"
   "#define NAN gpu_as<float> (0x7fc00000U)\n"
@@ -455,7 +455,7 @@ static const char *const fast[] =
   "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan"
 };
 
-/* Functions of OpenCL C beside those above, with their parameters. */
+/* Functions of OpenCL C in addition to those above, with their parameters. */
 static const char *const functions[] =
 {
   "min(x, y)", "max(x, y)", "clamp(x, y, z)", "mix(x, y, z)", "mad(x, y, z)", "select(x, y, z)",
@@ -536,7 +536,7 @@ append_mathematics (GString *text)
   g_string_append (text, mathematics);
 }
 
-/* After everything that means the functions of CUDA by these names. */
+/* Must come after all code that uses the CUDA functions of these names. */
 static void
 append_macros (GString *text)
 {

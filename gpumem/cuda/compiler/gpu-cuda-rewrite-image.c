@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a source in the portable dialect says of images. Constant samplers have a number by what
- * they say; which of them there are is read here, so that no launch makes textures that its kernel
- * cannot use. What cannot be read stands for all of them.
+ * Finds image types and constant samplers in a portable source. A constant sampler has a number
+ * that depends on its value. The set of samplers in use is determined here, so that launches create
+ * no textures that their kernel cannot use. A source that cannot be parsed is assumed to use all
+ * samplers.
  */
 #include "config.h"
 
@@ -23,7 +24,7 @@ source_new (const char *text)
   return source;
 }
 
-/* Another file, or words that are put together. */
+/* Whether names may be hidden in an included file or in pasted tokens. */
 static gboolean
 is_hidden (GpuSource *source,
            guint      i)
@@ -66,7 +67,7 @@ is_prefix (GpuSource  *source,
   return token->length >= length && memcmp (source->text + token->start, prefix, length) == 0;
 }
 
-/* What a sampler is made of, and nothing else. */
+/* Only accepts the names of sampler constants. */
 static gboolean
 find_value (GpuSource *source,
             guint      i,
@@ -91,8 +92,8 @@ find_value (GpuSource *source,
   return FALSE;
 }
 
-/* The token behind "sampler_t name = CLK_... | CLK_... ;" at @i, which is added to @samplers, or @i
- * itself if it is not that. */
+/* Adds the sampler of "sampler_t name = CLK_... | CLK_... ;" at @i to @samplers and returns its
+ * last token. Returns @i if there is no such declaration. */
 static guint
 read_sampler (GpuSource *source,
               guint      i,
@@ -123,8 +124,8 @@ read_sampler (GpuSource *source,
   return j;
 }
 
-/* Whether there may be a sampler here that is not to be seen as one: in another file, under another
- * name, or in parts that are put together. */
+/* Whether there may be a sampler that read_sampler() cannot see: in another file, under another
+ * name, or in pasted tokens. */
 static gboolean
 may_hide_sampler (GpuSource *source,
                   guint      i)
@@ -153,6 +154,6 @@ _gpu_cuda_source_find_samplers (const char *text,
 
   g_array_unref (source.tokens);
 
-  /* Other parts of a program have samplers of their own. */
+  /* Other parts of a program may declare further samplers. */
   return is_part ? ALL_SAMPLERS : samplers;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From the portable dialect to CUDA C++, before the preprocessor. The prelude does what macros and
- * classes can do; what is left is done here: words whose meaning depends on their place, vector
- * literals, parameters in local memory, and a description behind each kernel in which the compiler
- * fills in the types of the parameters. Lines stay where they are, so that what the compiler says
- * of them is right.
+ * Translates the portable dialect to CUDA C++ before preprocessing. The prelude covers everything
+ * that macros and classes can express. The rest is done here: words whose meaning depends on their
+ * position, vector literals, parameters in local memory, and a description after each kernel in
+ * which the compiler fills in the types of the parameters. Line numbers are preserved for the
+ * messages of the compiler.
  */
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
-/* Of parameters, beside those of C. */
+/* Qualifiers of parameters, in addition to those of C. */
 static const char *const qualifiers[] =
 {
   "__global", "__local", "__constant", "__private", "__read_only", "__write_only",
@@ -22,8 +22,8 @@ typedef struct
 {
   GpuSource  source;
   GString   *output;
-  gsize      copied;            /* so much of the text has gone to the output */
-  guint      language;          /* as descriptions have it, with the constant samplers */
+  gsize      copied;            /* bytes of the text already in the output */
+  guint      language;          /* for descriptions; includes the constant samplers */
 } Rewriter;
 
 static void
@@ -46,7 +46,7 @@ rewriter_end (Rewriter *rewriter)
   return g_string_free (rewriter->output, FALSE);
 }
 
-/* Puts the three texts in the place of token @i; @replacement NULL leaves the token. */
+/* Replaces token @i by the three texts; a @replacement of NULL keeps the token. */
 static void
 replace (Rewriter   *rewriter,
          guint       i,
@@ -71,7 +71,7 @@ replace (Rewriter   *rewriter,
 
 /* --- words, everywhere but in lines such as #include ----------------------------------------- */
 
-/* The token behind the line of the preprocessor that begins at @i, if that holds no code. */
+/* Returns the token after the preprocessor line at @i, if that line holds no code. */
 static guint
 skip_directive (GpuSource *source,
                 guint      i)
@@ -100,7 +100,7 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-/* The words of OpenCL C that are names of CUDA's own in C++, and those before images. */
+/* Words of OpenCL C that CUDA C++ uses as names, and the qualifiers of images. */
 static const char *
 get_long_word (GpuSource *source,
                guint      i,
@@ -166,7 +166,7 @@ rewrite_words (const char *text,
 
 /* --- functions ------------------------------------------------------------------------------- */
 
-/* What only compilers of OpenCL C know, and what CUDA says in another way. */
+/* Removes attributes that only OpenCL C compilers support, or replaces them by those of CUDA. */
 static guint
 replace_attribute (Rewriter          *rewriter,
                    GpuSourceFunction *function,
@@ -197,7 +197,7 @@ replace_attribute (Rewriter          *rewriter,
   return range.last;
 }
 
-/* In the place of "__constant" at @i. A sampler is a number, and nothing in memory. */
+/* Returns the replacement of "__constant" at @i. A sampler is a number and needs no memory. */
 static const char *
 get_constant_word (GpuSource *source,
                    guint      i)
@@ -210,7 +210,7 @@ get_constant_word (GpuSource *source,
   return "__constant__";
 }
 
-/* Between bodies: constants of the file are in memory of their own. */
+/* Rewrites the tokens between function bodies: constants at file scope move to constant memory. */
 static void
 rewrite_head (Rewriter          *rewriter,
               GpuSourceFunction *function,
@@ -255,7 +255,7 @@ remove_local (Rewriter       *rewriter,
     }
 }
 
-/* Without the words that cannot stand in the argument of a template. */
+/* Returns the type without words that are invalid in a template argument. */
 static char *
 get_pointer_type (GpuSource      *source,
                   GpuSourceRange  range)
@@ -279,8 +279,8 @@ get_pointer_type (GpuSource      *source,
   return g_string_free (type, FALSE);
 }
 
-/* A parameter in local memory is given by its offset; a variable of its name, made at the start
- * of the body, is the pointer. */
+/* Replaces a pointer to local memory by its offset. A variable of the same name, added at the start
+ * of the body, holds the pointer. */
 static void
 rewrite_local (Rewriter       *rewriter,
                GpuSourceRange  range,
@@ -298,7 +298,7 @@ rewrite_local (Rewriter       *rewriter,
     replace (rewriter, i, "", i == name ? parameter : "", "");
 }
 
-/* The names and types of the parameters as a string literal, each of them ended by a zero. */
+/* Appends names and types of the parameters for a string literal, each with a terminating zero. */
 static void
 append_names (GpuSource      *source,
               GpuSourceRange  range,
@@ -310,7 +310,7 @@ append_names (GpuSource      *source,
                                                 qualifiers);
   g_autofree char *nice = _gpu_source_name_type (type);
 
-  /* A parameter without a name is but a type. */
+  /* A parameter without a name consists of a type only. */
   g_string_append_printf (names, "%s\\0%s\\0", *nice != '\0' ? word : "",
                           *nice != '\0' ? nice : word);
 }
@@ -366,7 +366,7 @@ rewrite_body (Rewriter       *rewriter,
     }
 }
 
-/* Whether the text has a #define of the word at @i that @pattern is found in. */
+/* Whether the text has a #define of the word at @i that matches @pattern. */
 static gboolean
 is_defined (GpuSource  *source,
             guint       i,
@@ -382,8 +382,9 @@ is_defined (GpuSource  *source,
   return g_regex_match_full (regex, source->text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* Valid programs stay so: a kernel in C++ of which macros may make anything else, a template, or
- * one of another name, is not described. In the dialect a macro makes the name and nothing else. */
+/* Describing a kernel must not break a valid program. In C++, kernels that are templates, that have
+ * a macro as a name, or whose declaration may contain other macros are not described. In the
+ * portable dialect, a macro can only expand to the name. */
 static gboolean
 is_plain (GpuSource         *source,
           GpuSourceFunction *kernel)
@@ -398,7 +399,7 @@ is_plain (GpuSource         *source,
     {
       gboolean has_list = source_get_kind (source, i + 1) == '(';
 
-      /* What stands behind the word belongs to the function, which is none of a template. */
+      /* After this word, parentheses belong to attributes of a function that is not a template. */
       is_attribute = is_attribute || source_is (source, i, source->kernel_word);
 
       if (source_get_kind (source, i) != GPU_SOURCE_WORD)
@@ -415,7 +416,7 @@ is_plain (GpuSource         *source,
   return TRUE;
 }
 
-/* Whether the name alone tells the function. */
+/* Whether the name alone identifies the function. */
 static gboolean
 can_be_described (GpuSource         *source,
                   GpuSourceFunction *function)
@@ -435,7 +436,7 @@ can_be_described (GpuSource         *source,
            && source_has (source, other->head, "template") == FALSE;
     }
 
-  /* In two branches of #if a kernel is there twice, but that is no overloading. */
+  /* A kernel that appears in two branches of #if is not overloaded. */
   return n == 1 || is_portable;
 }
 
@@ -505,7 +506,7 @@ rewrite_functions (const char      *text,
   return rewriter_end (&rewriter);
 }
 
-/* A part of a program that has no kernels is in the dialect unless it says that it is CUDA. */
+/* A source without kernels is portable unless it contains words of CUDA. */
 GpuCudaLanguage
 _gpu_cuda_source_identify (const char *text)
 {
@@ -553,7 +554,7 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
-  /* A file in the options may say anything, and so may the macros that are left to it. */
+  /* An included file can use images and samplers, also through the remaining macros. */
   gboolean has_file = _gpu_cuda_options_include (options);
   gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
                      || _gpu_cuda_options_have (options, "--relocatable-device-code");
@@ -577,7 +578,8 @@ _gpu_cuda_source_prepare (const char      *source,
   functions = rewrite_functions (words, language, samplers);
   _gpu_cuda_prelude_append (text, language, has_images);
 
-  /* Behind the prelude, and what NVRTC itself begins with: neither is for a T that is float. */
+  /* The macros come after the prelude and NVRTC's own headers, which must not see, for example, T
+   * defined as float. */
   g_clear_pointer (&words, g_free);
   words = is_portable ? rewrite_words (macros, has_images) : g_strdup (macros);
   g_string_append_printf (text, "#line 1 \"options\"\n%s", words);

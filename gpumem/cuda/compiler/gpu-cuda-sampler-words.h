@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The samplers that programs in the portable dialect name as constants, as the compiler reads them
- * and as launches make them.
+ * The constant samplers of the portable dialect, shared by the compiler and by launches.
  */
 #pragma once
 
-/* What constant samplers of the portable dialect say. What follows goes into what is compiled, too,
- * as text. */
+/* The names of sampler constants. The macros below also become part of the compiled text. */
 #define GPU_CUDA_SAMPLER_WORDS(_) \
   _ (CLK_ADDRESS_NONE, 0) \
   _ (CLK_ADDRESS_CLAMP_TO_EDGE, 2) \
@@ -18,22 +16,22 @@
   _ (CLK_FILTER_NEAREST, 0x10) \
   _ (CLK_FILTER_LINEAR, 0x20)
 
-/* Of those words together: what is outside, counted from the edge on. */
+/* The fields of a combination of these names. Addressing modes start with clamping to the edge. */
 #define GPU_CUDA_SAMPLER_OUTSIDE(clk) (((clk) >> 1 & 7) < 2 ? 0 : ((clk) >> 1 & 7) - 1)
 #define GPU_CUDA_SAMPLER_IS_LINEAR(clk) ((clk) >> 5 & 1)
 #define GPU_CUDA_SAMPLER_IS_NORMALIZED(clk) ((clk) & 1)
 
-/* The number of a constant sampler by what it says. Coordinates that count texels come first, as
- * they cannot repeat the image; then by what is outside, then by the filter. */
+/* The number of a constant sampler. Samplers with unnormalized coordinates come first, as they
+ * cannot repeat the image; within each group the addressing mode comes first, then the filter. */
 #define GPU_CUDA_SAMPLER_NUMBER(clk) \
   ((GPU_CUDA_SAMPLER_IS_NORMALIZED (clk) ? 4 + 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) \
     : GPU_CUDA_SAMPLER_OUTSIDE (clk) < 2 ? 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) : 0) \
    + GPU_CUDA_SAMPLER_IS_LINEAR (clk))
 #define GPU_CUDA_N_CONSTANT_SAMPLERS 12
 
-/* Samplers among the arguments of a kernel, which have the next numbers. */
+/* Samplers among the arguments of a kernel, which are numbered after the constant samplers. */
 #define GPU_CUDA_MAX_SAMPLERS 8
 #define GPU_CUDA_N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
 
-/* Where a sampler says beside its number that coordinates are normalized. */
+/* The bit position of the flag for normalized coordinates, above the number of a sampler. */
 #define GPU_CUDA_SAMPLER_SHIFT 16
