@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How contexts and kernels divide the first cache of a multiprocessor. */
+/* Preferences for dividing the L1 cache and shared memory of a multiprocessor. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"

@@ -4,10 +4,10 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* So many events of a kind are kept; more in use at a time are made and destroyed. */
+/* The number of recycled events per list; events beyond that are destroyed after use. */
 #define N_RECYCLED_MAX 1024
 
-/* With the context entered. */
+/* Caller has entered the context. */
 gboolean
 _gpu_cuda_take_event (GpuCudaContext  *context,
                       gboolean         timing,
@@ -29,7 +29,7 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
          || _gpu_cuda_check (_gpu_cuda.cuEventCreate (event, flags), "cuEventCreate", error);
 }
 
-/* FALSE if there are enough. */
+/* Returns FALSE if the list is full. */
 static gboolean
 recycle_event (GpuCudaContext *context,
                gboolean        timing,
@@ -63,7 +63,7 @@ _gpu_cuda_give_event (GpuCudaContext *context,
   _gpu_cuda_leave (entered);
 }
 
-/* With the context entered. @place is one of the context's. */
+/* Caller has entered the context. @place is a stream field of the context. */
 static gboolean
 get_stream (GpuCudaContext  *context,
             CUstream        *place,
@@ -82,7 +82,7 @@ get_stream (GpuCudaContext  *context,
   return _gpu_cuda_check (code, "cuStreamCreateWithPriority", error);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 gboolean
 _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                CUstream        *stream,
@@ -91,7 +91,7 @@ _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
   return get_stream (context, &context->internal, stream, error);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 gboolean
 _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
                             CUstream        *stream,
@@ -107,7 +107,7 @@ destroy_events (GPtrArray *events)
     _gpu_cuda.cuEventDestroy (g_ptr_array_index (events, i));
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static void
 destroy_all (GpuCudaContext *context)
 {

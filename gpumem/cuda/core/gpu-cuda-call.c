@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The beginning and end of every op that enqueues.
+ * Begin and end functions of every op that enqueues work.
  *
- * Nothing here calls back: a thread that waits polls for a while, or sleeps in
+ * No function here calls back: a waiting thread polls for a while, or sleeps in
  * cuEventSynchronize().
  */
 #include "config.h"
@@ -64,7 +64,8 @@ _gpu_cuda_event_new_for (GpuCudaContext *context,
   return event;
 }
 
-/* A number of the calling thread, unlike that of any other there ever was. */
+/* Returns a number that identifies the calling thread; no other thread of the process has had
+ * it. */
 guint
 _gpu_cuda_get_thread (void)
 {
@@ -77,8 +78,8 @@ _gpu_cuda_get_thread (void)
   return thread;
 }
 
-/* The handle of the per-thread stream means another queue in every thread: what other threads put
- * into theirs comes first. */
+/* The handle of the per-thread stream denotes another queue in every thread. Order the queue of
+ * this thread after the work of the thread that used the stream last. */
 static gboolean
 follow_thread (GpuCudaStream  *stream,
                GError        **error)
@@ -97,7 +98,7 @@ follow_thread (GpuCudaStream  *stream,
   return TRUE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 begin_timed (GpuCudaStream  *stream,
              GpuCudaEvent   *event,
@@ -149,7 +150,8 @@ _gpu_cuda_begin_event (GpuNativeStream  *stream,
   return FALSE;
 }
 
-/* The driver says that a value is invalid where memory consists of several mapped pieces. */
+/* The driver fails with CUDA_ERROR_INVALID_VALUE for memory that consists of several mapped
+ * chunks. */
 gboolean
 _gpu_cuda_enter_late (GpuNativeStream *stream,
                       GpuCudaCall     *call,
@@ -174,8 +176,8 @@ record (GpuCudaStream *stream,
   if (code == CUDA_SUCCESS && stream->last != NULL)
     code = _gpu_cuda.cuEventRecord (stream->last, stream->stream);
 
-  /* The operation is submitted, but the caller will take it for one that is not and may free what
-   * it uses. */
+  /* The operation is already submitted, but the caller sees a failure and may free the memory in
+   * use. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 
@@ -233,7 +235,7 @@ _gpu_cuda_cancel (GpuCudaCall *call)
   _gpu_cuda_leave (call->entered);
 }
 
-/* How long to poll before the thread sleeps: drivers need up to half a millisecond to wake it. */
+/* Returns the polling time before a wait sleeps: drivers need up to 0.5 ms to wake a thread. */
 static gint64
 get_poll_time (const GpuCudaContext *context)
 {

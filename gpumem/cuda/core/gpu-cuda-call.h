@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The beginning and end of every op that enqueues. Copies on the device and launches enter the
- * context only where the driver asks for it: _gpu_cuda_begin_plain().
+ * Begin and end functions of every op that enqueues work. Copies on the device and launches enter
+ * the context only if the driver requires it: see _gpu_cuda_begin_plain().
  */
 #pragma once
 
@@ -9,16 +9,17 @@
 
 G_BEGIN_DECLS
 
-/* They enter and leave the context of the stream. @event is that of the op; streams that profile
- * have the time before the operation taken, too. After a _begin() that returned TRUE there must be
- * an _end(), with the code of the driver: it sets @error unless that is CUDA_SUCCESS. */
+/* Enter and leave the context of the stream. @event is the event parameter of the op; on streams
+ * with profiling, the event also records the time before the operation. Each _begin() that returned
+ * TRUE must be followed by an _end() with the result of the driver, which sets @error unless that
+ * is CUDA_SUCCESS. */
 GPU_COLD gboolean
             _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
-/* Between the two, after a call that was not a success: TRUE if it answered @code for want of a
- * current context, which it has now, and is to be made again. */
+/* Called between the two after a call failed with @code. Returns TRUE if the failure may be due to
+ * the missing current context: the context is entered now, and the caller must repeat the call. */
 GPU_COLD gboolean
             _gpu_cuda_enter_late   (GpuNativeStream *stream,
                                     GpuCudaCall     *call,
@@ -45,10 +46,10 @@ _gpu_cuda_begin (GpuNativeStream  *stream,
              || _gpu_cuda_begin_event (stream, event, call, error));
 }
 
-/* TRUE in place of a _begin(), for a copy on the device or a launch that needs no current context:
- * where the stream has a handle of its own the driver takes them to belong to the context of the
- * stream, whatever is current. One that does not says so and has done nothing, and then there is
- * _gpu_cuda_enter_late(). So nobody has to ask first what is current. */
+/* Replaces a _begin() if it returns TRUE, for device copies and launches that need no current
+ * context. For a stream with a handle of its own, the driver uses the context of the stream. A
+ * driver that does need a current context fails without effect; the caller then uses
+ * _gpu_cuda_enter_late(). This saves a query of the current context for each operation. */
 static inline gboolean
 _gpu_cuda_begin_plain (GpuNativeStream  *stream,
                        GpuNativeEvent  **event,
@@ -63,7 +64,7 @@ _gpu_cuda_begin_plain (GpuNativeStream  *stream,
          && G_LIKELY (!g_atomic_int_get (&_gpu_forked));
 }
 
-/* TRUE in place of an _end() that has nothing to do but to leave. */
+/* Replaces an _end() if it returns TRUE: there is no event to record and no error to set. */
 static inline gboolean
 _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,
@@ -78,20 +79,21 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
   return TRUE;
 }
 
-/* In place of an _end(), for an op that could not even ask the driver. */
+/* Replaces an _end() for an op that failed before its first driver call. */
 void        _gpu_cuda_cancel       (GpuCudaCall     *call);
-/* With the context entered. What _gpu_cuda_begin() does for ops that are asked for an event. */
+/* Caller has entered the context. Creates the event that _gpu_cuda_begin() needs for ops with an
+ * event. */
 GpuCudaEvent *
             _gpu_cuda_event_new    (GpuCudaContext  *context,
                                     GpuEventFlags    flags,
                                     GError         **error);
-/* Takes over an event that is recorded in another process. */
+/* Takes ownership of an event that another process records. */
 GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);
 guint       _gpu_cuda_get_thread   (void);
-/* With the context entered. The state of @event, or of @stream if that is NULL, when it is no
- * longer pending, or a while has passed: for a thread of the user's that waits. */
+/* Caller has entered the context. Polls @event, or @stream if @event is NULL, until it completes or
+ * the polling time of the context has passed. For application threads that wait. */
 CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
                                     CUevent          event,
                                     CUstream         stream);

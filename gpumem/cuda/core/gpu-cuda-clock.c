@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Times. The driver only tells how long two events lie apart, as a float of milliseconds, which
- * is coarse once they lie far apart. So events are counted from a clock: an event on a stream that
- * has nothing else, not long before. The first clock begins with the time of the host, and every
- * other is counted from the one before it.
+ * Profiling times. The driver only reports the time between two events, as a float of milliseconds,
+ * which is coarse for long intervals. Therefore times are measured from a recent clock event on a
+ * stream without other work. The first clock takes its time from the host, and each later clock is
+ * measured from the previous one.
  */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Within so many microseconds a float of milliseconds tells tenths of microseconds. */
+/* The maximum age in microseconds; up to that, a float of milliseconds resolves 0.1
+ * microseconds. */
 #define CLOCK_AGE_MAX G_USEC_PER_SEC
 
 struct _GpuCudaClock
 {
   gatomicrefcount  refs;
-  GpuCudaContext  *context;         /* whoever has the clock holds it */
+  GpuCudaContext  *context;         /* unowned: every owner of a clock references the context */
   CUevent          event;           /* complete */
-  gint64           made;            /* by the clock of the host, in microseconds */
+  gint64           made;            /* host time in microseconds */
   guint64          time;            /* nanoseconds */
 };
 
@@ -39,8 +40,8 @@ _gpu_cuda_clock_unref (GpuCudaClock *clock)
   g_free (clock);
 }
 
-/* With the context entered. Clocks alone are on the stream, so that this takes no longer than a
- * submission, whatever else is at work. */
+/* Caller has entered the context. The stream carries clock events only, so the wait takes no longer
+ * than a submission, independent of other work. */
 static CUevent
 record_now (GpuCudaContext  *context,
             GError         **error)
@@ -61,7 +62,7 @@ record_now (GpuCudaContext  *context,
   return NULL;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 count (GpuCudaClock  *clock,
        CUevent        moment,
@@ -99,7 +100,7 @@ clock_new (GpuCudaContext  *context,
   return clock;
 }
 
-/* With the context's lock held. (transfer full) (nullable) */
+/* Caller holds `lock` of the context. (transfer full) (nullable) */
 static GpuCudaClock *
 get_young_locked (GpuCudaContext *context)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The current context of a thread: every op brackets its driver calls with _gpu_cuda_enter() and
- * _gpu_cuda_leave(), which leave the application's own current context as they found it. Functions
- * that need no current context say so.
+ * The current context of a thread. Every op brackets its driver calls with _gpu_cuda_enter() and
+ * _gpu_cuda_leave(), which restore the application's own current context. Functions that need no
+ * current context say so.
  */
 #pragma once
 
@@ -10,13 +10,13 @@
 
 G_BEGIN_DECLS
 
-/* Makes @context current on the calling thread; what it has to undo goes to @entered. */
+/* Makes @context current on the calling thread; sets @entered if _gpu_cuda_leave() must undo it. */
 GPU_COLD gboolean
             _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
-/* The same, if it is not current already. */
+/* The same, unless @context is current already. */
 static inline gboolean
 _gpu_cuda_enter (GpuCudaContext  *context,
                  gboolean        *entered,
@@ -41,9 +41,9 @@ _gpu_cuda_leave (gboolean entered)
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
-/* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
- * what was not waited for is taken to be over. FALSE where there is nothing to be done: the driver
- * is gone, or is that of the process before a fork. */
+/* For ops that free or wait: tries twice, because objects that are not freed here leak, and callers
+ * treat work that was not waited for as complete. Returns FALSE if there is nothing to do: the
+ * driver has shut down, or belongs to the parent process of a fork. */
 gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);

@@ -4,7 +4,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda.h"
 
-/* Set by the first enumeration that succeeds, read only after it. */
+/* Set by the first successful enumeration, and read only after that. */
 static GPtrArray *known_devices;
 
 void

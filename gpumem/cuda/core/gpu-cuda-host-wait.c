@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Host-signalled waits: words of page-locked memory that a stream polls until they reach a value.
- * Each use of a word counts on from the last one, so that a signalled wait that the device has
- * still to pass stays signalled.
+ * Each use of a word increments its value, so that an earlier wait that the device has not passed
+ * yet stays signalled.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ take_recycled_word (GpuCudaContext *context)
                                          - 1) : NULL;
 }
 
-/* With the context entered. The first of new words, the others are spare. */
+/* Caller has entered the context. Returns one new word and recycles the others. */
 static guint32 *
 add_words (GpuCudaContext  *context,
            GError         **error)
@@ -89,7 +89,7 @@ _gpu_cuda_host_wait_free (GpuCudaEvent *host_wait)
   g_mutex_unlock (&host_wait->context->recycled_lock);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 CUresult
 _gpu_cuda_enqueue_host_wait (CUstream      stream,
                              GpuCudaEvent *host_wait)
@@ -108,7 +108,7 @@ void
 _gpu_cuda_host_waits_clear (GpuCudaContext *context,
                             gboolean        can_free)
 {
-  /* Nobody has waited for the one that was tried. */
+  /* The wait that try_host_wait() enqueued on this stream may still read its word. */
   if (can_free && context->host_wait_blocks != NULL && context->internal != NULL)
     _gpu_cuda.cuStreamSynchronize (context->internal);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The structures of the CUDA back end, and what its files share. gpu-cuda-call.h has the beginning
- * and the end of each call of the driver.
+ * The structures and shared functions of the CUDA back end. gpu-cuda-call.h has the begin and end
+ * functions of operations.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* The tables of this driver; its address tells its objects from those of other drivers. */
+/* The ops tables of this driver. Its address identifies the objects of this driver. */
 extern const GpuBackend _gpu_cuda_backend;
 
 typedef struct
@@ -24,16 +24,16 @@ typedef struct
   int              ordinal;
   int              compute_capability;  /* 90 for 9.0 */
   int              warp_size;
-  int              max_threads;         /* of one block */
+  int              max_threads;         /* per block */
   int              max_block[3];
   int              max_grid[3];
-  gboolean         stream_ordered;      /* the device has memory pools */
+  gboolean         stream_ordered;      /* the device supports memory pools */
   gboolean         virtual_memory;
   gboolean         cooperative;
-  gint             refuses_dma_bufs;    /* atomic; one was refused */
+  gint             refuses_dma_bufs;    /* atomic; whether an import of a dma-buf has failed */
 } GpuCudaDevice;
 
-/* Whether streams can perform the host-signalled waits of the staging engine */
+/* Whether streams support the host-signalled waits of the staging engine. */
 typedef enum
 {
   GPU_CUDA_HOST_WAITS_UNKNOWN,
@@ -47,52 +47,54 @@ typedef struct
   CUcontext         context;
   GpuCudaDevice    *device;
   enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
-  int               least_priority;     /* numerically the greatest */
+  int               least_priority;     /* numerically the greatest value */
   int               greatest_priority;
-  GMutex            recycled_lock;      /* guards what follows; never held in a call of the driver:
-                                         * copies that others wait for take it */
-  GPtrArray        *recycled_events;    /* of CUevent without timing, for the next fences */
+  GMutex            recycled_lock;      /* guards the recycled lists; never held during a driver
+                                         * call, because copies need it too */
+  GPtrArray        *recycled_events;    /* of CUevent without timing, for later fences */
   GPtrArray        *recycled_timers;    /* of CUevent with timing */
-  GPtrArray        *host_wait_blocks;   /* page-locked, with the words of host waits; nullable */
-  GPtrArray        *host_wait_words;    /* unused words, with host_wait_blocks */
+  GPtrArray        *host_wait_blocks;   /* page-locked blocks of host-wait words; nullable */
+  GPtrArray        *host_wait_words;    /* unused words, in host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
-  GMutex            lock;               /* guards what follows */
-  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
-  struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
-  CUstream          internal;           /* of the library; NULL until first needed */
-  CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
-  CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
-  guint64           peers;              /* bits: the devices that may reach this memory, too */
-  GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
-  CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
+  GMutex            lock;               /* guards the fields below */
+  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings */
+  struct _GpuCudaClock *clock;          /* the current time base; NULL before the first use */
+  CUstream          internal;           /* stream of the library; NULL until first needed */
+  CUstream          clock_stream;       /* likewise; used for clock events only */
+  CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
+  guint64           peers;              /* bitmap of peer devices with access to this memory */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: contexts with peer access;
+                                         * nullable */
+  CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
   CUfunction        fill_function;
-  GMutex            freeing_lock;       /* guards the next */
+  GMutex            freeing_lock;       /* guards freeing */
   GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
-  GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
-                                         * while devices get access to it */
+  GMutex            ranges_lock;        /* guards ranges; held while memory is mapped and while
+                                         * devices get access to it */
   GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
-  GMutex            import_lock;        /* guards the fields below; held while the driver opens */
-  GHashTable       *imported;           /* of memory from other processes: imported twice is one */
-  int               pool_fd;            /* of which exports of pool are copies; -1: none */
+  GMutex            import_lock;        /* guards the fields below; held during driver imports */
+  GHashTable       *imported;           /* memory of other processes: one entry per allocation */
+  int               pool_fd;            /* duplicated for each export of pool; -1: none */
 } GpuCudaContext;
 
 typedef struct
 {
   GpuNativeStream  base;
   CUstream         stream;
-  CUevent          last;                /* of the per-thread stream: after the newest operation */
+  CUevent          last;                /* per-thread stream: event after the newest operation */
   GpuWrapMode      mode;
-  gboolean         profiling;           /* ops that are asked for an event time it */
-  gint             frees;               /* atomic; one of the context's freeing ones */
-  guint            thread;              /* of the per-thread stream: whose queue that went to */
-  guint            serial;              /* no other stream of the process has had it */
+  gboolean         profiling;           /* events of operations record times */
+  gint             frees;               /* atomic; whether the stream is in the context's freeing
+                                         * list */
+  guint            thread;              /* per-thread stream: the last thread that enqueued work */
+  guint            serial;              /* unique among all streams of the process */
 } GpuCudaStream;
 
-/* What an op that enqueues holds between _gpu_cuda_begin() and _gpu_cuda_end(). */
+/* State of an operation between _gpu_cuda_begin() and _gpu_cuda_end(). */
 typedef struct
 {
   gboolean               entered;
-  struct _GpuCudaEvent  *event;         /* to be recorded after the operation, nullable */
+  struct _GpuCudaEvent  *event;         /* recorded after the operation; nullable */
 } GpuCudaCall;
 
 typedef struct _GpuCudaEvent
@@ -100,49 +102,49 @@ typedef struct _GpuCudaEvent
   GpuNativeEvent        base;
   GpuCudaContext       *context;        /* referenced */
   CUevent               event;
-  CUevent               start;          /* nullable; of a timed operation, before it */
-  struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
+  CUevent               start;          /* recorded before a timed operation; nullable */
+  struct _GpuCudaClock *clock;          /* time base of the timings; nullable */
   gboolean              timing;
-  gboolean              interprocess;   /* not one of the context's spare ones */
-  guint32              *word;           /* of a host-signalled wait; otherwise NULL */
-  guint32               value;          /* that it is open with */
+  gboolean              interprocess;   /* created for the event; never recycled */
+  guint32              *word;           /* of a host-signalled wait, or NULL */
+  guint32               value;          /* of the signalled word */
 } GpuCudaEvent;
 
 typedef struct
 {
   GpuNativeBuffer  base;
   CUdeviceptr      address;
-  CUdeviceptr      whole;               /* where the allocation begins; 0: the driver knows */
-  gsize            whole_size;          /* bytes of it */
-  CUdeviceptr      around;              /* of wrapped memory: where the driver's range begins */
+  CUdeviceptr      whole;               /* start of the allocation; 0: query the driver */
+  gsize            whole_size;          /* size of that allocation in bytes */
+  CUdeviceptr      around;              /* wrapped memory: start of the driver's range */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
     GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
-    GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
-    GPU_CUDA_MEMORY_RESERVED,           /* addresses that chunks are mapped at */
+    GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at its own address */
+    GPU_CUDA_MEMORY_RESERVED,           /* addresses at which chunks are mapped */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
     GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
-    GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
+    GPU_CUDA_MEMORY_ORDINARY,           /* host memory that is unknown to the driver */
     GPU_CUDA_MEMORY_MANAGED,            /* cuMemAllocManaged() */
-    GPU_CUDA_MEMORY_SYSTEM,             /* ordinary, too, but the device reaches it */
-    GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
+    GPU_CUDA_MEMORY_SYSTEM,             /* host memory that the device can access */
+    GPU_CUDA_MEMORY_IMPORTED,           /* from another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
-  gpointer         shared;              /* nullable; what several buffers hold: an import, or a
-                                         * registration of host memory; of managed memory, whom it
-                                         * is attached to; of virtual memory, its GpuCudaRange */
-  gboolean         is_managed;          /* or a slice of what is: mapped at its address */
+  gpointer         shared;              /* nullable; shared by several buffers: an import or a
+                                         * registration of host memory; for managed memory its
+                                         * attachment; for virtual memory its GpuCudaRange */
+  gboolean         is_managed;          /* managed memory or a slice of it: mapped at its address */
 } GpuCudaBuffer;
 
-/* Whom managed memory belongs to on a device that shares none of it with the host at the same
- * time. Guarded as the uses of the memory are: by the locks of whoever submits one. */
+/* The attachment of managed memory on a device that cannot access it concurrently with the host.
+ * Guarded like the uses of the memory, by the locks of the submitting thread. */
 typedef struct
 {
-  CUdeviceptr       allocation;         /* where it begins; the memory may do so later */
+  CUdeviceptr       allocation;         /* its start, which may precede the buffer */
   CUcontext         context;
   GpuSvmAttachment  attachment;
-  guint             stream;             /* its serial, with GPU_SVM_ATTACHMENT_STREAM */
+  guint             stream;             /* serial, for GPU_SVM_ATTACHMENT_STREAM */
 } GpuCudaManaged;
 
 typedef struct
@@ -151,15 +153,17 @@ typedef struct
   CUarray           array;              /* the first level; NULL if the image is linear */
   CUmipmappedArray  mipmapped;          /* NULL unless there are several levels */
   CUdeviceptr       address;            /* of a linear image */
-  gsize             pitch;              /* of a linear image of rows, as the driver takes it */
+  gsize             pitch;              /* row pitch of a linear 2D image, as passed to the
+                                         * driver */
   CUarray_format    format;
   guint             n_channels;
-  gboolean          owned;              /* the array goes with the image */
-  gboolean          has_surface;        /* the array was made for surfaces */
-  GMutex            lock;               /* guards what follows */
+  gboolean          owned;              /* whether the image destroys the array */
+  gboolean          has_surface;        /* the array was created for surfaces */
+  GMutex            lock;               /* guards the fields below */
   CUsurfObject      surface;            /* 0 until first needed */
-  GHashTable       *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
-  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* the same, by number, or 0 */
+  GHashTable       *textures;           /* of GpuCudaTexture, one per sampler state; nullable */
+  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* textures of the constant
+                                                              * samplers, by number, or 0 */
 } GpuCudaImage;
 
 typedef struct _GpuCudaModule GpuCudaModule;
@@ -167,19 +171,19 @@ typedef struct _GpuCudaModule GpuCudaModule;
 typedef struct
 {
   GpuNativeProgram  base;
-  GpuCudaModule    *module;             /* kernels of the program hold it too */
+  GpuCudaModule    *module;             /* also referenced by the kernels */
 } GpuCudaProgram;
 
 /* gpu-cuda-device-query.c */
-/* References @devices (element-type GpuCudaDevice), for _gpu_cuda_device_lookup(). */
+/* Stores a reference on @devices (element-type GpuCudaDevice) for _gpu_cuda_device_lookup(). */
 void        _gpu_cuda_device_set_known (GPtrArray   *devices);
-/* The device of the driver's @device, if it was enumerated. */
+/* Returns the enumerated device with the driver handle @device, or NULL. */
 GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
 gboolean    _gpu_cuda_device_get   (GpuCudaDevice       *device,
                                     CUdevice_attribute   attribute,
                                     int                 *value,
                                     GError             **error);
-/* 0 as well where the driver does not know @attribute. */
+/* Returns 0 also if the driver does not support @attribute. */
 int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
                                     CUdevice_attribute  attribute);
 
@@ -202,15 +206,15 @@ gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
 void        _gpu_cuda_give_event   (GpuCudaContext  *context,
                                     gboolean         timing,
                                     CUevent          event);
-/* The library's own stream, which no work of the user's ever holds up. */
+/* Gets the library's own stream, which never waits for work of the application. */
 gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                            CUstream        *stream,
                                            GError         **error);
-/* One that nothing holds up: data that somebody uploads go through the other. */
+/* Gets a stream that carries clock events only. The internal stream also carries uploads. */
 gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
                                         CUstream        *stream,
                                         GError         **error);
-/* Frees all of it. With the context entered if @can_free: otherwise nothing of the driver is
+/* Frees the whole cache. If @can_free is FALSE the context is not entered, and no driver object is
  * freed. */
 void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
                                     gboolean         can_free);
@@ -220,10 +224,10 @@ void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
 GpuNativeEvent *
             _gpu_cuda_host_wait_new (GpuNativeContext *context,
                                      GError          **error);
-/* With the context entered: for streams, in the place of an event. */
+/* Caller has entered the context. Makes a stream wait for @host_wait instead of an event. */
 CUresult    _gpu_cuda_enqueue_host_wait (CUstream    stream,
                                          GpuCudaEvent    *host_wait);
-/* Frees the part of @host_wait that belongs to the wait. */
+/* Recycles the word of @host_wait. */
 void        _gpu_cuda_host_wait_free (GpuCudaEvent  *host_wait);
 void        _gpu_cuda_host_waits_clear (GpuCudaContext  *context,
                                         gboolean         can_free);
@@ -231,30 +235,30 @@ void        _gpu_cuda_host_waits_clear (GpuCudaContext  *context,
 /* gpu-cuda-clock.c */
 typedef struct _GpuCudaClock GpuCudaClock;
 
-/* With the context entered. */
+/* Caller has entered the context. */
 GpuCudaClock *
             _gpu_cuda_clock_get    (GpuCudaContext  *context,
                                     GError         **error);
 void        _gpu_cuda_clock_unref  (GpuCudaClock    *clock);
-/* When the timing event @moment, which is complete, was reached. */
+/* Gets the time at which @moment, a complete event with timing, was reached. */
 gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
                                     CUevent          moment,
                                     guint64         *nanoseconds,
                                     GError         **error);
 
 /* gpu-cuda-allocation.c */
-/* Takes nothing over; the rest of the structure is 0. */
+/* Takes no ownership of the memory; the other fields are 0. */
 GpuCudaBuffer *
             _gpu_cuda_buffer_new   (CUdeviceptr      address,
                                     gsize            size,
                                     int              kind);
-/* With the context entered. Says what was asked for and what there is. */
+/* Caller has entered the context. Sets an error with the requested and the available size. */
 void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     const char      *function,
                                     CUresult         code,
                                     gsize            size,
                                     GError         **error);
-/* With the context entered. What the driver says of an address, or @fallback. */
+/* Caller has entered the context. Returns a pointer attribute of @address, or @fallback. */
 guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
                                     CUpointer_attribute attribute,
                                     guint64          fallback);
@@ -263,35 +267,36 @@ guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
 void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
                                     GpuNativeBuffer  *buffer);
 
-/* gpu-cuda-range.c: addresses, and the allocations that are mapped there. */
+/* gpu-cuda-range.c: address ranges, and the allocations that are mapped there. */
 typedef struct
 {
   CUdeviceptr  address;
   gsize        size;
-  GTree       *mapped;              /* of bytes by offset: each allocation */
+  GTree       *mapped;              /* size in bytes by offset, one per allocation */
   GHashTable  *exported;            /* nullable; descriptors by offset, of exported allocations */
 } GpuCudaRange;
 
-/* Fills in the devices that reach memory of @context, its own one first, and returns their
- * number. */
+/* Fills @access with the devices that can access memory of @context, its own device first, and
+ * returns their number. */
 #define GPU_CUDA_MAX_PEERS 64
 guint       _gpu_cuda_list_access  (GpuCudaContext  *context,
                                     CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1]);
-/* With the context entered. */
+/* Caller has entered the context. */
 GpuCudaRange *
             _gpu_cuda_range_new    (GpuCudaContext  *context,
                                     gsize            size,
                                     GError         **error);
-/* The same with all of @allocation mapped, which stays the caller's. */
+/* The same, with all of @allocation mapped. The caller keeps @allocation. */
 GpuCudaRange *
             _gpu_cuda_range_new_for (GpuCudaContext *context,
                                     CUmemGenericAllocationHandle allocation,
                                     gsize            size,
                                     GError         **error);
-/* Unmaps what is there. The context need not be entered. */
+/* Unmaps the mapped allocations. The context need not be entered. */
 void        _gpu_cuda_range_free   (GpuCudaContext  *context,
                                     GpuCudaRange    *range);
-/* With the context entered. One after the other from @offset on; all of them or none. */
+/* Caller has entered the context. Maps the allocations one after the other from @offset on; maps
+ * all of them or none. */
 gboolean    _gpu_cuda_range_map    (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
@@ -303,18 +308,18 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
                                     gsize            size);
-/* Has all exports of the allocation at @address share one open file description, so that importers
- * can compare them. Takes @fd over; returns the descriptor to export. */
+/* Makes all exports of the allocation at @address share one open file description, so that
+ * importers can compare them. Takes ownership of @fd; returns the descriptor to export. */
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);
-/* With the ranges_lock. Gives @access to all that is mapped or, when it fails, to nothing. */
+/* Caller holds ranges_lock. Sets @access on all mapped memory or, if that fails, on none. */
 gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
 
 /* gpu-cuda-physical.c */
-/* With the context entered. */
+/* Caller has entered the context. */
 gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
                                     gboolean         shareable,
                                     gsize           *granularity,
@@ -324,17 +329,17 @@ gboolean    _gpu_cuda_physical_create (GpuCudaContext *context,
                                     gboolean         shareable,
                                     CUmemGenericAllocationHandle *allocation,
                                     GError         **error);
-/* With the context entered. Memory that passes to other processes as a file descriptor. */
+/* Caller has entered the context. Allocates memory that can be exported as a file descriptor. */
 GpuCudaBuffer *
             _gpu_cuda_virtual_alloc (GpuCudaContext *context,
                                     gsize            size,
                                     GError         **error);
 
-/* gpu-cuda-pool.c: memory in the order of a stream. */
+/* gpu-cuda-pool.c: stream-ordered memory. */
 GpuBufferAllocOrderedOp _gpu_cuda_alloc_ordered;
 GpuBufferFreeOrderedOp _gpu_cuda_free_ordered;
-/* With the context entered: memory for what is enqueued between the two. Where there are no pools
- * the second one waits. */
+/* Caller has entered the context. Temporary memory for the work enqueued between the two calls.
+ * Without pools, the second call waits for the stream. */
 typedef struct
 {
   CUdeviceptr address;
@@ -347,21 +352,22 @@ CUresult    _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
                                     const char      **function);
 void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
                                     GpuCudaScratch   *scratch);
-/* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
- * lacked memory, and what pools on the device held for nobody is the driver's again. */
+/* Caller has entered the context. Returns TRUE if the caller should retry a call that returned
+ * @code: the call was out of memory, and unused memory of the pools on the device was returned to
+ * the driver. */
 gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
                                     CUresult          code);
-/* By whoever clears the context, which has been entered if @can_free. */
+/* Called while the context is cleared; the caller has entered it if @can_free. */
 void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
                                     gboolean          can_free);
-/* By whoever frees @stream. */
+/* Called before @stream is freed. */
 void        _gpu_cuda_pool_forget  (GpuCudaStream    *stream);
-/* Bits: how the memory of pools passes to other processes. */
+/* Bitmap of the handle types with which pool memory can be exported. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
-/* gpu-cuda-register.c: memory of the program that devices reach. */
+/* gpu-cuda-register.c: host memory of the application, made accessible to devices. */
 GpuBufferAllocForHostOp _gpu_cuda_alloc_for_host;
-/* The same; the bytes of @read_only are in pages that nobody may be able to write. */
+/* The same; the bytes of @read_only are in pages that may be read-only. */
 GpuNativeBuffer *
             _gpu_cuda_register     (GpuNativeContext  *context,
                                     gboolean           read_only,
@@ -371,7 +377,7 @@ GpuNativeBuffer *
 void        _gpu_cuda_unregister   (gpointer           registration);
 
 /* gpu-cuda-host-memory.c */
-/* With the context entered. @flags are those of cuMemHostAlloc(). */
+/* Caller has entered the context. @flags are those of cuMemHostAlloc(). */
 GpuCudaBuffer *
             _gpu_cuda_alloc_locked (GpuCudaContext    *context,
                                     unsigned int       flags,
@@ -382,7 +388,7 @@ GpuBufferRegisterHostOp _gpu_cuda_register_host;
 GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
-/* With the context entered. Before a copy of either memory; both may be NULL. */
+/* Caller has entered the context. Called before a copy of either memory; both may be NULL. */
 void        _gpu_cuda_follow       (GpuNativeStream    *stream,
                                     GpuNativeContext   *context);
 CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
@@ -396,8 +402,8 @@ GpuBufferWriteNowOp _gpu_cuda_write_now;
 GpuBufferReadNowOp _gpu_cuda_read_now;
 
 /* gpu-cuda-region.c */
-/* With the context entered; @function becomes the one that was called last. When it fails nothing
- * of the copy is at work. */
+/* Caller has entered the context. Sets @function to the last driver function called. After a
+ * failure, no part of the copy is in flight. */
 CUresult    _gpu_cuda_enqueue_region (CUstream            stream,
                                     const GpuRegionSide  *destination,
                                     const GpuRegionSide  *source,
@@ -415,9 +421,9 @@ GpuBufferFillRegionOp _gpu_cuda_fill_region;
 GpuBufferMapOp _gpu_cuda_map;
 GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
-/* For ordinary memory of the host. */
+/* For host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
-/* With the context entered, if @can_free: else what the driver has is not freed. */
+/* Caller has entered the context if @can_free; otherwise no driver object is freed. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
@@ -430,14 +436,15 @@ GpuBufferImportFdOp _gpu_cuda_import_fd;
 GpuBufferGetFdKindsOp _gpu_cuda_get_fd_kinds;
 GpuBufferShareFdOp _gpu_cuda_share_fd;
 GpuBufferOpenFdOp _gpu_cuda_open_fd;
-/* Where the memory of the exporter begins here. */
+/* Returns the local address of the start of the exported memory. */
 CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);
 
 /* gpu-cuda-managed.c */
 GpuSvmPrefetchOp _gpu_cuda_prefetch;
-/* Where the pages of managed memory are and shall be, by nick, as far as the driver tells. */
+/* Adds the current and the preferred locations of managed pages, by nick, as far as the driver
+ * reports them. */
 void        _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
                                               GpuCudaBuffer    *buffer,
                                               GVariantDict     *attributes);
