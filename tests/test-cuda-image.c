@@ -220,7 +220,7 @@ image_no_memory (TestFixture *fixture)
                                               i + 1, &error));
       GPUMEM_CUDA_DRIVER (set_fail) ("");
       test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, calls[i],
-                             "CUDA_ERROR_OUT_OF_MEMORY (2)", "bytes asked for", "bytes free of");
+                             "CUDA_ERROR_OUT_OF_MEMORY (2)", "bytes requested", "bytes free of");
     }
 }
 

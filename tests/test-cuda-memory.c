@@ -222,7 +222,7 @@ memory_registered_in_part (TestFixture *fixture)
 
       g_assert_null (gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                     &error));
-      test_assert_gpu_error (error, GPU_ERROR_BUSY, "8000", "somebody else");
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "8000", "other code");
     }
   buffer = new_for_host (fixture, data + 2000, 4000);
   fill (fixture->stream, buffer, 6);

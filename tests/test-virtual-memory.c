@@ -499,7 +499,7 @@ virtual_shared (TestFixture *fixture)
   map (&range, 3, chunks, 2);
   both = slice (&range, 3, 2);
   g_assert_null (gpu_buffer_export_fds (both, fds, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "several pieces");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "several chunks");
   part = gpu_buffer_slice (both, range.unit + 65536, 65536, &error);
   g_assert_no_error (error);
   handle = gpu_buffer_export_fds (part, fds, &error);

@@ -20,7 +20,7 @@ typedef struct
   AttributeKind        kind;
 } AttributeEntry;
 
-/* The first one must be known of every address that the driver knows. */
+/* The driver has the first attribute for every valid address; without it the query fails. */
 static const AttributeEntry entries[] =
 {
   { "memory-type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE, KIND_MEMORY_TYPE },
@@ -124,7 +124,7 @@ insert_all (guint64        address,
 {
   for (gsize i = 0; i < G_N_ELEMENTS (entries); i++)
     {
-      /* The driver writes 1, 4 or 8 bytes; every host that it runs on has the low ones first. */
+      /* The driver writes 1, 4 or 8 bytes; this relies on a little-endian host, as CUDA does. */
       guint64 value = 0;
       CUresult code = _gpu_cuda.cuPointerGetAttribute (&value, entries[i].attribute, address);
 
@@ -133,7 +133,7 @@ insert_all (guint64        address,
           g_variant_dict_insert_value (attributes, entries[i].nick,
                                        from_value (entries[i].kind, value));
         }
-      /* Memory has no host pointer, or the driver no such attribute */
+      /* The memory has no host pointer, or the driver lacks the attribute. */
       else if (i == 0 || (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED))
         {
           _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "%s of the address 0x%"

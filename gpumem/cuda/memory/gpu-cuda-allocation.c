@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every kind of allocation needs: the buffer, the error, and what the driver knows of an
- * address. */
+/* Shared by all kinds of allocations: the buffer structure, the error, and queries of addresses. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"
@@ -32,7 +31,7 @@ _gpu_cuda_fail_alloc (GpuCudaContext  *context,
 
   _gpu_cuda.cuMemGetInfo (&free_size, &total_size);
   _gpu_cuda_set_error (error, function, code,
-                       "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held by the "
+                       "%" G_GSIZE_FORMAT " bytes requested, %" G_GSIZE_FORMAT " bytes held by the "
                        "context; device %s has %" G_GSIZE_FORMAT " bytes free of %" G_GSIZE_FORMAT,
                        size, (gsize) g_atomic_pointer_get (&context->base.allocated),
                        context->base.devices[0]->id, free_size, total_size);

@@ -5,8 +5,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* On a stream of our own: that of cuMemcpyHtoD() waits for streams of the user, and other streams
- * do not wait for it. */
+/* Uses the library's own stream: the stream of cuMemcpyHtoD() waits for streams of the application,
+ * and other streams do not wait for it. */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaBuffer   *buffer,
@@ -28,7 +28,7 @@ upload (GpuCudaContext  *context,
          && _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream), "cuStreamSynchronize", error);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GpuCudaBuffer *
 alloc_entered (GpuCudaContext  *context,
                GpuMemoryFlags   flags,
@@ -65,7 +65,7 @@ check_flags (GpuMemoryFlags   flags,
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "memory of the host passes to other processes by means of the system");
+                       "host memory cannot be exported: share it by means of the operating system");
 
   return FALSE;
 }
@@ -97,7 +97,7 @@ buffer_alloc (GpuNativeContext  *native,
   return buffer != NULL ? &buffer->base : NULL;
 }
 
-/* The driver only takes these; they tell it how rows are read. */
+/* The driver accepts these sizes only; they describe how kernels read the rows. */
 static unsigned int
 get_element_size (gsize element_size)
 {
@@ -150,7 +150,7 @@ buffer_alloc_pitched (GpuNativeContext  *native,
   return &_gpu_cuda_buffer_new (address, pitch * n_rows, GPU_CUDA_MEMORY_OWN)->base;
 }
 
-/* Memory of the pools of the driver is of no context, but of a device. */
+/* Memory of the driver's pools belongs to a device, not to a context. */
 static gboolean
 check_owner (GpuCudaContext  *context,
              CUdeviceptr      address,
@@ -207,13 +207,13 @@ check_adoption (CUdeviceptr   address,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "address 0x%" G_GINT64_MODIFIER "x lies within an allocation, which cannot be freed "
-               "through it", (guint64) address);
+               "address 0x%" G_GINT64_MODIFIER "x is not the start of its allocation, so it cannot "
+               "be adopted", (guint64) address);
 
   return FALSE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GpuNativeBuffer *
 wrap_entered (GpuCudaContext  *context,
               CUdeviceptr      address,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Linear copies. Memory that host and device both reach has an address of the device as well, but
- * only the copies that look at addresses take it on either side. */
+/* Linear copies. Host memory that the device can access has a device address too, but only copies
+ * that determine the memory type from the address, such as cuMemcpyAsync(), accept it on either
+ * side. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
@@ -20,9 +21,9 @@ is_used_at_once (const GpuCudaBuffer *buffer,
              && g_atomic_int_get (&context->stages_host_memory));
 }
 
-/* Ordinary memory of the host the driver copies at once, whatever else is in the stream. What the
- * device left there, as it can where it reaches such memory, or the staging engine, has to be there
- * by then. */
+/* The driver copies pageable host memory at once, ahead of pending work in the stream. That work
+ * may still write the memory, through the staging engine or from a device that can access it, so
+ * wait for it first. */
 CUresult
 _gpu_cuda_finish_for_host (GpuNativeStream *stream,
                            GpuNativeMemory *a,
@@ -47,7 +48,7 @@ is_on_device (GpuNativeBuffer *destination,
   return G_LIKELY (destination->host == NULL) && G_LIKELY (source->host == NULL);
 }
 
-/* With an error, or an event. */
+/* Ends a copy that failed or that returns an event. */
 GPU_COLD static gboolean
 end_copy (GpuNativeStream  *stream,
           GpuNativeBuffer  *destination,
@@ -68,7 +69,7 @@ end_copy (GpuNativeStream  *stream,
                         destination->size);
 }
 
-/* Memory that the host reaches, on either side. */
+/* Copies between memories of which at least one is accessible to the host. */
 GPU_COLD static CUresult
 copy_after_host (GpuNativeStream *stream,
                  GpuNativeBuffer *destination,
@@ -113,7 +114,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
-/* Of the memory of another context */
+/* Inherits the mark that a context stages host memory, which its memory may belong to. */
 void
 _gpu_cuda_follow (GpuNativeStream  *stream,
                   GpuNativeContext *context)
@@ -140,7 +141,7 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
   _gpu_cuda_follow (stream, destination_context);
   _gpu_cuda_follow (stream, source_context);
 
-  /* At the same addresses in all contexts. */
+  /* Host memory has the same address in all contexts. */
   if (destination->host != NULL || source->host != NULL)
     return _gpu_cuda_copy (stream, destination, destination_offset, source, source_offset, size,
                            event, error);
@@ -189,8 +190,8 @@ copy_out (gpointer       data,
   return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
 }
 
-/* How much of @size bytes at @data the driver takes at once: nothing that begins in memory that it
- * has locked and goes on behind that. */
+/* Returns the size of the first copy from or to @data: the driver rejects copies that begin in
+ * page-locked memory and extend past its end. */
 static gsize
 get_piece (gconstpointer data,
            gsize         size)
@@ -208,7 +209,8 @@ get_piece (gconstpointer data,
   return start + range > address ? MIN (size, start + range - address) : size;
 }
 
-/* After @code: memory of the caller that is locked in part is copied in pieces. */
+/* Called after a copy failed with @code: copies partially page-locked memory of the caller in
+ * pieces. */
 GPU_COLD static CUresult
 copy_pieces (GpuNativeStream *stream,
              GpuCudaBuffer   *buffer,
@@ -291,7 +293,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size);
 }
 
-/* Into ordinary memory the driver copies before it returns. */
+/* The driver copies into pageable memory before it returns. */
 gboolean
 _gpu_cuda_read (GpuNativeStream  *stream,
                 GpuNativeBuffer  *source,
@@ -319,7 +321,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
                         G_GSIZE_FORMAT " bytes", size, offset, source->size);
 }
 
-/* Whatever the driver says, nothing may be at work on the caller's memory afterwards. */
+/* Waits even after a failure: the caller reuses its memory after the call. */
 static gboolean
 end_now (GpuNativeStream  *stream,
          GpuCudaCall      *call,

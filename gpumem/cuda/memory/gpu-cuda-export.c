@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory for other processes. */
+/* Exports memory to other processes. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Leaves @value alone where the driver has no answer for such memory. One that it fails to give is
- * an error: two handles of one allocation must tell the same. */
+/* Leaves @value unchanged if the driver does not support the attribute for this memory. Other
+ * failures are errors: two handles of one allocation must contain the same values. */
 static gboolean
 ask (CUdeviceptr           address,
      CUpointer_attribute   attribute,
@@ -30,7 +30,7 @@ ask (CUdeviceptr           address,
          || code == CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 handle_init_buffer (GpuCudaHandle        *handle,
                     GpuCudaBuffer        *buffer,
@@ -58,7 +58,7 @@ handle_init_buffer (GpuCudaHandle        *handle,
   return TRUE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GBytes *
 export_memory (GpuCudaBuffer  *buffer,
                GError        **error)
@@ -70,8 +70,8 @@ export_memory (GpuCudaBuffer  *buffer,
   if (_gpu_cuda_ask_address (buffer->address, capable, TRUE) == FALSE)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "memory that was allocated in the order of a stream, or as shareable, "
-                           "passes as a file descriptor only");
+                           "stream-ordered and shareable memory can be exported as a file "
+                           "descriptor only");
       return NULL;
     }
 
@@ -100,7 +100,7 @@ check_exportable (GpuCudaBuffer  *buffer,
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "memory of the host passes to other processes by means of the system");
+                       "host memory cannot be exported: share it by means of the operating system");
 
   return FALSE;
 }
@@ -125,7 +125,8 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
   return bytes;
 }
 
-/* With the context entered. The driver may report the chunk of the pool as the allocation. */
+/* Caller has entered the context. The driver may report the chunk of the pool as the allocation, so
+ * use the recorded allocation. */
 static gboolean
 handle_init_pooled (GpuCudaHandle  *handle,
                     GpuCudaBuffer  *buffer,
@@ -156,7 +157,7 @@ fail_pooled (GpuCudaContext  *context,
   CUdeviceptr address = buffer->address;
 
   _gpu_cuda_set_error (error, function, code,
-                       "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x, allocated at 0x%"
+                       "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x, allocation at 0x%"
                        G_GINT64_MODIFIER "x, the driver's range begins at 0x%" G_GINT64_MODIFIER
                        "x with %" G_GUINT64_FORMAT " bytes; pool %p, that of the context is %p; "
                        "pools of the device pass as handles of the types 0x%x", buffer->base.size,
@@ -169,8 +170,8 @@ fail_pooled (GpuCudaContext  *context,
   return _gpu_cuda_fail_ipc (error);
 }
 
-/* Has all exports of the pool share one open file description, so that importers can compare them.
- * Takes @fd over; returns the descriptor to export. */
+/* Makes all exports of the pool share one open file description, so that importers can compare
+ * them. Takes ownership of @fd; returns the descriptor to export. */
 static int
 share_pool_fd (GpuCudaContext *context,
                int             fd)
@@ -192,7 +193,7 @@ share_pool_fd (GpuCudaContext *context,
   return copy;
 }
 
-/* With the context entered. Addresses of a pool pass only once the pool itself has. */
+/* Caller has entered the context. Importers can import addresses only after the pool itself. */
 static GBytes *
 export_pooled (GpuCudaContext  *context,
                GpuCudaBuffer   *buffer,
@@ -207,8 +208,8 @@ export_pooled (GpuCudaContext  *context,
   if ((_gpu_cuda_get_pool_handle_types (context) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "memory that was allocated in the order of a stream does not pass as a file "
-                   "descriptor on device %s: its pools have handles of the types 0x%x only",
+                   "stream-ordered memory cannot be exported as a file descriptor on device "
+                   "%s: its pools support the handle types 0x%x only",
                    context->base.devices[0]->id, _gpu_cuda_get_pool_handle_types (context));
       return NULL;
     }
@@ -244,7 +245,7 @@ export_pooled (GpuCudaContext  *context,
   return g_bytes_new (&handle, sizeof handle);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GBytes *
 export_virtual (GpuCudaContext  *context,
                 GpuCudaBuffer   *buffer,
@@ -263,7 +264,7 @@ export_virtual (GpuCudaContext  *context,
                                   (void *) (guintptr) (buffer->address - handle.offset)),
                                "cuMemRetainAllocationHandle", error))
     {
-      g_prefix_error (error, "only memory that was allocated as shareable or from a pool passes as "
+      g_prefix_error (error, "only shareable and stream-ordered memory can be exported as "
                       "a file descriptor: ");
       return NULL;
     }
@@ -272,8 +273,8 @@ export_virtual (GpuCudaContext  *context,
     {
       _gpu_cuda.cuMemRelease (allocation);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " of a piece of %"
-                   G_GUINT64_FORMAT ": memory in several pieces does not pass as one file "
+                   "%" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " of a mapped chunk of %"
+                   G_GUINT64_FORMAT ": a buffer over several chunks cannot be exported as one file "
                    "descriptor", handle.size, handle.offset, handle.whole_size);
       return NULL;
     }

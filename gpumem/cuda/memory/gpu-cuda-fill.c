@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills: the driver's own with 1, 2 or 4 bytes, and a kernel for patterns that are no repetition
- * of so few. */
+/* Fills: the driver's memset functions for repeated units of 1, 2 or 4 bytes, and a kernel for all
+ * other patterns. */
 #include "config.h"
 
 #include <string.h>
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Bytes that the kernel takes: the pattern, so often that a whole number of units results. */
+/* Size of the kernel's table: the pattern, repeated to a whole number of units. */
 #define TABLE_SIZE   3072
 #define BLOCK_SIZE   256
 #define N_BLOCKS_MAX 2048
@@ -18,8 +18,8 @@ G_STATIC_ASSERT (GPU_CUDA_PATTERN_MAX <= TABLE_SIZE);
  *   for (i = thread; i < n_units; i += n_threads)
  *     the unit at destination + i * unit_size = the unit at table + i % n_table * unit_size
  *
- * with units of 1, 4 or 16 bytes. The table moves to shared memory first, where it is read at
- * many places at once. For every device since compute capability 5.0.
+ * with units of 1, 4 or 16 bytes. The table is copied to shared memory first, where threads can
+ * read different entries at once. Supports every device since compute capability 5.0.
  */
 static const char fill_text[] =
   ".version 6.4\n"
@@ -136,8 +136,8 @@ is_periodic (const guint8 *pattern,
          && memcmp (pattern, pattern + period, pattern_size - period) == 0;
 }
 
-/* The bytes that the driver's own fill takes for @pattern, where every place to fill is a multiple
- * of @alignment; 0 if it does not. */
+/* Returns the unit size with which the driver's memset can write @pattern to addresses and sizes
+ * that are multiples of @alignment; 0 if it cannot. */
 static gsize
 get_period (const guint8 *pattern,
             gsize         pattern_size,
@@ -152,7 +152,7 @@ get_period (const guint8 *pattern,
   return 0;
 }
 
-/* The driver's own fill is for memory that it has; kernels reach what the device does. */
+/* The driver's memset rejects system memory, which kernels can access. */
 static gsize
 find_period (GpuNativeBuffer *destination,
              gconstpointer    pattern,
@@ -210,7 +210,7 @@ get_common_multiple (gsize a,
   return a / x * b;
 }
 
-/* The more bytes a thread writes at a time, the faster. */
+/* Wider stores of a thread are faster. */
 static guint32
 get_unit_size (CUdeviceptr address,
                gsize       size,
@@ -360,7 +360,7 @@ _gpu_cuda_fill_region (GpuNativeStream      *stream,
     code = set_rows (address + i * side->slice_pitch, side->row_pitch, extent, pattern, period,
                      handle, &function);
 
-  /* The caller takes the slices that are at work for ones that are not. */
+  /* The caller treats a failed fill as not submitted, but some slices may be in flight. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (handle);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of the host. What the driver has locked it finds at addresses of the device as well.
- * Ordinary memory has none: copies take it by where the host finds it, and fills go through a block
- * that is locked, as mappings do.
+ * Host memory. Page-locked memory has device addresses too. Pageable memory does not: copies use
+ * its host address, and fills copy from a page-locked block, as mappings do.
  */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The driver has one code for either memory. */
+/* The driver returns the same code when it is out of host memory. */
 static void
 blame_host (GError **error)
 {
@@ -61,7 +60,8 @@ static const struct
   { GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, CU_MEMHOSTALLOC_WRITECOMBINED }
 };
 
-/* With the context entered. Those that the driver tells of @buffer, or else @given. */
+/* Caller has entered the context. Returns the flags that the driver reports for @buffer, or
+ * @given. */
 static GpuHostMemoryFlags
 read_flags (GpuCudaBuffer *buffer,
             unsigned int   given)
@@ -111,7 +111,7 @@ _gpu_cuda_alloc_host (GpuNativeContext    *native,
   return buffer != NULL ? &buffer->base : NULL;
 }
 
-/* What is registered at all is for all contexts and their kernels. */
+/* Registered memory is always portable and mapped. */
 GpuNativeBuffer *
 _gpu_cuda_register_host (GpuNativeContext    *native,
                          GpuHostMemoryFlags  *flags,

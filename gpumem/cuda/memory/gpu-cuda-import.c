@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of other processes: memory that is imported twice is opened once.
+ * Imports memory of other processes. Memory that is imported twice is opened once.
  *
- * The bytes of a handle come from outside: a hostile process may send the bytes of another process
- * with a descriptor of its own. So two imports are the same memory only if the driver's own handle
- * is the same, and the kernel identifies the files behind their descriptors as the same.
+ * The bytes of a handle are untrusted: a hostile process may send the bytes of another process with
+ * a descriptor of its own. Therefore two imports are the same memory only if their driver handles
+ * are equal and the kernel identifies the files behind their descriptors as the same.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Of Linux 6.10 */
+/* Since Linux 6.10. */
 #ifndef F_DUPFD_QUERY
 #define F_DUPFD_QUERY 1027
 #endif
@@ -41,8 +41,9 @@ typedef struct
   guint          refs;
   ImportKey      key;               /* owns its descriptor */
   gboolean       is_listed;
-  CUdeviceptr    address;           /* of the whole allocation; pooled: of the buffer's */
-  guint64        size;              /* bytes there, as the driver knows them */
+  CUdeviceptr    address;           /* start of the allocation; pooled: of the exported
+                                     * allocation */
+  guint64        size;              /* bytes there, as the driver reports them */
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
   CUexternalMemory external;        /* nullable */
@@ -65,7 +66,7 @@ import_hash (gconstpointer data)
   return (guint) (bits ^ (bits >> 32));
 }
 
-/* Also FALSE if the kernel cannot compare: the memory is then opened again. */
+/* Returns FALSE also if the kernel cannot compare; the memory is then opened a second time. */
 static gboolean
 is_same_description (int a,
                      int b)
@@ -80,8 +81,8 @@ is_same_description (int a,
   return answer == 1;
 }
 
-/* An inode identifies a memfd. All of NVIDIA's descriptors have the inode of one device, so there
- * only descriptors of one open file description are the same memory. */
+/* An inode identifies a memfd. All of NVIDIA's descriptors have the inode of one device, so those
+ * are only equal if they share one open file description. */
 static gboolean
 import_equal (gconstpointer a,
               gconstpointer b)
@@ -96,7 +97,7 @@ import_equal (gconstpointer a,
   return one->fd < 0 || S_ISREG (one->mode) || is_same_description (one->fd, other->fd);
 }
 
-/* Copies @fd, unless it is -1. */
+/* Duplicates @fd, unless it is -1. */
 static gboolean
 import_key_init (ImportKey            *key,
                  const GpuCudaHandle  *handle,
@@ -151,7 +152,7 @@ ask_size (CUdeviceptr address)
   return range - MIN (address - start, range);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 open_memory (Import  *import,
              GError **error)
@@ -170,7 +171,8 @@ open_memory (Import  *import,
   return TRUE;
 }
 
-/* With the context entered. The driver only maps whole allocations, so it refuses wrong sizes. */
+/* Caller has entered the context. The driver only maps whole allocations, so it rejects wrong
+ * sizes. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,
@@ -202,7 +204,7 @@ open_virtual (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 open_pooled (GpuCudaContext  *context,
              Import          *import,
@@ -238,7 +240,7 @@ open_pooled (GpuCudaContext  *context,
   return FALSE;
 }
 
-/* With the context entered. The driver takes the descriptor over where it succeeds. */
+/* Caller has entered the context. On success, the driver owns the duplicated descriptor. */
 static gboolean
 import_external (Import                      *import,
                  guint64                      size,
@@ -264,7 +266,7 @@ import_external (Import                      *import,
   return FALSE;
 }
 
-/* With the context entered. The driver trusts the size, which the front class has checked. */
+/* Caller has entered the context. The driver trusts the size, so the front class has checked it. */
 static gboolean
 open_external (GpuCudaContext  *context,
                Import          *import,
@@ -278,7 +280,7 @@ open_external (GpuCudaContext  *context,
 
   if (!import_external (import, size, type, error))
     {
-      /* Drivers know the type before they take any. */
+      /* Some drivers define the type but do not support any dma-buf. */
       if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
           && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
         g_atomic_int_set (&context->device->refuses_dma_bufs, TRUE);
@@ -322,7 +324,7 @@ import_open (GpuCudaContext  *context,
     }
 }
 
-/* With the context entered. The exporter may be gone. */
+/* Caller has entered the context. The exporting process may have ended. */
 static void
 import_close (GpuCudaContext *context,
               Import         *import)
@@ -354,7 +356,7 @@ import_close (GpuCudaContext *context,
     }
 }
 
-/* Each handle of the same memory states its own range, so each is checked. */
+/* Each handle of the same memory states its own range, so check each one. */
 static gboolean
 check_range (const Import         *import,
              const GpuCudaHandle  *handle,
@@ -406,7 +408,7 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   import_free (import);
 }
 
-/* With the lock held and the context entered. Takes @key over if it succeeds. */
+/* Caller holds import_lock and has entered the context. Takes ownership of @key on success. */
 static Import *
 import_new_locked (GpuCudaContext       *context,
                    const ImportKey      *key,
@@ -435,7 +437,7 @@ import_new_locked (GpuCudaContext       *context,
   return import;
 }
 
-/* With the lock held and the context entered. Takes @key over if it succeeds. */
+/* Caller holds import_lock and has entered the context. Takes ownership of @key on success. */
 static Import *
 import_locked (GpuCudaContext       *context,
                ImportKey            *key,

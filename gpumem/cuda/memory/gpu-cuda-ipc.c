@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Handles for other processes. */
+/* Handles that are exchanged with other processes. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Not by g_random_int(), whose state is the same in processes that one was forked into. */
+/* Not g_random_int(): forked processes inherit its state. */
 static guint64
 get_process (void)
 {
@@ -73,17 +73,17 @@ _gpu_cuda_handle_read (GpuCudaHandle  *handle,
       || handle->version != GPU_CUDA_HANDLE_VERSION || handle->kind > GPU_CUDA_HANDLE_EVENT
       || (kinds & (1u << handle->kind)) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                 "the %" G_GSIZE_FORMAT " bytes are no handle of this kind and version", n_bytes);
+                 "%" G_GSIZE_FORMAT " bytes are not a handle of this kind and version", n_bytes);
   else if (handle->size < size || handle->offset > handle->whole_size
            || handle->size > handle->whole_size - handle->offset)
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                 "the handle is of %" G_GUINT64_FORMAT " bytes at offset %" G_GUINT64_FORMAT
-                 " of %" G_GUINT64_FORMAT ", %" G_GSIZE_FORMAT " bytes are wanted", handle->size,
+                 "the handle has %" G_GUINT64_FORMAT " bytes at offset %" G_GUINT64_FORMAT
+                 " of %" G_GUINT64_FORMAT ", %" G_GSIZE_FORMAT " bytes are requested", handle->size,
                  handle->offset, handle->whole_size, size);
   else if (handle->process == get_process ()
            && (handle->kind == GPU_CUDA_HANDLE_MEMORY || handle->kind == GPU_CUDA_HANDLE_EVENT))
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                 "the handle is of this process, and the driver opens those of others only");
+                 "the driver cannot import a handle that this process exported");
   else
     return TRUE;
 

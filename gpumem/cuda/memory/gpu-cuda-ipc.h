@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory and events of other processes. A handle of the driver stands for a whole allocation, so
- * ours tells beside it where in there the buffer lies.
+ * Sharing of memory and events with other processes. A handle of the driver represents a whole
+ * allocation, so the library's handle adds the position of the buffer.
  */
 #pragma once
 
@@ -15,23 +15,23 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_CUDA_HANDLE_MEMORY  = 1,      /* CUipcMemHandle */
-  GPU_CUDA_HANDLE_VIRTUAL = 2,      /* with the file descriptor of the allocation */
-  GPU_CUDA_HANDLE_POOLED  = 3,      /* CUmemPoolPtrExportData, and the pool's file descriptor */
+  GPU_CUDA_HANDLE_VIRTUAL = 2,      /* sent with the file descriptor of the allocation */
+  GPU_CUDA_HANDLE_POOLED  = 3,      /* CUmemPoolPtrExportData; sent with the pool's descriptor */
   GPU_CUDA_HANDLE_EVENT   = 4,      /* CUipcEventHandle */
-  GPU_CUDA_HANDLE_EXTERNAL = 5      /* within this process only: CUexternalMemoryHandleType, and its
-                                     * file descriptor */
+  GPU_CUDA_HANDLE_EXTERNAL = 5      /* CUexternalMemoryHandleType with a file descriptor; within
+                                     * this process only */
 } GpuCudaHandleKind;
 
-/* What the bytes hold that pass between processes of one machine. */
+/* The exported bytes, valid between processes of one machine. */
 typedef struct
 {
   guint32 magic;
   guint32 version;
   guint32 kind;
   guint32 reserved;
-  guint64 process;                  /* a random number of the exporter; identifies nothing */
+  guint64 process;                  /* random number of the exporter; not an identity */
   guint64 size;                     /* bytes of the buffer */
-  guint64 offset;                   /* of the buffer in the allocation */
+  guint64 offset;                   /* of the buffer in the allocation, in bytes */
   guint64 whole_size;               /* bytes of the allocation */
   guint8  native[CU_IPC_HANDLE_SIZE];
 } GpuCudaHandle;
@@ -39,21 +39,21 @@ typedef struct
 G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 112);
 G_STATIC_ASSERT (sizeof (CUmemPoolPtrExportData) == CU_IPC_HANDLE_SIZE);
 
-/* All that fails with other processes is a matter of them, unless the device is lost. */
+/* Maps failures of IPC functions to GPU_ERROR_IPC, except DEVICE_LOST and NOT_SUPPORTED. */
 gboolean  _gpu_cuda_fail_ipc     (GError            **error);
 gboolean  _gpu_cuda_check_ipc    (CUresult            code,
                                   const char         *function,
                                   GError            **error);
-/* The rest of the structure is 0. */
+/* The other fields are 0. */
 void      _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
                                   GpuCudaHandleKind   kind);
-/* One of @kinds, which are bits, for at least @size bytes. */
+/* Parses a handle of one of @kinds, a bitmap, with at least @size bytes. */
 gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   GBytes             *bytes,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
-/* A buffer of @size bytes of the memory behind @fd, in a mapping of its own. */
+/* Creates a buffer of @size bytes over the memory behind @fd, with its own mapping. */
 GpuNativeBuffer *
           _gpu_cuda_import_alone (GpuNativeContext     *context,
                                   const GpuCudaHandle  *handle,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Managed memory. Devices with CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS share it with the host
- * page by page, and there is nothing to look after. On the others a page that the host touches
- * while the memory may be used by the device is the end of the process. There the memory belongs
- * to the host, to one stream or to all of them, and changes hands in the order of a stream: the
- * front class has it handed over before each use, and refuses those that clash with a mapping.
+ * page by page and need no handling. On other devices, the process crashes if the host touches a
+ * page while the device may use the memory. There the memory is attached to the host, to one stream
+ * or to all streams, and the attachment changes in stream order: the front class attaches the
+ * memory before each use, and rejects uses that conflict with a mapping.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ is_concurrent (const GpuNativeDevice *device)
   return (device->capabilities & GPU_CAPABILITIES_SVM_FINE) != 0;
 }
 
-/* Other memory of the driver is aligned as the device says. */
+/* The base alignment of the device needs no extra room. */
 GpuCudaBuffer *
 _gpu_cuda_managed_alloc (GpuCudaContext  *context,
                          gsize            size,
@@ -60,7 +60,7 @@ _gpu_cuda_managed_alloc (GpuCudaContext  *context,
   return buffer;
 }
 
-/* For an op that has nothing to do. */
+/* Completes an op that has no work to do. */
 static gboolean
 do_nothing (GpuNativeStream  *stream,
             GpuNativeEvent  **event,
@@ -76,8 +76,8 @@ do_nothing (GpuNativeStream  *stream,
 
 /* --- attachment ------------------------------------------------------------------------------- */
 
-/* A default stream stands for several, and cannot have memory of its own; neither can one of
- * another context than the memory. */
+/* A default stream stands for several streams, so memory cannot be attached to it alone; nor to a
+ * stream of another context. */
 static GpuSvmAttachment
 widen (const GpuCudaStream  *stream,
        const GpuCudaManaged *managed,
@@ -115,8 +115,8 @@ is_attached (const GpuCudaStream  *stream,
          && (attachment != GPU_SVM_ATTACHMENT_STREAM || managed->stream == stream->serial);
 }
 
-/* A stream that is gone has given the memory back to the host, and its number does not come again.
- * The driver takes whole allocations only, for which it wants no size. */
+/* A freed stream attached the memory back to the host, and serials are never reused. The driver
+ * only attaches whole allocations, for which the size must be 0. */
 gboolean
 _gpu_cuda_managed_attach (GpuNativeStream   *native,
                           GpuNativeBuffer   *native_buffer,
@@ -155,9 +155,10 @@ _gpu_cuda_managed_attach (GpuNativeStream   *native,
                         to_flags (attachment));
 }
 
-/* --- where the pages are ---------------------------------------------------------------------- */
+/* --- locations of pages
+ * ------------------------------------------------------------------------ */
 
-/* Memory that the driver did not allocate it may know nothing of. */
+/* The driver may not support these calls for memory that it did not allocate. */
 static CUresult
 pass_over_unknown (const GpuCudaBuffer *buffer,
                    CUresult             code)
@@ -203,7 +204,7 @@ advise_entered (CUdeviceptr  address,
   return _gpu_cuda.cuMemAdvise (address, size, advice, device);
 }
 
-/* Where host and device take turns the memory moves when it is handed over. */
+/* Without concurrent access, the memory migrates when its attachment changes. */
 gboolean
 _gpu_cuda_prefetch (GpuNativeStream  *stream,
                     GpuNativeBuffer  *native,
@@ -261,7 +262,7 @@ _gpu_cuda_managed_advise (GpuNativeContext  *context,
   gboolean entered;
   CUresult code;
 
-  /* The driver refuses advice about them. */
+  /* The driver rejects advice for devices without concurrent access. */
   if (!is_concurrent (context->devices[0]) || (device != NULL && !is_concurrent (device)))
     return TRUE;
 

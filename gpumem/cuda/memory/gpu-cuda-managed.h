@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Managed memory: what GpuSvmOps are made of. */
+/* Managed memory; the primitives of GpuSvmOps. */
 #pragma once
 
 #include "gpumem/cuda/core/gpu-cuda.h"
 
 G_BEGIN_DECLS
 
-/* With the context entered. */
+/* Caller has entered the context. */
 GpuCudaBuffer *_gpu_cuda_managed_alloc  (GpuCudaContext    *context,
                                          gsize              size,
                                          gsize              alignment,

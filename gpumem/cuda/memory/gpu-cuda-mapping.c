@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings. Memory that the host reaches is mapped where it is. In front of other memory stands a
- * page-locked block: mapping copies into it, unmapping copies back, both in the order of the
- * stream. Blocks are used again once their last copy is over: having one made takes the driver
- * long, and may make it wait for the device.
+ * Mappings. Memory that the host can access is mapped in place. Other memory is mapped through a
+ * page-locked block: mapping copies to the block and unmapping copies back, both in stream order.
+ * Blocks are reused after their last copy has completed, because a new block is slow to allocate
+ * and may make the driver wait for the device.
  */
 #include "config.h"
 
@@ -11,13 +11,13 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Blocks are whole multiples of this many bytes. */
+/* The size of a block is a multiple of this many bytes. */
 #define GRANULE (64 * 1024)
 
-/* Fills of ordinary memory go in pieces of at most this many bytes. */
+/* Fills of pageable memory are copied in pieces of at most this many bytes. */
 #define FILL_SIZE (1024 * 1024)
 
-/* Idle blocks of more bytes than this altogether are given back when a new one is needed. */
+/* When a new block is needed, idle blocks beyond this total size are freed. */
 #define IDLE_SIZE_MAX (64 * 1024 * 1024)
 
 typedef struct
@@ -25,15 +25,15 @@ typedef struct
   guint8   *data;
   gsize     size;
   CUevent   done;                   /* after the last copy */
-  gboolean  used;                   /* mapped, or about to be */
+  gboolean  used;                   /* mapped, or being mapped */
   gboolean  write;                  /* to be copied back */
   gsize     mapped_size;            /* of a buffer */
-  gsize     offset;                 /* within the buffer that it stands for */
-  GpuRegionSide side;               /* of an image; the rows of the block are tight */
+  gsize     offset;                 /* of the mapping within the buffer */
+  GpuRegionSide side;               /* for images; rows in the block are not padded */
   GpuExtent extent;                 /* texels */
 } GpuCudaStaging;
 
-/* With the context entered, and without its lock: the driver may wait for the device. */
+/* Caller has entered the context and must not hold its lock: the driver may wait for the device. */
 static void
 staging_free (GpuCudaStaging *staging)
 {
@@ -65,7 +65,8 @@ is_idle (const GpuCudaStaging *staging)
   return !staging->used && _gpu_cuda.cuEventQuery (staging->done) == CUDA_SUCCESS;
 }
 
-/* The smallest one that does, unless that is far too large. */
+/* Returns the smallest sufficient block, unless it is more than four times too large. Caller holds
+ * `lock` of the context. */
 static GpuCudaStaging *
 find_idle_locked (GpuCudaContext *context,
                   gsize           size)
@@ -84,7 +85,8 @@ find_idle_locked (GpuCudaContext *context,
   return best;
 }
 
-/* (transfer container): those that are too many, for the caller to free. */
+/* Removes idle blocks beyond IDLE_SIZE_MAX. (transfer container): the blocks, for the caller to
+ * free. */
 static GPtrArray *
 trim_locked (GpuCudaContext *context)
 {
@@ -106,7 +108,7 @@ trim_locked (GpuCudaContext *context)
   return trimmed;
 }
 
-/* Likewise. */
+/* Caller has entered the context and must not hold its lock. */
 static GpuCudaStaging *
 staging_new (gsize     size,
              GError  **error)
@@ -130,8 +132,8 @@ staging_new (gsize     size,
   if (code == CUDA_SUCCESS)
     return staging;
 
-  _gpu_cuda_set_error (error, "cuMemHostAlloc", code, "%" G_GSIZE_FORMAT " bytes to map memory of "
-                       "the device with", staging->size);
+  _gpu_cuda_set_error (error, "cuMemHostAlloc", code, "%" G_GSIZE_FORMAT " page-locked bytes for a "
+                       "mapping", staging->size);
   if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
   staging_free (staging);
@@ -160,7 +162,7 @@ take_idle (GpuCudaContext  *context,
   return staging;
 }
 
-/* With the context entered, and no lock held while the driver takes its time. */
+/* Caller has entered the context and must not hold its lock: allocating may block. */
 static GpuCudaStaging *
 take (GpuCudaContext  *context,
       gsize            size,
@@ -213,7 +215,7 @@ find_mapped (GpuCudaContext *context,
   return NULL;
 }
 
-/* The context is entered by @call. */
+/* _gpu_cuda_begin() has entered the context. */
 static gpointer
 map_staged (GpuNativeStream  *stream,
             GpuCudaBuffer    *buffer,
@@ -281,7 +283,7 @@ _gpu_cuda_map (GpuNativeStream  *stream,
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* The block, as one side of a copy. */
+/* Returns the block as one side of a copy. */
 static GpuRegionSide
 get_block_side (const GpuCudaStaging *staging)
 {
@@ -292,7 +294,7 @@ get_block_side (const GpuCudaStaging *staging)
                            .slice_pitch = row_pitch * staging->extent.height };
 }
 
-/* The context is entered by @call. */
+/* _gpu_cuda_begin() has entered the context. */
 static gpointer
 map_image_staged (GpuNativeStream      *stream,
                   GpuMapFlags           flags,
@@ -392,7 +394,7 @@ write_back (CUstream               stream,
                                       staging->mapped_size, stream);
 }
 
-/* Whatever fails, the block is no longer the program's. */
+/* Waits for the stream after a failure, because the block will be reused. */
 static CUresult
 copy_back (CUstream          stream,
            GpuNativeMemory  *memory,
@@ -470,7 +472,7 @@ copy_pieces (CUstream         stream,
       code = _gpu_cuda.cuEventRecord (staging->done, stream);
     }
 
-  /* The caller takes the pieces that are at work for ones that are not. */
+  /* The caller treats a failed fill as not submitted, but some pieces may be in flight. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream);
 
@@ -521,6 +523,6 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
-                        G_GSIZE_FORMAT " bytes of ordinary memory, with a pattern of %"
+                        G_GSIZE_FORMAT " bytes of pageable memory, with a pattern of %"
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size, pattern_size);
 }

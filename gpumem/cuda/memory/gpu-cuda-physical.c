@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory that the driver has apart from the addresses at which it is seen. */
+/* Physical memory, which the driver allocates separately from the addresses it is mapped at. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
@@ -78,7 +78,7 @@ _gpu_cuda_virtual_alloc (GpuCudaContext  *context,
   if (!_gpu_cuda_physical_create (context, whole, TRUE, &allocation, error))
     return NULL;
 
-  /* What is mapped keeps the allocation. */
+  /* The mapping keeps the allocation alive. */
   range = _gpu_cuda_range_new_for (context, allocation, whole, error);
   _gpu_cuda.cuMemRelease (allocation);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory in the order of a stream, all of it from one pool of the driver for each context. */
+/* Stream-ordered memory, allocated from one driver pool per context. */
 #include "config.h"
 
 #include <unistd.h>
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* In which an event in a stream with nothing to do is over, on a busy machine as well,
- * microseconds. */
+/* Time in microseconds within which an event on an idle stream completes, even on a busy
+ * machine. */
 #define IDLE_TIME (100 * 1000)
 
-/* Those with a pool: each keeps memory that any other one on the device may lack. */
+/* The contexts with a pool: each pool retains memory that other contexts of the device may need. */
 static GMutex pools_lock;
 static GPtrArray *pooled;           /* of GpuCudaContext; NULL: none */
 
@@ -32,8 +32,8 @@ has_fds (GpuCudaContext *context)
          != 0;
 }
 
-/* With the context entered. It keeps what is freed: the driver would give it all back each time
- * that a stream is waited for. */
+/* Caller has entered the context. The pool retains freed memory; by default the driver would
+ * release it at each synchronization. */
 static CUmemoryPool
 pool_new (GpuCudaContext  *context,
           GError         **error)
@@ -89,7 +89,7 @@ void
 _gpu_cuda_pool_clear (GpuCudaContext *context,
                       gboolean        can_free)
 {
-  /* After a fork the lock may be somebody's who is not there. */
+  /* After a fork, a thread that does not exist in this process may hold the lock. */
   if (context->pool == NULL || g_atomic_int_get (&_gpu_forked))
     return;
 
@@ -104,7 +104,7 @@ _gpu_cuda_pool_clear (GpuCudaContext *context,
   context->pool = NULL;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static CUmemoryPool
 get_pool (GpuCudaContext  *context,
           GError         **error)
@@ -126,8 +126,8 @@ get_pool (GpuCudaContext  *context,
   return context->pool;
 }
 
-/* The driver keeps what was freed in a stream until somebody has waited for it: that a query has
- * seen it done is not enough. Nothing else in the stream is waited for. */
+/* The driver retains memory freed in a stream until a thread has waited for the free; a query that
+ * reports completion is not enough. Does not wait for other work in the stream. */
 static void
 see_frees (GpuCudaStream *stream)
 {
@@ -191,7 +191,7 @@ _gpu_cuda_make_room (GpuCudaContext *context,
   return is_trimmed;
 }
 
-/* Its stream is to be waited for before the pool can be trimmed. */
+/* Marks that the stream must be waited for before the pool can be trimmed. */
 static void
 list_stream (GpuCudaStream *stream)
 {
@@ -250,7 +250,7 @@ _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
     code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
 
   if (_gpu_cuda_end (native, event, &call, code, error, "cuMemAllocFromPoolAsync",
-                     "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held by the "
+                     "%" G_GSIZE_FORMAT " bytes requested, %" G_GSIZE_FORMAT " bytes held by the "
                      "context on device %s", size,
                      (gsize) g_atomic_pointer_get (&context->base.allocated),
                      context->base.devices[0]->id))

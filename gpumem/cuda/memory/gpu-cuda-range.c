@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Addresses, and the allocations that are mapped there. The driver gives devices access to what is
- * mapped at the time: so all of it is listed, for those that come later. */
+/* Address ranges, and the allocations mapped there. The driver grants access only to memory that is
+ * mapped at the time of the call, so mappings are listed for peers that get access later. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Allocations that follow each other without a gap. */
+/* Adjacent mapped allocations without a gap. */
 typedef struct
 {
   const GpuCudaRange    *range;
@@ -183,7 +183,7 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 {
   gboolean entered;
 
-  /* After a fork the lock may be somebody's who is not there. */
+  /* After a fork, a thread that does not exist in this process may hold the lock. */
   if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
       g_mutex_lock (&context->ranges_lock);
@@ -202,7 +202,7 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 
 /* --- mappings --------------------------------------------------------------------------------- */
 
-/* How many were mapped, and up to where, beside the code of the one that was not. */
+/* Sets @n_mapped to the number of mapped allocations and @end to their end, also on failure. */
 static CUresult
 map_all (GpuCudaRange                       *range,
          const CUmemGenericAllocationHandle *allocations,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies of regions. The driver wants rows that do not reach into one another, and slice pitches
- * that are multiples of the row pitch. What does not fit is enqueued in pieces that do: slices, or
- * else rows. Arrays have no pitches, but places.
+ * Copies of regions. The driver requires rows that do not overlap, and slice pitches that are
+ * multiples of the row pitch. Other regions are copied slice by slice or row by row. Arrays are
+ * addressed by coordinates instead of pitches.
  */
 #include "config.h"
 
@@ -10,10 +10,10 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* The driver takes no longer pitches. */
+/* The longest pitch that the driver accepts. */
 #define PITCH_MAX ((gsize) G_MAXINT32)
 
-/* One side of a copy: memory of the host, of a device, or of both; or an array. */
+/* One side of a copy: memory of the host, of a device or of both, or an array. */
 typedef struct
 {
   CUmemorytype  type;
@@ -21,7 +21,7 @@ typedef struct
   CUdeviceptr   address;
   gsize         row_pitch;
   gsize         slice_pitch;
-  CUarray       array;              /* nullable; the rest is of it: */
+  CUarray       array;              /* nullable; the fields below describe it */
   gsize         x;                  /* bytes */
   gsize         y;
   gsize         z;                  /* slices or layers */
@@ -33,13 +33,13 @@ typedef struct
 {
   CUstream       stream;
   GpuCudaStream *native;            /* NULL for a stream of the library's own */
-  CUcontext      to_context;        /* NULL, both, within one context */
+  CUcontext      to_context;        /* both are NULL within one context */
   CUcontext      from_context;
   gsize          width;
   gsize          height;
   gsize          depth;
   const char    *function;          /* the last one called */
-  gsize          n_pieces;          /* enqueued so far */
+  gsize          n_pieces;          /* copies enqueued so far */
 } RegionOp;
 
 static Side
@@ -161,7 +161,7 @@ copy_2d (RegionOp   *op,
   return code;
 }
 
-/* Between contexts the structure is another one, with these in the same places. */
+/* Copies between contexts need the other structure; the common fields have equal offsets. */
 static CUDA_MEMCPY3D_PEER
 describe_3d (const RegionOp *op,
              const Side     *to,
@@ -268,7 +268,7 @@ copy_rows (RegionOp   *op,
   return code;
 }
 
-/* Single rows in several slices are the rows of one slice. */
+/* Slices of one row each are copied as the rows of one slice. */
 static void
 flatten (RegionOp *op,
          Side     *to,
@@ -308,7 +308,7 @@ copy_linear (RegionOp *op,
 
 /* --- arrays ----------------------------------------------------------------------------------- */
 
-/* The layers of an array of rows are slices to the driver, with one row each. */
+/* The driver treats each layer of a 1D array image as a slice of one row. */
 static void
 turn_layers (RegionOp *op,
              Side     *to,
@@ -338,7 +338,7 @@ copy_array_rows (RegionOp   *op,
       Side to_row = advance (to, i, 0);
       Side from_row = advance (from, i, 0);
 
-      /* Whatever the pitch is, there is but one row. */
+      /* The pitch of a single row has no effect, but must be valid. */
       to_row.row_pitch = from_row.row_pitch = op->width;
       code = copy_3d (op, &to_row, &from_row, 1, 1);
     }
@@ -355,7 +355,7 @@ copy_arrays (RegionOp *op,
 
   if (to.rows_are_layers || from.rows_are_layers)
     {
-      /* Of these the one counts rows, the other layers. */
+      /* One side counts rows, the other one layers. */
       if (to.array != NULL && from.array != NULL && to.rows_are_layers != from.rows_are_layers)
         return copy_array_rows (op, &to, &from);
 
@@ -385,8 +385,8 @@ copy_arrays (RegionOp *op,
   return code;
 }
 
-/* The driver copies other layers than those asked for when both sides are one array of two
- * dimensions. */
+/* Works around the driver, which copies wrong layers if both sides are the same array of 2D layers:
+ * copies through scratch memory. */
 static CUresult
 copy_within_layers (RegionOp   *op,
                     const Side *to,
@@ -436,7 +436,7 @@ enqueue (RegionOp             *op,
                                                 : copy_linear (op, to, from);
 }
 
-/* After a failure nothing is left at work. */
+/* After a failure, no part of the copy is in flight. */
 CUresult
 _gpu_cuda_enqueue_region (CUstream              stream,
                           const GpuRegionSide  *destination,
@@ -456,8 +456,8 @@ _gpu_cuda_enqueue_region (CUstream              stream,
   return code;
 }
 
-/* After a failure: whoever called keeps what the pieces at work use, until an event that is
- * recorded later. The per-thread stream has to know of them for that, as of all its work. */
+/* Called after a failure. The caller retains the memory of the enqueued copies until an event that
+ * is recorded later. On the per-thread stream, `last` must cover those copies as well. */
 static void
 leave_pieces (GpuCudaStream *stream)
 {
@@ -468,7 +468,7 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-/* Memory of the host is at the same addresses in all contexts; arrays are of one. */
+/* Host memory has the same address in all contexts; arrays belong to one context. */
 static gboolean
 is_same_everywhere (const GpuNativeMemory *one,
                     const GpuNativeMemory *other)
@@ -503,7 +503,7 @@ describe_side (const GpuRegionSide *side)
                           side->slice_pitch);
 }
 
-/* In place of an _end() without details. */
+/* Replaces _gpu_cuda_end() after a failure: builds the details of the error. */
 static gboolean
 fail_region (GpuNativeStream      *stream,
              GpuNativeEvent      **event,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of the program that devices reach. The driver locks bytes once in a process, for all
- * contexts, and copies only within what was registered in one go. So no more is registered than a
- * buffer is made over: neighbours may share a page. Buffers over parts of that share it.
+ * Registration of host memory of the application. The driver locks each byte once per process, for
+ * all contexts, and copies only within one registration. Therefore a registration covers exactly
+ * the bytes of one buffer, so that neighbors may share a page. Buffers over parts of those bytes
+ * share the registration.
  */
 #include "config.h"
 
@@ -14,13 +15,13 @@ typedef struct
   guintptr        start;
   guintptr        end;
   gboolean        read_only;
-  GpuCudaContext *context;          /* that it was made in, referenced */
+  GpuCudaContext *context;          /* in which it was registered; referenced */
 } Registration;
 
 static GMutex registrations_lock;
 static GPtrArray *registrations;    /* of Registration */
 
-/* One that holds some of the bytes. */
+/* Returns a registration that overlaps the range. */
 static Registration *
 find_locked (guintptr start,
              guintptr end)
@@ -68,8 +69,8 @@ share_locked (Registration  *registration,
   if (registration->read_only && !read_only)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                   "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT
-                   " at %p that are registered to be read only", (gsize) (end - start),
+                   "%" G_GSIZE_FORMAT " bytes at %p overlap %" G_GSIZE_FORMAT
+                   " bytes at %p that are registered as read-only", (gsize) (end - start),
                    (gpointer) start, (gsize) (registration->end - registration->start),
                    (gpointer) registration->start);
       return NULL;
@@ -82,15 +83,16 @@ share_locked (Registration  *registration,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-               "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT " at %p that "
-               "another buffer is over, and are no part of them: one buffer over all can have "
-               "slices that overlap", (gsize) (end - start), (gpointer) start,
+               "%" G_GSIZE_FORMAT " bytes at %p partially overlap %" G_GSIZE_FORMAT " bytes at %p "
+               "of another buffer: create one buffer over all bytes and slices of it",
+               (gsize) (end - start), (gpointer) start,
                (gsize) (registration->end - registration->start), (gpointer) registration->start);
 
   return NULL;
 }
 
-/* With the context entered. NULL with no error for what somebody else registered. */
+/* Caller has entered the context. Returns NULL without an error if other code registered the
+ * memory. */
 static Registration *
 register_locked (GpuCudaContext  *context,
                  gboolean         read_only,
@@ -106,7 +108,7 @@ register_locked (GpuCudaContext  *context,
   if (other != NULL)
     return share_locked (other, read_only, start, end, error);
 
-  /* Without, the driver takes pages that can be written. */
+  /* Without the flag, the driver requires writable pages. */
   if (read_only && _gpu_cuda_get_optional (context->device,
                                            CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
     flags |= CU_MEMHOSTREGISTER_READ_ONLY;
@@ -116,7 +118,7 @@ register_locked (GpuCudaContext  *context,
   if (code == CUDA_SUCCESS)
     return add_locked (context, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0, start, end);
 
-  /* Of memory from cuMemHostAlloc() drivers say either. */
+  /* For memory from cuMemHostAlloc(), drivers return one of these two codes. */
   if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
       && (code != CUDA_ERROR_INVALID_VALUE
           || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
@@ -147,7 +149,8 @@ _gpu_cuda_unregister (gpointer data)
   gboolean entered;
   gboolean last;
 
-  /* The lock is held until the driver has forgotten the pages: others may ask for them again. */
+  /* Hold the lock until the driver has unregistered the pages: another thread may register them
+   * again. */
   g_mutex_lock (&registrations_lock);
   last = unref_locked (registration);
   if (last && _gpu_cuda_enter_again (context, &entered, NULL))
@@ -164,7 +167,8 @@ _gpu_cuda_unregister (gpointer data)
   _gpu_native_context_unref (&context->base);
 }
 
-/* With the context entered. Of what somebody else registered, all must be there, in one piece. */
+/* Caller has entered the context. Checks that one registration of other code covers the whole
+ * range. */
 static gboolean
 check_range (gconstpointer   data,
              gsize           size,
@@ -180,13 +184,13 @@ check_range (gconstpointer   data,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-               "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered the first %"
-               G_GUINT64_FORMAT, size, data, range);
+               "%" G_GSIZE_FORMAT " bytes at %p overlap a registration by other code, which covers "
+               "only %" G_GUINT64_FORMAT " of them", size, data, range);
 
   return FALSE;
 }
 
-/* With the context entered. @registration is NULL for what somebody else registered. */
+/* Caller has entered the context. @registration is NULL if other code registered the memory. */
 static gboolean
 get_address (const Registration  *registration,
              gpointer             data,
@@ -201,7 +205,7 @@ get_address (const Registration  *registration,
 
   if (registration == NULL && code == CUDA_ERROR_INVALID_VALUE)
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered some",
+                 "%" G_GSIZE_FORMAT " bytes at %p overlap a registration by other code",
                  size, data);
   else
     _gpu_cuda_set_error (error, "cuMemHostGetDevicePointer", code, "%" G_GSIZE_FORMAT
@@ -210,7 +214,7 @@ get_address (const Registration  *registration,
   return FALSE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GpuCudaBuffer *
 register_entered (GpuCudaContext  *context,
                   gboolean         read_only,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory as file descriptors that other libraries know. */
+/* File descriptors for other libraries. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* The type came with CUDA 12.9. */
+/* The handle type was added in CUDA 12.9. */
 static gboolean
 takes_dma_bufs (GpuCudaContext *context)
 {
@@ -41,7 +41,7 @@ _gpu_cuda_get_fd_kinds (GpuNativeContext *context,
   return kinds;
 }
 
-/* In the place of @fd, of all that the allocation has. */
+/* Replaces @fd by a dma-buf of the whole allocation. */
 static gboolean
 make_dma_buf (GpuCudaContext  *context,
               CUdeviceptr      start,
@@ -92,8 +92,8 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
     {
       close (*fd);
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "memory that was allocated in the order of a stream has a file "
-                           "descriptor of its pool only, which other libraries do not know");
+                           "stream-ordered memory only has the file "
+                           "descriptor of its pool, which other libraries cannot import");
       return FALSE;
     }
 
@@ -106,7 +106,7 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                           fd, error);
 }
 
-/* Each import gets its own mapping: the program orders uses by this and other libraries. */
+/* Each import gets its own mapping. The program must order the uses of different libraries. */
 GpuNativeBuffer *
 _gpu_cuda_open_fd (GpuNativeContext  *context,
                    GpuFdKinds         kind,
@@ -128,7 +128,7 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
   handle.offset = offset;
   handle.whole_size = whole_size;
 
-  /* Either of CUDA itself, or of another library. */
+  /* An opaque descriptor may come from CUDA itself or from another library. */
   if (kind == GPU_FD_KINDS_OPAQUE)
     {
       buffer = _gpu_cuda_import_alone (context, &handle, fd, size, &failure);
@@ -136,8 +136,8 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
       if (buffer != NULL)
         return buffer;
 
-      /* Only for memory of other libraries: for that, cuImportExternalMemory() trusts any size, but
-       * the driver has just refused this size of CUDA's own memory. */
+      /* Fall through for descriptors of other libraries only: cuImportExternalMemory() trusts any
+       * size, but the driver has just rejected this size for CUDA's own memory. */
       if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
           || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
           || _gpu_cuda_is_own_fd (context, fd))

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory: managed memory, and ordinary memory of the host for devices that reach
- * it. */
+/* Shared virtual memory: managed memory, and host memory for devices that can access it. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
