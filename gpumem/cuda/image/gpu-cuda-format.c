@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which formats and sizes images have. The driver has no call for it: it is in its manual. */
+/* Formats and maximum sizes of images. The driver cannot list formats; these are from its
+ * manual. */
 #include "config.h"
 
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 
-/* Normalized channels are integers of an array, which textures read as numbers. Those that the
- * driver itself knows as normalized come from other programs alone. */
+/* The library creates normalized formats as integer arrays, which textures read as normalized
+ * numbers. The driver's own normalized formats occur only in arrays of other libraries. */
 static const struct
 {
   GpuChannelType  type;
@@ -39,7 +40,7 @@ formats[] =
   { GPU_CHANNEL_TYPE_SNORM16, CU_AD_FORMAT_SNORM_INT16X4 }
 };
 
-/* So many of them are what an array is made with. */
+/* The number of entries that the library uses for its own arrays. */
 #define N_OWN 12
 
 static const struct
@@ -95,8 +96,8 @@ _gpu_cuda_format_from_native (CUarray_format  native,
   return FALSE;
 }
 
-/* All types there are have been there as long as textures that are objects, with the same formats.
- * Arrays are memory of the device. */
+/* Every type has supported the same formats since texture objects exist. Arrays are always device
+ * memory. */
 gboolean
 _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
                         GpuMemoryFlags     flags,
@@ -124,8 +125,8 @@ _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* Of textures and of surfaces, as kernels write what they read. 0 for a dimension that there is
- * not. */
+/* The limits of textures and of surfaces, as kernels may write images that they read. 0 for unused
+ * dimensions. */
 static const CUdevice_attribute limits[][2][3] =
 {
   [GPU_IMAGE_TYPE_IMAGE_1D] = { { MOST (TEXTURE1D_WIDTH) }, { MOST (SURFACE1D_WIDTH) } },

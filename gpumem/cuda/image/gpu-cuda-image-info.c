@@ -28,7 +28,7 @@ _gpu_cuda_image_new (const GpuImageDescription *description,
   return image;
 }
 
-/* With the context entered, unless there is nothing to be done. */
+/* Caller has entered the context. */
 static void
 free_objects (GpuCudaImage *image)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images: arrays of the driver, mipmapped arrays and their levels, and linear memory of buffers.
- * The layers of an array of rows stand in the height here, and in the depth for the driver.
+ * Images: arrays, mipmapped arrays and their levels, and linear memory of buffers. The layers of a
+ * 1D array image are counted in the height here, but in the depth by the driver.
  */
 #include "config.h"
 
@@ -9,7 +9,8 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/format/gpu-image-type-private.h"
 
-/* --- making arrays ---------------------------------------------------------------------------- */
+/* --- creation of arrays
+ * ------------------------------------------------------------------------ */
 
 static CUDA_ARRAY3D_DESCRIPTOR
 describe (const GpuCudaImage *image)
@@ -108,7 +109,7 @@ alloc_entered (GpuCudaContext  *context,
   return FALSE;
 }
 
-/* On a stream of our own, as the initial content of buffers. */
+/* Uses the library's own stream, like the initial contents of buffers. */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaImage    *image,
@@ -154,7 +155,7 @@ get_attribute (GpuNativeContext   *context,
   return (gsize) _gpu_cuda_get_optional (((GpuCudaContext *) context)->device, attribute);
 }
 
-/* Arrays with mip levels have limits of their own. */
+/* Arrays with mip levels have other limits. */
 static gboolean
 check_levels (GpuNativeContext           *context,
               const GpuImageDescription  *description,
@@ -234,7 +235,8 @@ image_create (GpuNativeContext           *native,
   return made ? &image->base : NULL;
 }
 
-/* --- over buffers ----------------------------------------------------------------------------- */
+/* --- images over buffers
+ * ----------------------------------------------------------------------- */
 
 static gboolean
 check_multiple (guint64      value,
@@ -292,7 +294,7 @@ check_linear (GpuNativeContext           *context,
                             "the row pitch", error);
 }
 
-/* The pitch of a single row is nobody's business, but the driver wants it to be aligned. */
+/* The driver requires an aligned pitch even for a single row, for which the pitch has no effect. */
 static gsize
 align_pitch (GpuNativeContext          *context,
              const GpuImageDescription *description,
@@ -333,7 +335,8 @@ image_create_for_buffer (GpuNativeContext           *context,
   return &image->base;
 }
 
-/* --- arrays of others ------------------------------------------------------------------------- */
+/* --- wrapped arrays
+ * ---------------------------------------------------------------------------- */
 
 static void
 read_shape (const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
@@ -359,7 +362,7 @@ read_shape (const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
     description->extent = (GpuExtent) { descriptor->Width, descriptor->Depth, 1 };
 }
 
-/* Integers may stand for numbers, which an array does not tell. */
+/* Integer channels may represent normalized numbers, which the array does not record. */
 static gboolean
 read_format (const CUDA_ARRAY3D_DESCRIPTOR  *descriptor,
              const GpuImageFormat           *given,
@@ -374,7 +377,7 @@ read_format (const CUDA_ARRAY3D_DESCRIPTOR  *descriptor,
   if (!_gpu_cuda_format_from_native (descriptor->Format, descriptor->NumChannels, format))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "there is no name for the format 0x%x with %u channels", descriptor->Format,
+                   "unknown array format 0x%x with %u channels", descriptor->Format,
                    descriptor->NumChannels);
       return FALSE;
     }

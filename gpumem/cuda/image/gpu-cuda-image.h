@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared by the files of the CUDA back end that make images, and what kernels read and write them
- * by.
+ * Functions shared by the files that create images and their texture and surface objects.
  */
 #pragma once
 
@@ -10,11 +9,11 @@
 G_BEGIN_DECLS
 
 /* gpu-cuda-format.c */
-/* FALSE: arrays have no such format. */
+/* Returns FALSE if arrays do not support @format. */
 gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
                                           CUarray_format        *native,
                                           guint                 *n_channels);
-/* Integers are integers, whatever they stand for. FALSE: there is no name for it. */
+/* Maps integer formats to integer channels. Returns FALSE for an unknown format. */
 gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
                                           guint                  n_channels,
                                           GpuImageFormat        *format);
@@ -22,22 +21,24 @@ GpuImageListFormatsOp _gpu_cuda_list_formats;
 GpuImageGetMaxExtentOp _gpu_cuda_get_max_extent;
 
 /* gpu-cuda-image-info.c */
-/* Takes nothing over. The front class has seen that the sizes can be multiplied. */
+/* Takes no ownership of arrays. The caller has checked the sizes for overflow. */
 GpuCudaImage *
             _gpu_cuda_image_new          (const GpuImageDescription *description,
                                           CUarray_format         format,
                                           guint                  n_channels);
 void        _gpu_cuda_image_free         (GpuNativeContext      *context,
                                           GpuNativeMemory       *memory);
-/* An array, a mipmapped array, or the address of a linear image. */
+/* Returns the array, the mipmapped array, or the address of a linear image. */
 guint64     _gpu_cuda_image_get_handle   (const GpuCudaImage    *image);
 gboolean    _gpu_cuda_image_get_attributes (GpuNativeContext    *context,
                                           GpuCudaImage          *image,
                                           GVariantDict          *attributes,
                                           GError               **error);
 
-/* gpu-cuda-texture.c: made when first needed, and kept by the image. With the context entered. */
-/* @lenient: what cannot be filtered is not, where it would be an error of the driver. */
+/* gpu-cuda-texture.c: objects are created on first use and owned by the image. Caller has entered
+ * the context. */
+/* @lenient: uses nearest filtering for integer texels, and ignores the read mode of normalized
+ * formats, instead of failing. */
 gboolean    _gpu_cuda_image_get_texture  (GpuCudaImage                 *image,
                                           const GpuSamplerDescription  *sampler,
                                           gboolean                      lenient,
@@ -50,13 +51,13 @@ gboolean    _gpu_cuda_image_get_constant (GpuCudaImage          *image,
 gboolean    _gpu_cuda_image_get_surface  (GpuCudaImage          *image,
                                           CUsurfObject          *surface,
                                           GError               **error);
-/* A texture for a sampler, a surface for NULL. */
+/* Returns a texture object, or a surface object if @sampler is NULL. */
 gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
                                           GpuNativeSampler      *sampler,
                                           guint64               *handle,
                                           GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
-/* The same, as an op: the context need not be entered. */
+/* The same as an op: the context need not be entered. */
 GpuImageGetObjectOp _gpu_cuda_image_get_object;
 
 extern const GpuImageOps   _gpu_cuda_image_ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samplers are no objects of CUDA: they are one half of texture objects. */
+/* CUDA has no sampler objects: a sampler is part of a texture object. */
 #include "config.h"
 
 #include "gpumem/cuda/image/gpu-cuda-image.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Texture and surface objects: what kernels read and write images by. A texture object is an image
- * together with a way to sample it, so an image has one for each that anybody asked for.
+ * Texture and surface objects, with which kernels read and write images. A texture object combines
+ * an image with a sampler state, so each image has one texture object per sampler state in use.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 
 typedef struct
 {
-  CUDA_TEXTURE_DESC description;    /* the rest of it is 0 */
+  CUDA_TEXTURE_DESC description;    /* unused fields are 0: it is a hash key */
   CUtexObject       object;
 } GpuCudaTexture;
 
@@ -32,14 +32,14 @@ is_integer (const GpuImageFormat *format)
          && format->channel_type <= GPU_CHANNEL_TYPE_INT32;
 }
 
-/* Of arrays that the driver itself knows as normalized. */
+/* Whether the array has one of the driver's own normalized formats. */
 static gboolean
 is_normalized (const GpuCudaImage *image)
 {
   return image->format >= CU_AD_FORMAT_UNORM_INT8X1 && image->format <= CU_AD_FORMAT_SNORM_INT16X4;
 }
 
-/* Integers of 32 bits are never read as numbers. */
+/* 32-bit integers are never converted to normalized numbers. */
 static gboolean
 reads_integers (const GpuCudaImage *image,
                 GpuReadMode         mode)
@@ -86,8 +86,8 @@ get_filter_mode (GpuFilterMode mode)
   return mode == GPU_FILTER_MODE_LINEAR ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
 }
 
-/* To the device a row lies in two dimensions, and is read at its edge: there a border would be
- * mixed in. */
+/* The device treats a row as a 2D image and samples it at its edge, where a border color would be
+ * blended in. Unused axes therefore clamp to the edge. */
 static void
 describe_addressing (const GpuCudaImage          *image,
                      const GpuSamplerDescription *sampler,
@@ -100,7 +100,7 @@ describe_addressing (const GpuCudaImage          *image,
                                              : CU_TR_ADDRESS_MODE_CLAMP;
 }
 
-/* Mip levels are there for normalized coordinates alone; others are those of the first level. */
+/* Only normalized coordinates can address mip levels; others address the first level. */
 static gboolean
 has_levels (const GpuCudaImage      *image,
             const CUDA_TEXTURE_DESC *description)
@@ -144,7 +144,7 @@ has_border (const CUDA_TEXTURE_DESC *description)
   return FALSE;
 }
 
-/* The driver takes the bits of integers in place of floats. */
+/* For integer reads, the driver takes the bits of integers in the float fields. */
 static void
 describe_border (const GpuCudaImage          *image,
                  const GpuSamplerDescription *sampler,
@@ -169,7 +169,7 @@ describe_border (const GpuCudaImage          *image,
     }
 }
 
-/* What makes no difference for the image is left out, so that equal textures are one. */
+/* Leaves out state without effect on the image, so that equivalent samplers share one texture. */
 static void
 describe (const GpuCudaImage           *image,
           const GpuSamplerDescription  *sampler,
@@ -293,7 +293,8 @@ is_same_texture (gconstpointer a,
   return memcmp (a, b, sizeof (CUDA_TEXTURE_DESC)) == 0;
 }
 
-/* Objects stay as long as the image: whoever was told of one may still use it. */
+/* Objects stay until the image is freed, because callers of gpu_image_get_native_object() may still
+ * use them. Caller holds `lock` of the image. */
 static gboolean
 find_locked (GpuCudaImage                 *image,
              const GpuSamplerDescription  *sampler,
@@ -345,7 +346,7 @@ _gpu_cuda_image_get_texture (GpuCudaImage                 *image,
   if (is_normalized (image) && sampler->read_mode == GPU_READ_MODE_ELEMENT && !lenient)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "texels of the driver's format 0x%x cannot be read as they stand in memory",
+                   "the array's format 0x%x does not support GPU_READ_MODE_ELEMENT",
                    image->format);
       return FALSE;
     }
@@ -355,7 +356,8 @@ _gpu_cuda_image_get_texture (GpuCudaImage                 *image,
   return find_locked (image, sampler, &description, texture, error);
 }
 
-/* --- the samplers of the portable dialect ----------------------------------------------------- */
+/* --- constant samplers of the portable dialect
+ * ------------------------------------------------- */
 
 static void
 describe_constant (guint                  number,
@@ -437,7 +439,7 @@ _gpu_cuda_image_get_surface (GpuCudaImage  *image,
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, image->array == NULL
                            ? "an image over a buffer has no surface object: kernels write the "
                              "buffer"
-                           : "the array was not made with CUDA_ARRAY3D_SURFACE_LDST: kernels "
+                           : "the array was not created with CUDA_ARRAY3D_SURFACE_LDST: kernels "
                              "cannot write it");
       return FALSE;
     }
