@@ -7,10 +7,10 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-/* A launch may ask for as much without further ado. */
+/* Bytes of shared memory that a block may use without opting in to more. */
 #define COMMON_SHARED_MEMORY 49152
 
-/* What the prelude puts behind each kernel of a source, in a variable of the program. */
+/* The variable with a kernel description, which the source translation adds after each kernel. */
 #define INFO_PREFIX  "gpu_info_"
 #define INFO_VERSION 1
 #define CONSTANT_SAMPLERS_SHIFT 8
@@ -18,7 +18,7 @@
 typedef struct
 {
   guint32 version;
-  guint32 language;             /* bit 0: the portable dialect; from 8 on: constant samplers */
+  guint32 language;             /* bit 0: the portable dialect; bits from 8 on: constant samplers */
   guint32 n_arguments;
   guint32 block[3];
   guint32 text_size;
@@ -27,7 +27,7 @@ typedef struct
 typedef struct
 {
   char    kind;                 /* p: memory, l: local memory, v: value, i: image, s: sampler */
-  char    type;                 /* of the value, or of what memory holds; v: none of the codes */
+  char    type;                 /* code of the value or of the memory's elements; v: no code */
   char    read_only;
   char    reserved;
   guint32 size;
@@ -58,7 +58,8 @@ kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
   g_aligned_free (kernel);
 }
 
-/* --- what the compiler of the source said ----------------------------------------------------- */
+/* --- descriptions of the source compiler
+ * ------------------------------------------------------- */
 
 static const char *
 get_type_name (char code)
@@ -78,7 +79,7 @@ get_type_name (char code)
   return NULL;
 }
 
-/* What there is of the portable dialect alone. FALSE: something that this version does not know. */
+/* Describes an image or sampler. Returns FALSE if this version does not support the description. */
 static gboolean
 describe_object (GpuCudaKernel       *kernel,
                  GpuArgumentInfo     *argument,
@@ -128,7 +129,7 @@ describe_argument (GpuArgumentInfo     *argument,
     }
 }
 
-/* Two for each argument and an empty one behind the last, if that is what the source gave away. */
+/* Returns two words per argument and an empty one at the end, if the description has names. */
 static char **
 split_words (const guint8 *data,
              gsize         size)
@@ -143,7 +144,7 @@ split_words (const guint8 *data,
   return g_strsplit (text, "\n", -1);
 }
 
-/* FALSE: not what a program of this version has. */
+/* Returns FALSE if the data is not a description of this version. */
 static gboolean
 read_info (GpuCudaKernel *kernel,
            GBytes        *bytes)
@@ -194,7 +195,7 @@ read_info (GpuCudaKernel *kernel,
   return TRUE;
 }
 
-/* FALSE without @error: nothing was said. */
+/* Returns FALSE without @error if the program has no usable description. */
 static gboolean
 ask_compiler (GpuCudaKernel  *kernel,
               GError        **error)
@@ -227,15 +228,16 @@ check_samplers (const GpuCudaKernel  *kernel,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "kernel \"%s\" takes %u samplers as arguments, on CUDA there can be %d; constant "
-               "ones do not count", kernel->name, n, GPU_CUDA_MAX_SAMPLERS);
+               "kernel \"%s\" takes %u samplers as arguments, but CUDA supports %d; constant "
+               "samplers do not count", kernel->name, n, GPU_CUDA_MAX_SAMPLERS);
 
   return FALSE;
 }
 
-/* --- what the driver says --------------------------------------------------------------------- */
+/* --- descriptions of the driver
+ * ----------------------------------------------------------------- */
 
-/* The one behind the last is an invalid value; any other code is no end. */
+/* CUDA_ERROR_INVALID_VALUE marks the index after the last parameter; other codes are failures. */
 static GArray *
 ask_driver (GpuCudaKernel  *kernel,
             GError        **error)
@@ -258,7 +260,7 @@ ask_driver (GpuCudaKernel  *kernel,
   return NULL;
 }
 
-/* Sizes alone: what an argument is, who launches the kernel has to know. */
+/* Only sizes are known; the caller must know the argument types. */
 static gboolean
 describe_sizes (GpuCudaKernel  *kernel,
                 const char     *native_name,
@@ -308,7 +310,7 @@ get_number (GpuCudaKernel         *kernel,
   return FALSE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 find_function (GpuCudaKernel  *kernel,
                const char     *native_name,
@@ -421,7 +423,7 @@ numbers[] =
   { "non-portable-cluster-size-allowed", CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, TRUE }
 };
 
-/* Attributes that the driver does not know are left out. */
+/* Omits attributes that the driver does not support. */
 static gboolean
 add_numbers (GpuCudaKernel  *kernel,
              GVariantDict   *attributes,
@@ -448,7 +450,7 @@ add_numbers (GpuCudaKernel  *kernel,
   return TRUE;
 }
 
-/* By the nicks that OpenCL has for them too. */
+/* Adds attributes under the nicks that OpenCL uses too. */
 static gboolean
 add_common (GpuCudaKernel  *kernel,
             GVariantDict   *attributes,
@@ -589,7 +591,7 @@ kernel_get_max_active_blocks (GpuNativeContext  *context,
   CUresult code = CUDA_SUCCESS;
   gboolean entered;
 
-  /* More fit none at all; the driver counts with an int. */
+  /* No block of more than max_threads fits; the driver takes the size as an int. */
   *n_blocks = 0;
   if (block_size > (gsize) kernel->max_threads)
     return TRUE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images and samplers as arguments. In the portable dialect an image that is read is a structure
- * with a texture object for every sampler that the kernel may use it with, by the sampler's number:
- * constant samplers have the first numbers, by what they say, and those among the arguments the
- * next ones, in their order. An image that is written has a surface object, or an address. In CUDA
- * C++ it is one of these objects alone.
+ * Images and samplers as kernel arguments. In the portable dialect, an image that is read is a
+ * structure with one texture object for each sampler that the kernel may use, by sampler number:
+ * first the constant samplers, numbered by their value, then those among the arguments, in their
+ * order. An image that is written has a surface object or an address. In CUDA C++, the argument is
+ * a single texture or surface object.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-/* These three as in gpu-cuda-prelude-image.c */
+/* These three structures match gpu-cuda-prelude-image.c. */
 typedef struct
 {
   gint32  width;
@@ -80,7 +80,7 @@ _gpu_cuda_image_get_n_words (char     kind,
   return (guint) (size / sizeof (guint64));
 }
 
-/* The values of OpenCL. */
+/* Sets the OpenCL values of channel order and data type. */
 static void
 describe_format (const GpuImageFormat *format,
                  ImageHead            *head)
@@ -132,7 +132,7 @@ fill_read_image (const GpuCudaKernel     *kernel,
                  GError                 **error)
 {
   guint n = GPU_CUDA_N_CONSTANT_SAMPLERS;
-  /* Without a sampler it is read by the first. */
+  /* Reads without a sampler use the first constant sampler. */
   guint constants = kernel->constant_samplers | 1;
   CUtexObject texture;
 

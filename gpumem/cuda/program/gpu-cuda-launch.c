@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Launches. Nothing is allocated; the driver copies the arguments before cuLaunchKernel() returns.
+ * Launches. They allocate no memory: the driver copies the arguments before cuLaunchKernel()
+ * returns.
  */
 #include "config.h"
 
@@ -9,10 +10,10 @@
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-/* Work-items of a block when nobody says how many. */
+/* Maximum number of work-items per block if the caller specifies no block. */
 #define DEFAULT_BLOCK 256
 
-/* Of every piece of local memory: what the largest vector in the prelude's hands needs. */
+/* Alignment of each local memory argument. The prelude's largest aligned vectors need it. */
 #define SHARED_ALIGNMENT 16
 
 #define EXTENT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
@@ -22,17 +23,18 @@ typedef struct
 {
   const GpuExtent  *grid;       /* work-items */
   const GpuExtent  *block;
-  GpuExtent         chosen;     /* the block, if nobody said */
+  GpuExtent         chosen;     /* the block, if the caller specified none */
   GpuExtent         n_blocks;
   gsize             shared;     /* dynamic, bytes */
-  void            **arguments;  /* and behind them what they point to */
+  void            **arguments;  /* pointers, followed by the values they point to */
 } Launch;
 
 G_LOCK_DEFINE_STATIC (dynamic_shared);
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* Division in 64 bits takes several times as long as in 32, and most blocks are powers of two. */
+/* A 64-bit division takes several times as long as a 32-bit one, and most blocks are powers of
+ * two. */
 static inline gsize
 divide (gsize size,
         gsize by)
@@ -43,7 +45,7 @@ divide (gsize size,
   return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
 }
 
-/* The largest divisor of @size up to @limit that is a multiple of @warp, or else any. */
+/* Returns the largest divisor of @size up to @limit, preferring multiples of @warp. */
 static gsize
 choose_divisor (gsize size,
                 gsize limit,
@@ -74,7 +76,7 @@ is_same (const GpuExtent *a,
   return a->width == b->width && a->height == b->height && a->depth == b->depth;
 }
 
-/* Programs launch the same grid again and again: the last choice is kept for each thread. */
+/* Caches the last choice of each thread, because programs often launch the same grid repeatedly. */
 G_GNUC_NO_INLINE static void
 choose_block (const GpuCudaKernel *kernel,
               const GpuCudaDevice *device,
@@ -136,7 +138,7 @@ fail_geometry (const GpuCudaKernel  *kernel,
   const char *what = is_too_large (launch->block, device->max_block)
                      ? "the block is too large"
                      : !is_multiple (launch)
-                     ? "the grid is no multiple of the block"
+                     ? "the grid is not a multiple of the block"
                      : is_too_large (&launch->n_blocks, device->max_grid)
                      ? "the grid has too many blocks" : "the block has too many work-items";
 
@@ -212,7 +214,7 @@ set_geometry (const GpuCudaKernel  *kernel,
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-/* What the front class could not check: nothing but the size of the argument is known. */
+/* The front class cannot check these arguments, because only their sizes are known. */
 G_GNUC_NO_INLINE static gboolean
 check_argument (const GpuCudaKernel     *kernel,
                 guint                    index,
@@ -237,7 +239,7 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* Images and samplers, whose objects the driver makes when they are first needed. */
+/* Sets images and samplers. Enters the context, because their objects are created on first use. */
 G_GNUC_NO_INLINE static gboolean
 set_objects (const GpuCudaKernel     *kernel,
              const GpuArgumentValue  *values,
@@ -265,8 +267,9 @@ set_objects (const GpuCudaKernel     *kernel,
   return success;
 }
 
-/* Local memory is one block for all arguments, each of which is given its offset: those lie in
- * slots behind the pointers, one for each argument. Behind these are the structures of images. */
+/* All local memory arguments share one block of memory, and the kernel gets the offset of each. The
+ * slots for the offsets follow the pointers, one per argument; the structures of images follow the
+ * slots. */
 GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
@@ -314,8 +317,8 @@ set_arguments (const GpuCudaKernel     *kernel,
 
 /* --- local memory ----------------------------------------------------------------------------- */
 
-/* The driver has one limit for all kernels of a function: it and what is known of it change
- * together. */
+/* All kernel objects of one function share the driver's limit. The lock keeps the limit and the
+ * recorded value consistent. */
 CUresult
 _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
                             int            size)
@@ -332,8 +335,7 @@ _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
   return code;
 }
 
-/* The kernel gets what it asks for if the device has it: all that there is, so that nobody who asks
- * for less takes it away from others. */
+/* Raises the limit to the device maximum, so that concurrent launches never lower it. */
 G_GNUC_NO_INLINE static gboolean
 raise_dynamic_shared (GpuCudaKernel   *kernel,
                       GpuCudaContext  *context,
@@ -349,8 +351,8 @@ raise_dynamic_shared (GpuCudaKernel   *kernel,
   if (size > (gsize) MAX (most - kernel->static_shared, 0))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
-                   "kernel \"%s\" is given %" G_GSIZE_FORMAT " bytes of local memory and has "
-                   "variables of %d there, but a block on %s has %d", kernel->name, size,
+                   "kernel \"%s\" needs %" G_GSIZE_FORMAT " bytes of local memory and %d bytes "
+                   "of variables there, but a block on %s has only %d bytes", kernel->name, size,
                    kernel->static_shared, device->base.id, most);
       return FALSE;
     }
@@ -403,7 +405,7 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
-/* With an error, or an event. */
+/* Ends a launch that failed or that returns an event. */
 GPU_COLD static gboolean
 end_launch (GpuNativeStream      *stream,
             const GpuCudaKernel  *kernel,

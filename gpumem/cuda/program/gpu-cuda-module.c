@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Modules: code as the driver has it. */
+/* Modules: code that the driver has loaded. */
 #include "config.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
   if (!g_atomic_ref_count_dec (&module->refs))
     return;
 
-  /* A context that is lost, or a process that ends, has freed it already. */
+  /* For a lost context or at the end of the process, the driver has already freed the module. */
   if (_gpu_cuda_enter_again (module->context, &entered, NULL))
     {
       _gpu_cuda.cuModuleUnload (module->module);
@@ -53,7 +53,7 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
   g_free (module);
 }
 
-/* The driver reads PTX up to a zero. */
+/* Appends the terminating zero that the driver needs for PTX. */
 static GBytes *
 terminate (GBytes *image)
 {
@@ -67,8 +67,8 @@ terminate (GBytes *image)
   return g_bytes_new_take (g_strndup (data, size), size + 1);
 }
 
-/* With the context entered. The driver writes how much it said to where it was told how much it
- * may. */
+/* Caller has entered the context. The driver overwrites the size values of the logs, so a retry
+ * must restore them. */
 static CUresult
 load (GpuCudaContext *context,
       gconstpointer   data,
@@ -191,7 +191,7 @@ check_images (GBytes *const  *images,
   return TRUE;
 }
 
-/* With the context entered. The result belongs to @state. */
+/* Caller has entered the context. @state owns @cubin. */
 static CUresult
 link_images (CUlinkState    state,
              GBytes *const *images,
@@ -282,7 +282,8 @@ _gpu_cuda_module_link (GpuCudaContext  *context,
   return linked != NULL ? _gpu_cuda_module_load (context, linked, NULL, log, error) : NULL;
 }
 
-/* --- what is in a module ---------------------------------------------------------------------- */
+/* --- kernels and variables of a module
+ * --------------------------------------------------------- */
 
 static CUresult
 list_functions (CUmodule   module,
@@ -370,7 +371,7 @@ _gpu_cuda_module_get_limit (GpuCudaModule *module,
   return limit;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 read_global (GpuCudaModule  *module,
              const char     *name,

@@ -10,7 +10,7 @@ get_device (GpuNativeContext *context)
   return ((GpuCudaContext *) context)->device;
 }
 
-/* Takes @module and @log over; nothing is made of a @module that is NULL. */
+/* Takes ownership of @module and @log. Returns NULL if @module is NULL. */
 static GpuNativeProgram *
 program_new (GpuCudaModule *module,
              GString       *log)
@@ -140,7 +140,7 @@ program_get_binary (GpuNativeContext  *context G_GNUC_UNUSED,
   return g_bytes_ref (((GpuCudaProgram *) program)->module->image);
 }
 
-/* Functions go by what they are called in the source where that is enough to find them. */
+/* Lists a kernel by its source name if that name is unique, otherwise by its mangled name. */
 static char **
 program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
                       GpuNativeProgram  *program,
@@ -168,7 +168,7 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
   return simple;
 }
 
-/* The driver's name for what is not called @name there. */
+/* Finds the mangled name of the kernel @name. */
 static char *
 find_name (GpuCudaModule *module,
            const char    *name)

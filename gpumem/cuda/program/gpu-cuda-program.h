@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared by the files of the CUDA back end that make programs and kernels.
+ * Shared by the files of the CUDA back end that create programs and kernels.
  */
 #pragma once
 
@@ -9,35 +9,36 @@
 
 G_BEGIN_DECLS
 
-/* A module that the driver has loaded; programs and kernels hold it. */
+/* A loaded module, referenced by programs and kernels. */
 struct _GpuCudaModule
 {
   gatomicrefcount  refs;
   GpuCudaContext  *context;     /* outlives the module */
   CUmodule         module;
-  GBytes          *image;       /* what it was loaded from: cubin, fatbin or PTX */
-  GHashTable      *limits;      /* of CUfunction to gint; guarded by a lock of its own */
+  GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
+  GHashTable      *limits;      /* of CUfunction to gint; guarded by a separate lock */
 };
 
 typedef struct
 {
   GpuNativeKernel  base;
-  CUfunction       function;            /* what every launch needs comes first */
-  int              max_threads;         /* of a block of this kernel */
-  guint            n_image_words;       /* of 64 bits: the structures of its images */
-  guint            required_block[3];   /* zeros if the kernel runs in any */
-  gboolean         is_described;        /* by the compiler: what it is given was checked */
-  gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
+  CUfunction       function;            /* the fields of every launch come first */
+  int              max_threads;         /* per block of this kernel */
+  guint            n_image_words;       /* size of its image structures in 64-bit words */
+  guint            required_block[3];   /* zeros if the kernel supports any block */
+  gboolean         is_described;        /* by the source compiler: arguments were checked */
+  gint            *dynamic_shared;      /* atomic; limit of dynamic shared memory in bytes; owned
+                                         * by the module */
   int              static_shared;       /* bytes */
   GpuCudaModule   *module;
   char            *name;
-  guint            constant_samplers;   /* bits: which of them its program may use */
+  guint            constant_samplers;   /* bitmap of those that the program may use */
 } GpuCudaKernel;
 
 /* gpu-cuda-module.c */
 GpuCudaModule    *_gpu_cuda_module_ref         (GpuCudaModule       *module);
 void              _gpu_cuda_module_unref       (GpuCudaModule       *module);
-/* Loads @image. What the compiler of the driver says is appended to @log. */
+/* Loads @image. Appends the messages of the driver's compiler to @log. */
 GpuCudaModule    *_gpu_cuda_module_load        (GpuCudaContext      *context,
                                                 GBytes              *image,
                                                 const char          *options,
@@ -50,17 +51,18 @@ GpuCudaModule    *_gpu_cuda_module_link        (GpuCudaContext      *context,
                                                 const char          *options,
                                                 GString             *log,
                                                 GError             **error);
-/* Names as the driver knows them; NULL with @error if nobody tells. */
+/* Returns the names in the driver; NULL with @error if neither the driver nor the binary lists
+ * them. */
 char            **_gpu_cuda_module_list        (GpuCudaModule       *module,
                                                 GError             **error);
-/* Copies what a variable of the module holds. FALSE without @error: there is none. */
+/* Copies the contents of a variable. Returns FALSE without @error if there is no such variable. */
 gboolean          _gpu_cuda_module_read        (GpuCudaModule       *module,
                                                 const char          *name,
                                                 GBytes             **data,
                                                 GError             **error);
 
-/* What launches of @function may ask for, in bytes of local memory; the same for all kernels that
- * are made of it. It begins as @initial. */
+/* Returns the limit of dynamic shared memory for launches of @function, in bytes. All kernel
+ * objects of @function share the limit. A new limit is set to @initial. */
 gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
                                                 CUfunction           function,
                                                 gint                 initial);
@@ -71,17 +73,18 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 const char          *native_name,
                                                 GError             **error);
 
-/* gpu-cuda-launch-image.c: what kernels in the portable dialect are given for images and samplers,
- * and those in CUDA C++ for textures and surfaces. */
-/* 0 for what is no image of the dialect. */
+/* gpu-cuda-launch-image.c: image and sampler arguments of portable kernels, and texture and surface
+ * arguments of CUDA C++ kernels. */
+/* Returns 0 if the argument is not an image of the portable dialect. */
 guint             _gpu_cuda_image_get_n_words  (char                     kind,
                                                 char                     type,
                                                 gsize                    size,
                                                 gboolean                 read_only);
-/* "image2d_t", by the letter that the prelude has for it; NULL if there is none. */
+/* Returns the type name, such as "image2d_t", for a letter of the prelude; NULL for other
+ * letters. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
-/* With the context entered. One image or sampler of a launch. @slot are 8 bytes for it; @words is
- * what is left of those for images, and moves on. */
+/* Caller has entered the context. Sets one image or sampler of a launch. @slot is 8 bytes for it;
+ * @words is the remaining space for image structures, and is advanced. */
 gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 const GpuArgumentValue  *values,
                                                 guint                    n_values,
@@ -92,7 +95,7 @@ gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 GError                 **error);
 
 /* gpu-cuda-launch.c */
-/* With the context entered. */
+/* Caller has entered the context. */
 CUresult          _gpu_cuda_kernel_set_limit   (GpuCudaKernel           *kernel,
                                                 int                      size);
 GpuKernelLaunchOp _gpu_cuda_kernel_launch;
