@@ -45,7 +45,7 @@ flags_to_native (GpuContextFlags flags)
   return native;
 }
 
-/* Today's drivers behave in every context as if these two were set, whatever its flags say. */
+/* Current drivers behave in every context as if these two flags were set. */
 static GpuContextFlags
 flags_from_native (unsigned int native)
 {
@@ -60,8 +60,8 @@ flags_from_native (unsigned int native)
   return flags;
 }
 
-/* Quietly for a driver that is gone already, as it is when the process ends, and for a context
- * that is lost: both have freed what there was. */
+/* Reports nothing if the driver has already shut down, as at the end of the process, or if the
+ * context is lost: in both cases everything has been freed. */
 static void
 report_free (GpuCudaContext *context,
              CUresult        code,
@@ -75,8 +75,7 @@ report_free (GpuCudaContext *context,
   _gpu_cuda_check (code, function, &error);
 }
 
-/* Frees all that the ops of streams, events and buffers left in the context, whatever the driver
- * says. */
+/* Frees all leftovers of streams, events and buffers in the context, even if driver calls fail. */
 static void
 clear (GpuCudaContext *context)
 {
@@ -100,7 +99,7 @@ context_free (GpuNativeContext *native)
 
   clear (context);
 
-  /* A process that was forked leaves what there is to its parent. */
+  /* In a forked process, the contexts belong to the parent. */
   if (_gpu_backend_check_process (NULL))
     {
       if (context->kind == GPU_CUDA_CONTEXT_PRIMARY)
@@ -121,7 +120,7 @@ context_free (GpuNativeContext *native)
   g_free (context);
 }
 
-/* Takes @handle over as @kind says, also when it fails. */
+/* Takes ownership of @handle as @kind says, also on failure. */
 static GpuCudaContext *
 new_context (GpuCudaDevice  *device,
              CUcontext       handle,
@@ -164,7 +163,7 @@ new_context (GpuCudaDevice  *device,
   return NULL;
 }
 
-/* Flags of the primary context that others have not asked for are left as they are. */
+/* Keeps the flags of the primary context that @flags does not mention. */
 static gboolean
 set_primary_flags (GpuCudaDevice    *device,
                    GpuContextFlags   flags,
@@ -243,7 +242,7 @@ new_own (GpuCudaDevice    *device,
   if (!_gpu_cuda_check (code, "cuCtxCreate", error))
     return NULL;
 
-  /* A new context is current at once. */
+  /* cuCtxCreate() makes the new context current. */
   _gpu_cuda.cuCtxPopCurrent (&popped);
   context = new_context (device, handle, GPU_CUDA_CONTEXT_OWN, error);
   if (context != NULL)
@@ -263,7 +262,7 @@ context_create (GpuNativeDevice *const  *devices,
   if (n_devices != 1)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "a context of CUDA has one device, not %u", n_devices);
+                   "a CUDA context has exactly one device, not %u", n_devices);
       return NULL;
     }
 
@@ -275,7 +274,7 @@ context_create (GpuNativeDevice *const  *devices,
   return (GpuNativeContext *) new_primary (device, flags, error);
 }
 
-/* Makes sure that the context is one of @device. */
+/* Checks that the context is one of @device. */
 static gboolean
 check_foreign (GpuCudaDevice  *device,
                CUcontext       handle,
@@ -305,7 +304,7 @@ check_foreign (GpuCudaDevice  *device,
   return FALSE;
 }
 
-/* TRUE with a reference on it if @handle is the primary context. */
+/* Returns TRUE and retains the primary context if @handle is the primary context. */
 static gboolean
 retain_primary (GpuCudaDevice *device,
                 CUcontext      handle)
@@ -349,7 +348,7 @@ context_wrap (GpuNativeDevice  *native,
     context->base.flags |= GPU_CONTEXT_FLAGS_OWN;
   if (mode == GPU_WRAP_MODE_ADOPT && !is_primary)
     context->kind = GPU_CUDA_CONTEXT_OWN;
-  /* The reference that was the caller's */
+  /* Release the reference of the caller. */
   else if (mode == GPU_WRAP_MODE_ADOPT)
     _gpu_cuda.cuDevicePrimaryCtxRelease (device->device);
 
@@ -463,8 +462,8 @@ context_set_limit (GpuNativeContext  *native,
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  _gpu_cuda_set_error (error, "cuCtxSetLimit", code, "%" G_GUINT64_FORMAT " bytes; printf and "
-                       "malloc of kernels keep theirs once a kernel has used them", value);
+  _gpu_cuda_set_error (error, "cuCtxSetLimit", code, "%" G_GUINT64_FORMAT " bytes; the limits "
+                       "of printf and malloc are fixed once a kernel has used them", value);
 
   return FALSE;
 }

@@ -6,7 +6,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/core/gpu-cuda.h"
 
-/* What cuMemAlloc() keeps at least. */
+/* The minimum alignment of cuMemAlloc(). */
 #define BASE_ALIGNMENT 256
 
 static gboolean
@@ -91,7 +91,7 @@ read_size (GpuCudaDevice  *device,
   return TRUE;
 }
 
-/* As the OpenCL back end writes it: the driver prefers capitals. */
+/* Formats the ID in lower case like the OpenCL back end; the driver uses capitals. */
 static void
 read_pci_bus_id (GpuCudaDevice *device)
 {
@@ -126,8 +126,8 @@ read_capabilities (GpuCudaDevice *device)
   device->base.capabilities |= capabilities;
 }
 
-/* Atomic operations on managed memory reach across host and device wherever both may use it at the
- * same time; the link need not have its own. */
+/* Atomics on managed memory work across host and device if both may access it concurrently; the
+ * link need not support native atomics. */
 static GpuCapabilities
 read_svm (GpuCudaDevice *device)
 {
@@ -146,7 +146,7 @@ read_svm (GpuCudaDevice *device)
   return capabilities;
 }
 
-/* Memory and events alike; drivers before CUDA 12 tell nothing of it, and can. */
+/* Covers memory and events. Drivers before CUDA 12 lack the attribute, but support both. */
 static gboolean
 has_ipc (GpuCudaDevice *device)
 {
@@ -157,7 +157,7 @@ has_ipc (GpuCudaDevice *device)
           value != 0);
 }
 
-/* What needs a group of the driver's functions, or the compiler. */
+/* Reads the capabilities that depend on a function group of the driver or on the compiler. */
 static void
 read_optional (GpuCudaDevice *device)
 {
@@ -199,7 +199,7 @@ read_optional (GpuCudaDevice *device)
   device->base.capabilities |= capabilities | read_svm (device);
 }
 
-/* NULL for a device that can be used. */
+/* Returns NULL for a usable device. */
 static char *
 find_fault (GpuCudaDevice  *device,
             GError        **error)
@@ -215,12 +215,12 @@ find_fault (GpuCudaDevice  *device,
     return g_strdup ("its compute mode is \"prohibited\"; nvidia-smi --compute-mode=DEFAULT "
                      "allows computing");
   if (!unified)
-    return g_strdup ("its addresses are not in one space with those of the host");
+    return g_strdup ("it does not share one address space with the host");
 
   return NULL;
 }
 
-/* A device that cannot be read is listed all the same: it says why it is unusable. */
+/* A device whose attributes cannot be read is still listed, with the reason why it is unusable. */
 static void
 read_device (GpuCudaDevice *device)
 {
@@ -240,7 +240,7 @@ read_device (GpuCudaDevice *device)
   read_optional (device);
 }
 
-/* The number that NVIDIA releases drivers under; CUDA itself does not tell it. */
+/* Gets the release number of NVIDIA's driver, which CUDA does not report. */
 static char *
 get_driver_version (void)
 {

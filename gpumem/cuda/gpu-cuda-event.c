@@ -54,7 +54,7 @@ event_query (GpuNativeEvent  *native,
 
   code = _gpu_cuda.cuEventQuery (event->event);
 
-  /* What failed is over for who asked: so it must be. */
+  /* Callers treat failed work as complete, so wait for its end. */
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
     _gpu_cuda.cuEventSynchronize (event->event);
 
@@ -83,7 +83,7 @@ event_wait (GpuNativeEvent  *native,
   if (urgent)
     code = _gpu_cuda_poll (event->context, event->event, NULL);
 
-  /* Also after a query that failed: whoever waited goes on to free what the event is about. */
+  /* Wait also after a failed query: the caller may free the memory in use afterwards. */
   if (code != CUDA_SUCCESS)
     {
       function = "cuEventSynchronize";
@@ -102,12 +102,12 @@ check_timing (GpuCudaEvent  *event,
   if (event->timing)
     return TRUE;
 
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "the event tells no times");
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "the event records no times");
 
   return FALSE;
 }
 
-/* The driver takes no note of when it was given a command: that counts as its start. */
+/* The driver does not record when a command was queued or submitted: report the start instead. */
 static gboolean
 event_get_profiling_time (GpuNativeEvent     *native,
                           GpuProfilingPoint   point,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What buffers and images have in common. */
+/* Ops that buffers and images share. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
@@ -15,7 +15,7 @@ memory_free (GpuNativeContext *context,
     _gpu_cuda_buffer_free (context, memory);
 }
 
-/* Arrays have none. */
+/* Arrays have no address. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
@@ -47,7 +47,7 @@ memory_get_attributes (GpuNativeContext  *context,
   if (memory->is_image)
     return _gpu_cuda_image_get_attributes (context, (GpuCudaImage *) memory, attributes, error);
 
-  /* The driver knows nothing of it. */
+  /* These kinds are unknown to the driver. */
   if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM || buffer->kind == GPU_CUDA_MEMORY_RESERVED)
     return TRUE;
 
@@ -104,7 +104,7 @@ prefetch_all (GpuNativeStream         *stream,
   return TRUE;
 }
 
-/* Managed memory moves; memory of a device stays where it is. */
+/* Only managed memory can migrate; device memory never moves. */
 static gboolean
 memory_migrate (GpuNativeStream         *stream,
                 GpuNativeMemory *const  *memories,

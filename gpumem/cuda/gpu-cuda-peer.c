@@ -61,7 +61,7 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
   return TRUE;
 }
 
-/* With the lock of @peer held. Whether a context of @device, other than @context, reaches it. */
+/* Caller holds `lock` of @peer. Whether another context of @device than @context has access. */
 static gboolean
 has_other_locked (GpuCudaContext *peer,
                   CUdevice        device,
@@ -93,7 +93,7 @@ get_access (CUdevice device,
     };
 }
 
-/* With the lock of @peer held. What is mapped later looks at its peers. */
+/* Caller holds `lock` of @peer. Memory that is mapped later reads the peers field. */
 static gboolean
 open_all_locked (GpuCudaContext  *peer,
                  CUdevice         device,
@@ -122,9 +122,9 @@ open_all_locked (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* The driver opens what cuMemAlloc() gave, to a context; pools and mapped memory it opens one by
- * one, to all that are on a device. So who closes them may not do so while another context needs
- * them. One that went without closing them leaves them open, which does no harm. */
+/* The driver grants access to cuMemAlloc() memory per context, but to pools and mapped memory per
+ * device. Therefore access of a device must stay enabled while another of its contexts needs it. A
+ * context freed without disabling leaves it enabled, which is harmless. */
 static gboolean
 open_memory (GpuCudaContext  *peer,
              GpuCudaContext  *context,
@@ -141,7 +141,8 @@ open_memory (GpuCudaContext  *peer,
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
 
-  /* What went without closing may have left its handle to a context of another device. */
+  /* A context of another device may have reused the handle of one that was freed without
+   * disabling. */
   if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
        && GPOINTER_TO_INT (known) == device) == is_open)
     return TRUE;
@@ -158,8 +159,8 @@ open_memory (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* Others in the process may have opened the context, or closed it, but not the library's pool and
- * mappings. Where these cannot follow all is as it was. */
+/* Code outside the library may have enabled or disabled access to the context, but not to the
+ * library's pool and mappings. If those fail, undo the change of the context. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,

@@ -3,7 +3,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Takes @handle over. */
+/* Takes ownership of @handle. */
 static GpuNativeStream *
 new_stream (GpuNativeContext *context,
             CUstream          handle,
@@ -56,7 +56,7 @@ stream_create (GpuNativeContext  *native,
   return new_stream (native, handle, GPU_WRAP_MODE_ADOPT, flags);
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static gboolean
 check_foreign (GpuCudaContext  *context,
                CUstream         handle,
@@ -85,7 +85,7 @@ check_foreign (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* The handle of the per-thread stream means another stream in every thread; see
+/* The handle of the per-thread stream denotes another stream in every thread; see
  * _gpu_cuda_begin(). */
 static gboolean
 start_per_thread (GpuCudaStream  *stream,
@@ -109,7 +109,7 @@ start_per_thread (GpuCudaStream  *stream,
   return TRUE;
 }
 
-/* With the context entered. */
+/* Caller has entered the context. */
 static GpuNativeStream *
 wrap_entered (GpuNativeContext  *context,
               CUstream           handle,
@@ -265,7 +265,7 @@ stream_wait (GpuNativeStream        *native,
                         "waiting for %u events", n_events);
 }
 
-/* Streams keep the order by themselves. */
+/* Streams run in order, so only the event needs work. */
 static gboolean
 stream_barrier (GpuNativeStream  *native,
                 GpuNativeEvent  **event,
@@ -281,7 +281,7 @@ stream_barrier (GpuNativeStream  *native,
                            "barrier");
 }
 
-/* The driver starts what it is given. */
+/* The driver submits work immediately. */
 static gboolean
 stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
               GError          **error G_GNUC_UNUSED)
@@ -289,8 +289,8 @@ stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
   return TRUE;
 }
 
-/* Asleep: cuStreamSynchronize() spins in contexts that do not say how to wait. FALSE if there is no
- * event to sleep for. */
+/* Sleeps in cuEventSynchronize(), because cuStreamSynchronize() spins in contexts without a
+ * scheduling flag. Returns FALSE if no event could be recorded. */
 static gboolean
 sleep_for_stream (GpuCudaContext *context,
                   CUstream        stream,
@@ -312,7 +312,7 @@ sleep_for_stream (GpuCudaContext *context,
   return recorded;
 }
 
-/* With the context entered. What fails has waited: what the work uses may be freed afterwards. */
+/* Caller has entered the context. Waits also on failure: the caller may free the memory in use. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,

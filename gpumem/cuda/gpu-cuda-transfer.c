@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ops of the staging engine. */
+/* Ops of the staging engine. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -19,8 +19,8 @@ transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
   return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }
 
-/* The driver has heard of it, whoever allocated or registered it. It copies nothing that begins in
- * such memory and goes on behind it. */
+/* Queries the driver, because any code in the process may have allocated or registered the memory.
+ * The driver rejects copies that begin in such memory and extend past its end. */
 static gboolean
 transfer_is_page_locked (GpuNativeContext *context,
                          gconstpointer     data,
@@ -56,7 +56,8 @@ transfer_signal_host_wait (GpuNativeEvent *native)
   __atomic_store_n (host_wait->word, host_wait->value, __ATOMIC_RELEASE);
 }
 
-/* One that is open. What fails before the wait itself says nothing of it. */
+/* Enqueues a wait that is signalled already. Failures before the wait itself leave the result
+ * unknown. */
 static GpuCudaHostWaits
 try_host_wait (GpuCudaContext *context)
 {
@@ -86,8 +87,8 @@ try_host_wait (GpuCudaContext *context)
   return host_waits;
 }
 
-/* The driver has the function, but not for every device. As long as nobody knows it is tried: a
- * copy whose first host-signalled wait fails goes straight. */
+/* The driver has the function, but supports it only on some devices. While the result is unknown,
+ * return TRUE: a copy whose first host-signalled wait fails is not staged. */
 static gboolean
 transfer_has_host_waits (GpuNativeContext *native)
 {
@@ -101,7 +102,7 @@ transfer_has_host_waits (GpuNativeContext *native)
   g_atomic_int_set (&context->host_waits, host_waits);
 
   if (host_waits == GPU_CUDA_HOST_WAITS_FAIL)
-    _gpu_debug_print (GPU_DEBUG_TRANSFER, "%s: streams cannot wait for values: nothing is staged",
+    _gpu_debug_print (GPU_DEBUG_TRANSFER, "%s: streams cannot wait for values: copies not staged",
                       native->devices[0]->id);
 
   return host_waits != GPU_CUDA_HOST_WAITS_FAIL;
