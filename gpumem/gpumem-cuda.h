@@ -9,24 +9,23 @@ G_BEGIN_DECLS
 /**
  * SECTION:gpumem-cuda
  * @title: CUDA interoperability
- * @short_description: handles of CUDA out of objects, and objects out of handles
+ * @short_description: typed CUDA handles of objects, and objects that wrap CUDA handles
  * @include: gpumem/gpumem-cuda.h
  *
- * What C programs need that call the CUDA driver themselves beside this library: the handle behind
- * an object, with its type, and an object around a handle. Everything here is inline; it needs the
- * header of a CUDA Toolkit, and programs that use it link the driver themselves. In other
- * languages the same handles are numbers: gpu_memory_get_native_handle(),
- * gpu_buffer_new_wrapped() and their kin.
+ * Typed access to the CUDA handles behind objects, and constructors that wrap existing handles, for
+ * C programs that also call the CUDA driver themselves. Every function here is inline: it needs the
+ * header of a CUDA Toolkit, and the program links the driver itself. In other languages the same
+ * handles are numbers: see gpu_memory_get_native_handle(), gpu_buffer_new_wrapped() and the similar
+ * functions of the other classes.
  *
- * The contexts of the library are the primary ones unless a program asks for others, so what is
- * made here works together with the CUDA runtime and with all that is built on it. A function of
- * the driver that needs a current context finds it between gpu_context_push_current() and
- * gpu_context_pop_current(); the library itself leaves the current context of every thread as it
- * is.
+ * The library uses primary contexts unless a program requests others, so its objects work together
+ * with the CUDA runtime and with every library built on that. Between gpu_context_push_current()
+ * and gpu_context_pop_current(), driver functions that need a current context find it. The library
+ * itself leaves the current context of every thread unchanged.
  *
- * A handle belongs to its object and lives as long as that. The library does not see what a
- * program enqueues on such a handle itself, so the program orders that work against the library's
- * own, most easily by enqueueing it on the stream that it also gives to the library.
+ * A handle belongs to its object and is valid as long as the object exists. The library does not
+ * track work that a program enqueues on such a handle, so the program must order that work against
+ * the work of the library. The easiest way is to enqueue both on the same stream.
  */
 
 /**
@@ -34,9 +33,9 @@ G_BEGIN_DECLS
  * @device: a device
  * @handle: (out): the handle
  *
- * The handle of @device, which may be 0. Any thread may call it.
+ * Gets the CUDA handle of @device, which may be 0. Any thread may call it.
  *
- * Returns: %TRUE, or %FALSE if @device is none of CUDA
+ * Returns: %TRUE, or %FALSE if @device is not a CUDA device
  *
  * Since: 0.1
  */
@@ -56,7 +55,7 @@ gpu_device_get_cu_device (GpuDevice *device,
  * gpu_device_find_cu_device: (skip)
  * @handle: the handle of a device
  *
- * Finds the device that CUDA knows as @handle. The first call in a process starts the drivers, as
+ * Finds the device with the CUDA handle @handle. The first call in a process starts the drivers, as
  * gpu_device_list() does. Any thread may call it.
  *
  * Returns: (transfer full) (nullable): the device; %NULL if it is not listed
@@ -87,9 +86,9 @@ gpu_device_find_cu_device (CUdevice handle)
  * gpu_context_get_cu_context: (skip)
  * @context: a context
  *
- * The handle of @context. Any thread may call it.
+ * Gets the CUDA handle of @context. Any thread may call it.
  *
- * Returns: (nullable): the handle, owned by @context; %NULL if @context is none of CUDA
+ * Returns: (nullable): the handle, owned by @context; %NULL if @context is not a CUDA context
  *
  * Since: 0.1
  */
@@ -108,12 +107,12 @@ gpu_context_get_cu_context (GpuContext *context)
 /**
  * gpu_context_new_for_cu_context: (skip)
  * @device: the device of @handle
- * @handle: a context that the program made or retained
- * @mode: whether it stays the program's, or is the new object's to destroy or to release
+ * @handle: a context that the program created or retained
+ * @mode: whether the program keeps @handle, or the new object destroys or releases it
  * @error: return location for a #GError
  *
- * Makes an object around a context of CUDA: gpu_context_new_wrapped() with types. If it fails
- * @handle stays with the caller whatever @mode is.
+ * Creates an object for an existing CUDA context: gpu_context_new_wrapped() with types. If the call
+ * fails, @handle stays with the caller in either @mode.
  *
  * Returns: (transfer full): the context, or %NULL with @error set
  *
@@ -133,11 +132,11 @@ gpu_context_new_for_cu_context (GpuDevice    *device,
  * @stream: a stream
  * @handle: (out): the handle
  *
- * The handle of @stream, which for default streams is one of the driver's constants. Any thread
- * may call it. What the program enqueues on it is ordered with the work of @stream; points of
- * @stream that are recorded later cover it.
+ * Gets the CUDA handle of @stream, which for default streams is one of the driver's constants. Any
+ * thread may call it. Work that the program enqueues on the handle is ordered with the work of
+ * @stream; points of @stream recorded later include it.
  *
- * Returns: %TRUE, or %FALSE if @stream is none of CUDA
+ * Returns: %TRUE, or %FALSE if @stream is not a CUDA stream
  *
  * Since: 0.1
  */
@@ -156,12 +155,12 @@ gpu_stream_get_cu_stream (GpuStream *stream,
 /**
  * gpu_stream_new_for_cu_stream: (skip)
  * @context: the context of @handle
- * @handle: a stream that the program made, or one of the default streams
- * @mode: whether it stays the program's or is the new object's to destroy
+ * @handle: a stream that the program created, or one of the default streams
+ * @mode: whether the program keeps @handle, or the new object destroys it
  * @error: return location for a #GError
  *
- * Makes an object around a stream of CUDA: gpu_stream_new_wrapped() with types. If it fails
- * @handle stays with the caller whatever @mode is.
+ * Creates an object for an existing CUDA stream: gpu_stream_new_wrapped() with types. If the call
+ * fails, @handle stays with the caller in either @mode.
  *
  * Returns: (transfer full): the stream, or %NULL with @error set
  *
@@ -180,10 +179,10 @@ gpu_stream_new_for_cu_stream (GpuContext   *context,
  * gpu_buffer_get_cu_deviceptr: (skip)
  * @buffer: a buffer
  *
- * The address of @buffer in the device's memory; of a slice, that of its first byte. Any thread
+ * Gets the device address of @buffer. The address of a slice is that of its first byte. Any thread
  * may call it.
  *
- * Returns: the address; 0 if @buffer is none of CUDA or was released
+ * Returns: the address; 0 if @buffer is not CUDA memory or was released
  *
  * Since: 0.1
  */
@@ -199,13 +198,13 @@ gpu_buffer_get_cu_deviceptr (GpuBuffer *buffer)
 /**
  * gpu_buffer_new_for_cu_deviceptr: (skip)
  * @context: a context that reaches the memory
- * @address: memory that the program allocated
- * @size: its size in bytes, or 0 for all of the allocation from @address on
- * @mode: whether it stays the program's or is the new object's to free
+ * @address: the address of memory that the program allocated
+ * @size: the size in bytes, or 0 for the rest of the allocation from @address on
+ * @mode: whether the program keeps the memory, or the new object frees it
  * @error: return location for a #GError
  *
- * Makes an object around memory of CUDA: gpu_buffer_new_wrapped() with types. If it fails the
- * memory stays with the caller whatever @mode is.
+ * Creates an object for existing CUDA memory: gpu_buffer_new_wrapped() with types. If the call
+ * fails, the memory stays with the caller in either @mode.
  *
  * Returns: (transfer full): the buffer, or %NULL with @error set
  *
@@ -225,12 +224,12 @@ gpu_buffer_new_for_cu_deviceptr (GpuContext   *context,
  * gpu_image_get_cu_array: (skip)
  * @image: an image
  *
- * The array behind @image. One with mip levels has a mipmapped array instead, and
- * gpu_image_get_level() gives images with the arrays of its levels; an image over a buffer has
- * none. Any thread may call it.
+ * Gets the CUDA array of @image. An image with mip levels has a mipmapped array instead;
+ * gpu_image_get_level() returns images with the arrays of the levels. An image over a buffer has no
+ * array. Any thread may call it.
  *
- * Returns: (nullable): the handle, owned by @image; %NULL if there is no such array, or @image is
- *   none of CUDA or was released
+ * Returns: (nullable): the handle, owned by @image; %NULL if @image has no such array, is not a
+ *   CUDA image or was released
  *
  * Since: 0.1
  */
@@ -248,10 +247,10 @@ gpu_image_get_cu_array (GpuImage *image)
  * gpu_image_get_cu_mipmapped_array: (skip)
  * @image: an image
  *
- * The mipmapped array behind @image. Any thread may call it.
+ * Gets the CUDA mipmapped array of @image. Any thread may call it.
  *
- * Returns: (nullable): the handle, owned by @image; %NULL if @image has no mip levels, is none of
- *   CUDA or was released
+ * Returns: (nullable): the handle, owned by @image; %NULL if @image has no mip levels, is not a
+ *   CUDA image or was released
  *
  * Since: 0.1
  */
@@ -271,7 +270,7 @@ gpu_image_get_cu_mipmapped_array (GpuImage *image)
  * @sampler: a sampler of the same context
  * @error: return location for a #GError
  *
- * The texture object that kernels read @image by in the way of @sampler:
+ * Gets the texture object with which kernels read @image through @sampler:
  * gpu_image_get_native_object() with types. Any thread may call it.
  *
  * Returns: the handle, owned by @image; 0 with @error set
@@ -293,8 +292,8 @@ gpu_image_get_cu_tex_object (GpuImage    *image,
  * @image: an image
  * @error: return location for a #GError
  *
- * The surface object that kernels write @image by: gpu_image_get_native_object() with types. Any
- * thread may call it.
+ * Gets the surface object with which kernels write @image: gpu_image_get_native_object() with
+ * types. Any thread may call it.
  *
  * Returns: the handle, owned by @image; 0 with @error set
  *
@@ -310,14 +309,14 @@ gpu_image_get_cu_surf_object (GpuImage  *image,
 /**
  * gpu_image_new_for_cu_array: (skip)
  * @context: the context of @handle
- * @handle: an array that the program made
- * @format: (nullable): what the texels are; %NULL to take integers for integers
- * @mode: whether it stays the program's or is the new object's to destroy
+ * @handle: an array that the program created
+ * @format: (nullable): the texel format; %NULL to derive it from @handle, with integers as integers
+ * @mode: whether the program keeps @handle, or the new object destroys it
  * @error: return location for a #GError
  *
- * Makes an object around an array of CUDA: gpu_image_new_wrapped() with types. Kernels write it if
- * it was made with CUDA_ARRAY3D_SURFACE_LDST. If it fails the array stays with the caller whatever
- * @mode is.
+ * Creates an object for an existing CUDA array: gpu_image_new_wrapped() with types. Kernels can
+ * write the image if the array was created with CUDA_ARRAY3D_SURFACE_LDST. If the call fails, the
+ * array stays with the caller in either @mode.
  *
  * Returns: (transfer full): the image, or %NULL with @error set
  *
@@ -337,9 +336,9 @@ gpu_image_new_for_cu_array (GpuContext            *context,
  * gpu_kernel_get_cu_function: (skip)
  * @kernel: a kernel
  *
- * The function of @kernel. Any thread may call it.
+ * Gets the CUDA function of @kernel. Any thread may call it.
  *
- * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is none of CUDA
+ * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is not a CUDA kernel
  *
  * Since: 0.1
  */
