@@ -514,7 +514,7 @@ assert_resized (TestFixture *fixture, GBytes *handle, guint64 offset, guint64 si
   g_autofree char *size_text = g_strdup_printf ("%" G_GUINT64_FORMAT " bytes", size);
 
   g_assert_null (gpu_buffer_new_from_handle (fixture->context, forged, &error));
-  test_assert_gpu_error (error, GPU_ERROR_IPC, "the driver knows of", size_text);
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "the driver reports", size_text);
 }
 
 /* Sizes in a handle are claims: the driver knows how large the memory is, whether it is open

@@ -61,7 +61,7 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
   return TRUE;
 }
 
-/* Caller holds `lock` of @peer. Whether another context of @device than @context has access. */
+/* Caller holds `lock` of @peer. Whether a context of @device other than @context has access. */
 static gboolean
 has_other_locked (GpuCudaContext *peer,
                   CUdevice        device,
@@ -93,7 +93,7 @@ get_access (CUdevice device,
     };
 }
 
-/* Caller holds `lock` of @peer. Memory that is mapped later reads the peers field. */
+/* Caller holds `lock` of @peer. Later mappings take their access from the peers field. */
 static gboolean
 open_all_locked (GpuCudaContext  *peer,
                  CUdevice         device,

@@ -85,7 +85,7 @@ check_foreign (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* The handle of the per-thread stream denotes another stream in every thread; see
+/* The handle of the per-thread stream denotes a different stream in each thread; see
  * _gpu_cuda_begin(). */
 static gboolean
 start_per_thread (GpuCudaStream  *stream,

@@ -125,7 +125,7 @@ get_lowered (nvrtcProgram        program,
   return g_steal_pointer (&lowered);
 }
 
-/* Removes @option, which NVRTC itself does not support. */
+/* Removes an option that NVRTC itself does not support. Returns TRUE if it was present. */
 static gboolean
 take_option (GPtrArray  *options,
              const char *option)

@@ -60,7 +60,7 @@ find_symbols (GModule       *module,
 }
 
 static gboolean
-ask (GpuCudaNvrtc *nvrtc)
+query_version (GpuCudaNvrtc *nvrtc)
 {
   int major;
   int minor;
@@ -91,7 +91,7 @@ try_library (const char *path,
       return FALSE;
     }
 
-  if (find_symbols (module, &nvrtc, &missing) && ask (&nvrtc))
+  if (find_symbols (module, &nvrtc, &missing) && query_version (&nvrtc))
     {
       g_module_make_resident (module);
       _gpu_cuda_nvrtc = nvrtc;
@@ -100,7 +100,7 @@ try_library (const char *path,
       return TRUE;
     }
 
-  g_string_append_printf (reasons, "%s%s does not answer, or has no %s",
+  g_string_append_printf (reasons, "%s%s is unusable, or has no %s",
                           reasons->len > 0 ? "; " : "", path, missing);
   g_free (nvrtc.architectures);
   g_module_close (module);

@@ -66,7 +66,7 @@ translate (const char *word,
   return is_known;
 }
 
-/* NVRTC accepts "-Ipath" and "-Dname" as one word only; OpenCL C programs may use two. */
+/* Joins "-I path", "-D name" and "-U name" to one word each and translates the other options. */
 static void
 parse_words (char            **words,
              GpuCudaLanguage   language,

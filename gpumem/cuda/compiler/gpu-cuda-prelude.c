@@ -79,7 +79,7 @@ static const char description[] =
   "#define GPU_DESCRIBE(kernel_, language, block, text) \\\n"
   "  GPU_DESCRIBE_NAMED (kernel_, language, block, text)\n";
 
-/* Words and types of OpenCL C. Words that CUDA also uses as names are replaced before. */
+/* Words and types of OpenCL C. Words that CUDA also uses as names are rewritten earlier. */
 static const char language[] =
   "#define __GPUMEM_CUDA__ 1\n"
   "#define __OPENCL_VERSION__ 120\n"

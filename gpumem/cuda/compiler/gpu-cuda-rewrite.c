@@ -69,7 +69,7 @@ replace (Rewriter   *rewriter,
   rewriter->copied = token->start + token->length;
 }
 
-/* --- words, everywhere but in lines such as #include ----------------------------------------- */
+/* --- words, everywhere but in lines such as #include ------------------------------------------ */
 
 /* Returns the token after the preprocessor line at @i, if that line holds no code. */
 static guint
@@ -164,7 +164,7 @@ rewrite_words (const char *text,
   return rewriter_end (&rewriter);
 }
 
-/* --- functions ------------------------------------------------------------------------------- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 /* Removes attributes that only OpenCL C compilers support, or replaces them by those of CUDA. */
 static guint
@@ -578,8 +578,8 @@ _gpu_cuda_source_prepare (const char      *source,
   functions = rewrite_functions (words, language, samplers);
   _gpu_cuda_prelude_append (text, language, has_images);
 
-  /* The macros come after the prelude and NVRTC's own headers, which must not see, for example, T
-   * defined as float. */
+  /* The macros come after the prelude and NVRTC's own declarations: those must not be compiled
+   * with, for example, T defined as float. */
   g_clear_pointer (&words, g_free);
   words = is_portable ? rewrite_words (macros, has_images) : g_strdup (macros);
   g_string_append_printf (text, "#line 1 \"options\"\n%s", words);

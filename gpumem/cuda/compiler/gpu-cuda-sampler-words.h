@@ -16,7 +16,7 @@
   _ (CLK_FILTER_NEAREST, 0x10) \
   _ (CLK_FILTER_LINEAR, 0x20)
 
-/* The fields of a combination of these names. Addressing modes start with clamping to the edge. */
+/* The fields of a combination of these names. Address mode 0 clamps to the edge. */
 #define GPU_CUDA_SAMPLER_OUTSIDE(clk) (((clk) >> 1 & 7) < 2 ? 0 : ((clk) >> 1 & 7) - 1)
 #define GPU_CUDA_SAMPLER_IS_LINEAR(clk) ((clk) >> 5 & 1)
 #define GPU_CUDA_SAMPLER_IS_NORMALIZED(clk) ((clk) & 1)

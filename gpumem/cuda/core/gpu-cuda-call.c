@@ -78,7 +78,7 @@ _gpu_cuda_get_thread (void)
   return thread;
 }
 
-/* The handle of the per-thread stream denotes another queue in every thread. Order the queue of
+/* The handle of the per-thread stream denotes a different queue in each thread. Order the queue of
  * this thread after the work of the thread that used the stream last. */
 static gboolean
 follow_thread (GpuCudaStream  *stream,

@@ -18,8 +18,9 @@ GPU_COLD gboolean
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
-/* Called between the two after a call failed with @code. Returns TRUE if the failure may be due to
- * the missing current context: the context is entered now, and the caller must repeat the call. */
+/* Called between _begin() and _end() after a call failed with @code. Returns TRUE if the failure
+ * may be due to the missing current context: the context is entered now, and the caller must repeat
+ * the call. */
 GPU_COLD gboolean
             _gpu_cuda_enter_late   (GpuNativeStream *stream,
                                     GpuCudaCall     *call,
@@ -64,7 +65,7 @@ _gpu_cuda_begin_plain (GpuNativeStream  *stream,
          && G_LIKELY (!g_atomic_int_get (&_gpu_forked));
 }
 
-/* Replaces an _end() if it returns TRUE: there is no event to record and no error to set. */
+/* Replaces an _end() if it returns TRUE; FALSE if an event must be recorded or an error set. */
 static inline gboolean
 _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,

@@ -49,14 +49,14 @@ typedef struct
   enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
   int               least_priority;     /* numerically the greatest value */
   int               greatest_priority;
-  GMutex            recycled_lock;      /* guards the recycled lists; never held during a driver
-                                         * call, because copies need it too */
+  GMutex            recycled_lock;      /* guards the lists below; never held during a driver call,
+                                         * because copies that others wait for need it too */
   GPtrArray        *recycled_events;    /* of CUevent without timing, for later fences */
   GPtrArray        *recycled_timers;    /* of CUevent with timing */
   GPtrArray        *host_wait_blocks;   /* page-locked blocks of host-wait words; nullable */
   GPtrArray        *host_wait_words;    /* unused words, in host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
-  GMutex            lock;               /* guards the fields below */
+  GMutex            lock;               /* guards the fields up to fill_function */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings */
   struct _GpuCudaClock *clock;          /* the current time base; NULL before the first use */
   CUstream          internal;           /* stream of the library; NULL until first needed */
@@ -83,7 +83,7 @@ typedef struct
   CUstream         stream;
   CUevent          last;                /* per-thread stream: event after the newest operation */
   GpuWrapMode      mode;
-  gboolean         profiling;           /* events of operations record times */
+  gboolean         profiling;           /* whether events of operations record times */
   gint             frees;               /* atomic; whether the stream is in the context's freeing
                                          * list */
   guint            thread;              /* per-thread stream: the last thread that enqueued work */
@@ -240,7 +240,7 @@ GpuCudaClock *
             _gpu_cuda_clock_get    (GpuCudaContext  *context,
                                     GError         **error);
 void        _gpu_cuda_clock_unref  (GpuCudaClock    *clock);
-/* Gets the time at which @moment, a complete event with timing, was reached. */
+/* Gets the completion time of @moment, a completed event with timing. */
 gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
                                     CUevent          moment,
                                     guint64         *nanoseconds,

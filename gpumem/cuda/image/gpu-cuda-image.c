@@ -9,8 +9,7 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/format/gpu-image-type-private.h"
 
-/* --- creation of arrays
- * ------------------------------------------------------------------------ */
+/* --- creation of arrays ----------------------------------------------------------------------- */
 
 static CUDA_ARRAY3D_DESCRIPTOR
 describe (const GpuCudaImage *image)
@@ -235,8 +234,7 @@ image_create (GpuNativeContext           *native,
   return made ? &image->base : NULL;
 }
 
-/* --- images over buffers
- * ----------------------------------------------------------------------- */
+/* --- images over buffers ---------------------------------------------------------------------- */
 
 static gboolean
 check_multiple (guint64      value,
@@ -248,7 +246,7 @@ check_multiple (guint64      value,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s, %" G_GUINT64_FORMAT ", has to be a multiple of %" G_GSIZE_FORMAT " bytes",
+               "%s, %" G_GUINT64_FORMAT ", must be a multiple of %" G_GSIZE_FORMAT " bytes",
                what, value, of);
 
   return FALSE;
@@ -335,8 +333,7 @@ image_create_for_buffer (GpuNativeContext           *context,
   return &image->base;
 }
 
-/* --- wrapped arrays
- * ---------------------------------------------------------------------------- */
+/* --- wrapped arrays --------------------------------------------------------------------------- */
 
 static void
 read_shape (const CUDA_ARRAY3D_DESCRIPTOR *descriptor,

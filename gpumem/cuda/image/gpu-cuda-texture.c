@@ -356,8 +356,7 @@ _gpu_cuda_image_get_texture (GpuCudaImage                 *image,
   return find_locked (image, sampler, &description, texture, error);
 }
 
-/* --- constant samplers of the portable dialect
- * ------------------------------------------------- */
+/* --- constant samplers of the portable dialect ------------------------------------------------ */
 
 static void
 describe_constant (guint                  number,

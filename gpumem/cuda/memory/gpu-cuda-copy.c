@@ -114,7 +114,8 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
-/* Inherits the mark that a context stages host memory, which its memory may belong to. */
+/* Copies the flag `stages_host_memory` from the context of a memory, because copies on @stream must
+ * then wait for its staged writes too. */
 void
 _gpu_cuda_follow (GpuNativeStream  *stream,
                   GpuNativeContext *context)

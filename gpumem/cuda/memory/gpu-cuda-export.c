@@ -12,10 +12,10 @@
 /* Leaves @value unchanged if the driver does not support the attribute for this memory. Other
  * failures are errors: two handles of one allocation must contain the same values. */
 static gboolean
-ask (CUdeviceptr           address,
-     CUpointer_attribute   attribute,
-     guint64              *value,
-     GError              **error)
+query (CUdeviceptr           address,
+       CUpointer_attribute   attribute,
+       guint64              *value,
+       GError              **error)
 {
   guint64 answer = 0;
   CUresult code = _gpu_cuda.cuPointerGetAttribute (&answer, attribute, address);
@@ -45,10 +45,10 @@ handle_init_buffer (GpuCudaHandle        *handle,
 
   _gpu_cuda_handle_init (handle, kind);
 
-  if (!ask (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
-      || !ask (address, start_attribute, &start, error)
-      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
-      || !ask (address, size_attribute, &size, error))
+  if (!query (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+      || !query (address, start_attribute, &start, error)
+      || !query (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
+      || !query (address, size_attribute, &size, error))
     return FALSE;
 
   handle->size = buffer->base.size;

@@ -9,7 +9,7 @@
 
 /* The driver returns the same code when it is out of host memory. */
 static void
-blame_host (GError **error)
+set_host_error (GError **error)
 {
   if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
@@ -38,7 +38,7 @@ _gpu_cuda_alloc_locked (GpuCudaContext  *context,
       if (data != NULL)
         _gpu_cuda.cuMemFreeHost (data);
       _gpu_cuda_fail_alloc (context, function, code, size, error);
-      blame_host (error);
+      set_host_error (error);
       return NULL;
     }
 
@@ -125,7 +125,7 @@ _gpu_cuda_register_host (GpuNativeContext    *native,
 
   if (buffer == NULL)
     {
-      blame_host (&failure);
+      set_host_error (&failure);
       g_propagate_error (error, failure);
       return NULL;
     }

@@ -144,7 +144,7 @@ import_free (Import *import)
 
 /* The bytes from @address to the end of the allocation, as the driver reports them. */
 static guint64
-ask_size (CUdeviceptr address)
+get_size (CUdeviceptr address)
 {
   guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
   guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
@@ -166,7 +166,7 @@ open_memory (Import  *import,
                             "cuIpcOpenMemHandle", error))
     return FALSE;
 
-  import->size = ask_size (import->address);
+  import->size = get_size (import->address);
 
   return TRUE;
 }
@@ -231,7 +231,7 @@ open_pooled (GpuCudaContext  *context,
                                                                 &native),
                               "cuMemPoolImportPointer", error))
     {
-      import->size = ask_size (import->address);
+      import->size = get_size (import->address);
       return TRUE;
     }
 
@@ -266,7 +266,7 @@ import_external (Import                      *import,
   return FALSE;
 }
 
-/* Caller has entered the context. The driver trusts the size, so the front class has checked it. */
+/* Caller has entered the context. The driver trusts the size; the front class has checked it. */
 static gboolean
 open_external (GpuCudaContext  *context,
                Import          *import,
@@ -280,7 +280,7 @@ open_external (GpuCudaContext  *context,
 
   if (!import_external (import, size, type, error))
     {
-      /* Some drivers define the type but do not support any dma-buf. */
+      /* Some drivers accept the handle type but cannot import a dma-buf. */
       if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
           && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
         g_atomic_int_set (&context->device->refuses_dma_bufs, TRUE);
@@ -368,7 +368,7 @@ check_range (const Import         *import,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
                "the handle states %" G_GSIZE_FORMAT " bytes at offset %" G_GUINT64_FORMAT
-               ", but the driver knows of %" G_GUINT64_FORMAT " bytes", size, handle->offset,
+               ", but the driver reports %" G_GUINT64_FORMAT " bytes", size, handle->offset,
                import->size);
 
   return FALSE;

@@ -115,8 +115,8 @@ is_attached (const GpuCudaStream  *stream,
          && (attachment != GPU_SVM_ATTACHMENT_STREAM || managed->stream == stream->serial);
 }
 
-/* A freed stream attached the memory back to the host, and serials are never reused. The driver
- * only attaches whole allocations, for which the size must be 0. */
+/* Freeing a stream returns its memory to the host, and serials are never reused, so no new stream
+ * looks attached. The driver only attaches whole allocations, for which the size must be 0. */
 gboolean
 _gpu_cuda_managed_attach (GpuNativeStream   *native,
                           GpuNativeBuffer   *native_buffer,
@@ -155,8 +155,7 @@ _gpu_cuda_managed_attach (GpuNativeStream   *native,
                         to_flags (attachment));
 }
 
-/* --- locations of pages
- * ------------------------------------------------------------------------ */
+/* --- locations of pages ----------------------------------------------------------------------- */
 
 /* The driver may not support these calls for memory that it did not allocate. */
 static CUresult

@@ -65,8 +65,8 @@ is_idle (const GpuCudaStaging *staging)
   return !staging->used && _gpu_cuda.cuEventQuery (staging->done) == CUDA_SUCCESS;
 }
 
-/* Returns the smallest sufficient block, unless it is more than four times too large. Caller holds
- * `lock` of the context. */
+/* Returns the smallest sufficient block, unless it is more than four times as large as needed.
+ * Caller holds `lock` of the context. */
 static GpuCudaStaging *
 find_idle_locked (GpuCudaContext *context,
                   gsize           size)

@@ -129,7 +129,7 @@ get_pool (GpuCudaContext  *context,
 /* The driver retains memory freed in a stream until a thread has waited for the free; a query that
  * reports completion is not enough. Does not wait for other work in the stream. */
 static void
-see_frees (GpuCudaStream *stream)
+synchronize_frees (GpuCudaStream *stream)
 {
   const gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
   CUevent event = stream->last;
@@ -159,7 +159,7 @@ trim_entered (GpuCudaContext *context)
 {
   g_mutex_lock (&context->freeing_lock);
   for (guint i = 0; i < context->freeing->len; i++)
-    see_frees (context->freeing->pdata[i]);
+    synchronize_frees (context->freeing->pdata[i]);
   g_mutex_unlock (&context->freeing_lock);
 
   return _gpu_cuda.cuMemPoolTrimTo (context->pool, 0) == CUDA_SUCCESS;
@@ -191,7 +191,7 @@ _gpu_cuda_make_room (GpuCudaContext *context,
   return is_trimmed;
 }
 
-/* Marks that the stream must be waited for before the pool can be trimmed. */
+/* Records that @stream freed memory, which the pool can only release after a wait. */
 static void
 list_stream (GpuCudaStream *stream)
 {

@@ -183,7 +183,7 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 {
   gboolean entered;
 
-  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  /* Fails after a fork, where a thread that does not exist in this process may hold the lock. */
   if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
       g_mutex_lock (&context->ranges_lock);

@@ -161,7 +161,8 @@ copy_2d (RegionOp   *op,
   return code;
 }
 
-/* Copies between contexts need the other structure; the common fields have equal offsets. */
+/* Returns the structure for copies between contexts. CUDA_MEMCPY3D has the common fields at the
+ * same offsets. */
 static CUDA_MEMCPY3D_PEER
 describe_3d (const RegionOp *op,
              const Side     *to,

@@ -58,8 +58,7 @@ kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
   g_aligned_free (kernel);
 }
 
-/* --- descriptions of the source compiler
- * ------------------------------------------------------- */
+/* --- descriptions of the source compiler ------------------------------------------------------ */
 
 static const char *
 get_type_name (char code)
@@ -197,7 +196,7 @@ read_info (GpuCudaKernel *kernel,
 
 /* Returns FALSE without @error if the program has no usable description. */
 static gboolean
-ask_compiler (GpuCudaKernel  *kernel,
+read_details (GpuCudaKernel  *kernel,
               GError        **error)
 {
   g_autofree char *name = g_strconcat (INFO_PREFIX, kernel->name, NULL);
@@ -234,12 +233,11 @@ check_samplers (const GpuCudaKernel  *kernel,
   return FALSE;
 }
 
-/* --- descriptions of the driver
- * ----------------------------------------------------------------- */
+/* --- descriptions of the driver --------------------------------------------------------------- */
 
 /* CUDA_ERROR_INVALID_VALUE marks the index after the last parameter; other codes are failures. */
 static GArray *
-ask_driver (GpuCudaKernel  *kernel,
+read_sizes (GpuCudaKernel  *kernel,
             GError        **error)
 {
   g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
@@ -270,7 +268,7 @@ describe_sizes (GpuCudaKernel  *kernel,
 
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
     {
-      sizes = ask_driver (kernel, error);
+      sizes = read_sizes (kernel, error);
 
       if (sizes == NULL)
         return FALSE;
@@ -339,7 +337,7 @@ describe (GpuCudaKernel  *kernel,
   gboolean entered;
   gboolean described;
 
-  if (ask_compiler (kernel, &reason))
+  if (read_details (kernel, &reason))
     return check_samplers (kernel, error);
 
   if (reason != NULL)

@@ -282,8 +282,7 @@ _gpu_cuda_module_link (GpuCudaContext  *context,
   return linked != NULL ? _gpu_cuda_module_load (context, linked, NULL, log, error) : NULL;
 }
 
-/* --- kernels and variables of a module
- * --------------------------------------------------------- */
+/* --- kernels and variables of a module -------------------------------------------------------- */
 
 static CUresult
 list_functions (CUmodule   module,
@@ -312,7 +311,7 @@ list_functions (CUmodule   module,
 }
 
 static char **
-ask_driver (GpuCudaModule  *module,
+list_names (GpuCudaModule  *module,
             GError        **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
@@ -340,7 +339,7 @@ _gpu_cuda_module_list (GpuCudaModule  *module,
   char **names;
 
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
-    return ask_driver (module, error);
+    return list_names (module, error);
 
   names = _gpu_cuda_binary_list_kernels (module->image);
   if (names == NULL)
