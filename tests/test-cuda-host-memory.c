@@ -164,7 +164,7 @@ memory_read_only (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_true (test_get_number (memory, "page-locked"));
   g_assert_null (try_register (fixture, GPU_HOST_MEMORY_FLAGS_NONE, data, 100, &error));
-  test_assert_gpu_error (error, GPU_ERROR_BUSY, "read only");
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "read-only");
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,
                                    SIZE, &error), error);
   test_assert_content (buffer, zeros);
