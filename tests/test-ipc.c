@@ -735,7 +735,7 @@ ipc_bad_fds (TestFixture *fixture)
     { 2, g_variant_new_uint64 (SIZE + 1), { NULL, NULL } },
     { 4, g_variant_new_int32 (1), { "descriptor 1 among 1", NULL } },
     { 4, g_variant_new_int32 (-1), { "descriptor -1 among 1", NULL } },
-    { 5, g_variant_new_bytestring ("abc"), { "4 bytes", "no handle" } },
+    { 5, g_variant_new_bytestring ("abc"), { "4 bytes", "handle" } },
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
