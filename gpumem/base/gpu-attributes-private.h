@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Where the compiler places functions. A driver call leaves little in the processor's caches, so
- * the code that every operation runs lies together, apart from the code that handles failures.
+ * Compiler attributes that place functions. A driver call evicts most of the processor's caches, so
+ * the code that every operation runs is kept together, apart from the code that handles failures.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
-/* Not inlined: the common path past the call then saves no registers for it. */
+/* Not inlined, so that the common path around the call need not save registers for it. */
 #define GPU_APART __attribute__ ((noinline))
 
 /* Bytes in a cache line. Structures that every operation reads are aligned to it. */

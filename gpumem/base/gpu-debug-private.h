@@ -9,18 +9,18 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_DEBUG_ERRORS     = 1 << 0,    /* every error of a driver */
-  GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits put between streams */
-  GPU_DEBUG_COMPLETION = 1 << 2,    /* points reached, work let go */
+  GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits inserted between streams */
+  GPU_DEBUG_COMPLETION = 1 << 2,    /* points reached, references released */
   GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
-  GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that had to block or to be staged */
-  GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end dawdles before each operation */
-  GPU_DEBUG_BUILD      = 1 << 6,    /* logs of programs */
-  GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends passed over */
-  GPU_DEBUG_STAGE      = 1 << 8,    /* stage all copies that can be, also small ones */
+  GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that block or are staged */
+  GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end sleeps before each operation */
+  GPU_DEBUG_BUILD      = 1 << 6,    /* build logs of programs */
+  GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends skipped */
+  GPU_DEBUG_STAGE      = 1 << 8,    /* stage every copy that can be, however small */
   GPU_DEBUG_POOL       = 1 << 9     /* decisions of memory pools */
 } GpuDebugFlags;
 
-/* Kinds of objects, and of the private cores behind them, that are counted while they live. */
+/* Kinds of objects, and of the private cores behind them, whose live instances are counted. */
 typedef enum
 {
   GPU_LIVE_CONTEXT,
@@ -51,8 +51,8 @@ typedef enum
   GPU_LIVE_POOL_CORE,
   GPU_LIVE_ARRAY,
   GPU_LIVE_N,
-  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* buffers, each with its storage, that wait to be used again:
-                                     * they do not count as living */
+  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* recycled buffers, each with its storage: not counted as
+                                     * live */
 } GpuLiveKind;
 
 gboolean _gpu_debug_has   (GpuDebugFlags  flags);

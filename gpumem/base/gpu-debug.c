@@ -6,18 +6,28 @@
 /**
  * SECTION:gpu-debug
  * @title: Debugging
- * @short_description: what lives, and what goes on inside
+ * @short_description: Debug output and live objects
  *
- * The environment variable `GPUMEM_DEBUG` makes the library tell on the standard error what it
- * does. It takes keys, separated by commas: `errors`, `hazards`, `completion`, `cache`,
- * `build`, `devices`, `pool`, which tells of the decisions of memory pools; `transfer`, which tells
- * of copies of ordinary memory of the host that are staged, or that may make their caller wait;
- * `stage`, which has all copies staged that can be, however small, and on devices that gain nothing
- * by it; and `host-delay`, which makes every operation of the host back end start late, so that
- * programs that forget to wait show it. `all` stands for all of them, and `help` lists them. The
- * variable is read once, when it is first needed.
+ * The environment variable `GPUMEM_DEBUG` makes the library print debug output on the standard
+ * error. Its value is a list of keys, separated by commas:
  *
- * gpu_debug_list_live_objects() tells what a program has not let go of.
+ * - `errors`: every error of a driver
+ * - `hazards`: waits inserted between streams
+ * - `completion`: points reached, and references released
+ * - `cache`: the program cache
+ * - `build`: build logs of programs
+ * - `devices`: devices found and back ends skipped
+ * - `pool`: decisions of memory pools
+ * - `transfer`: copies of pageable host memory that are staged, or that may block the caller
+ * - `stage`: stage every copy that can be staged, however small, even on devices that gain nothing
+ *   from staging
+ * - `host-delay`: start every operation of the host back end late, which exposes programs that
+ *   forget to wait
+ *
+ * The key `all` selects all of them, and `help` lists them. The variable is read once, at its first
+ * use.
+ *
+ * gpu_debug_list_live_objects() lists the objects that a program has not released.
  */
 
 static const GDebugKey debug_keys[] =
@@ -122,13 +132,13 @@ _gpu_live_add (GpuLiveKind kind,
 /**
  * gpu_debug_list_live_objects:
  *
- * Counts the objects of this library that live in this process, by kind: the public ones, such as
- * `buffer`, and what is behind them, such as `storage`, which stays until the device has done all
- * work on it. Kinds of which there is none are left out, so a program that has let go of
- * everything, and whose work is done, gets an empty dictionary. Devices are not counted: they
- * live as long as the process.
+ * Counts the live objects of this library in this process, by kind: public objects, such as
+ * `buffer`, and their private cores, such as `storage`, which live until the device has completed
+ * all work on them. Kinds without live objects are omitted, so the dictionary is empty once the
+ * program has released everything and all its work has completed. Devices are not counted, because
+ * they live as long as the process.
  *
- * Any thread may call it; what other threads do at the time may or may not be counted.
+ * Any thread may call it. Concurrent changes by other threads may or may not be counted.
  *
  * Returns: (transfer full): a dictionary of type `a{su}`
  *

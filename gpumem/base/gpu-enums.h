@@ -12,20 +12,20 @@ G_BEGIN_DECLS
 /**
  * SECTION:gpu-enums
  * @title: Enumerations
- * @short_description: kinds and flags of everything
+ * @short_description: Enumerations and flags
  *
- * The enumerations and flags that the classes share. In other languages they are
+ * The enumerations and flags that the classes share. Language bindings name them
  * `Gpu.MapFlags.READ` and the like.
  */
 
 /**
  * GpuDeviceType:
- * @GPU_DEVICE_TYPE_HOST: the host itself: plain memory, streams on threads
+ * @GPU_DEVICE_TYPE_HOST: the host: plain memory, with streams that run on threads
  * @GPU_DEVICE_TYPE_CPU: a CPU behind a driver, such as PoCL
  * @GPU_DEVICE_TYPE_GPU: a graphics processor
  * @GPU_DEVICE_TYPE_ACCELERATOR: any other accelerator
  *
- * What kind of processor a device is.
+ * The kind of processor behind a device.
  *
  * Since: 0.1
  */
@@ -39,41 +39,41 @@ typedef enum
 
 /**
  * GpuCapabilities:
- * @GPU_CAPABILITIES_NONE: nothing beyond buffers and copies
- * @GPU_CAPABILITIES_SOURCE: programs build from source
- * @GPU_CAPABILITIES_BINARY: programs load from the device's own binaries
- * @GPU_CAPABILITIES_IL: programs load from SPIR-V
- * @GPU_CAPABILITIES_OUT_OF_ORDER: streams may run their work in any order
- * @GPU_CAPABILITIES_PROFILING: streams can time their work
- * @GPU_CAPABILITIES_PRIORITY: streams can have a priority
- * @GPU_CAPABILITIES_USER_EVENTS: events that the program completes itself
- * @GPU_CAPABILITIES_MAP: buffers can be mapped
- * @GPU_CAPABILITIES_SUB_BUFFERS: the driver makes slices with a handle of their own
- * @GPU_CAPABILITIES_HOST_POINTER: buffers can use memory of the host in place
- * @GPU_CAPABILITIES_ARGUMENT_INFO: kernels describe their arguments
- * @GPU_CAPABILITIES_FP16: kernels can compute with half precision
- * @GPU_CAPABILITIES_FP64: kernels can compute with double precision
+ * @GPU_CAPABILITIES_NONE: only buffers and copies
+ * @GPU_CAPABILITIES_SOURCE: building programs from source
+ * @GPU_CAPABILITIES_BINARY: loading programs from binaries of the device
+ * @GPU_CAPABILITIES_IL: loading programs from SPIR-V
+ * @GPU_CAPABILITIES_OUT_OF_ORDER: streams that may run their work in any order
+ * @GPU_CAPABILITIES_PROFILING: streams that time their work
+ * @GPU_CAPABILITIES_PRIORITY: streams with a priority
+ * @GPU_CAPABILITIES_USER_EVENTS: events that the program completes
+ * @GPU_CAPABILITIES_MAP: mapping of buffers
+ * @GPU_CAPABILITIES_SUB_BUFFERS: slices of buffers with a native handle of their own
+ * @GPU_CAPABILITIES_HOST_POINTER: buffers that use host memory in place
+ * @GPU_CAPABILITIES_ARGUMENT_INFO: kernels that describe their arguments
+ * @GPU_CAPABILITIES_FP16: half-precision arithmetic in kernels
+ * @GPU_CAPABILITIES_FP64: double-precision arithmetic in kernels
  * @GPU_CAPABILITIES_IMAGES: images
- * @GPU_CAPABILITIES_SVM_COARSE: coarse grain shared virtual memory
- * @GPU_CAPABILITIES_SVM_FINE: fine grain shared virtual memory
- * @GPU_CAPABILITIES_SVM_SYSTEM: kernels can use any memory of the host
- * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations reach across host and device
+ * @GPU_CAPABILITIES_SVM_COARSE: coarse-grain shared virtual memory
+ * @GPU_CAPABILITIES_SVM_FINE: fine-grain shared virtual memory
+ * @GPU_CAPABILITIES_SVM_SYSTEM: kernels that use any host memory
+ * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations between host and device
  * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: a grid need not be a multiple of its block
- * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in the memory of the host
- * @GPU_CAPABILITIES_STREAM_ORDERED: memory can be had in the order of a stream
- * @GPU_CAPABILITIES_IPC_HANDLES: memory and events pass to other processes as bytes
- * @GPU_CAPABILITIES_IPC_FDS: memory passes to other processes as file descriptors
- * @GPU_CAPABILITIES_COOPERATIVE: all work-groups of a launch can wait for one another
- * @GPU_CAPABILITIES_LINKING: programs can be linked from parts compiled before
- * @GPU_CAPABILITIES_GLOBALS: the variables of programs can be reached
- * @GPU_CAPABILITIES_IMAGE_FROM_BUFFER: images of two dimensions can be made over a buffer
- * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels can write images of three dimensions
- * @GPU_CAPABILITIES_MIPMAPS: images can have mip levels
- * @GPU_CAPABILITIES_CUBEMAPS: images can be cubes
- * @GPU_CAPABILITIES_VIRTUAL_MEMORY: memory can be put behind addresses and taken away again, as
- *   pools do that grow in place
+ * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in host memory
+ * @GPU_CAPABILITIES_STREAM_ORDERED: allocation of memory in stream order
+ * @GPU_CAPABILITIES_IPC_HANDLES: sharing of memory and events with other processes as bytes
+ * @GPU_CAPABILITIES_IPC_FDS: sharing of memory with other processes as file descriptors
+ * @GPU_CAPABILITIES_COOPERATIVE: launches whose work-groups can all wait for one another
+ * @GPU_CAPABILITIES_LINKING: linking programs from parts that were compiled separately
+ * @GPU_CAPABILITIES_GLOBALS: access to the global variables of programs
+ * @GPU_CAPABILITIES_IMAGE_FROM_BUFFER: two-dimensional images over the memory of a buffer
+ * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels that write three-dimensional images
+ * @GPU_CAPABILITIES_MIPMAPS: images with mip levels
+ * @GPU_CAPABILITIES_CUBEMAPS: cubemaps
+ * @GPU_CAPABILITIES_VIRTUAL_MEMORY: mapping physical memory to reserved addresses and unmapping
+ *   it, as required by pools that grow in place
  *
- * What a device, through its driver, can do.
+ * The features that a device and its driver support.
  *
  * Since: 0.1
  */
@@ -115,12 +115,13 @@ typedef enum
 
 /**
  * GpuFdKinds:
- * @GPU_FD_KINDS_NONE: none
- * @GPU_FD_KINDS_OPAQUE: what the driver itself makes of memory: an allocation of CUDA, Vulkan or
- *   OpenCL; a sealed memfd on the host
- * @GPU_FD_KINDS_DMA_BUF: a dma-buf of Linux
+ * @GPU_FD_KINDS_NONE: no kind
+ * @GPU_FD_KINDS_OPAQUE: the driver's own kind: an allocation of CUDA, Vulkan or OpenCL; a sealed
+ *   memfd on the host
+ * @GPU_FD_KINDS_DMA_BUF: a Linux dma-buf
  *
- * What a file descriptor of memory is, for gpu_buffer_export_fd() and gpu_buffer_new_from_fd().
+ * The kinds of file descriptors that refer to memory, for gpu_buffer_export_fd() and
+ * gpu_buffer_new_from_fd().
  *
  * Since: 0.1
  */
@@ -133,17 +134,17 @@ typedef enum
 
 /**
  * GpuContextFlags:
- * @GPU_CONTEXT_FLAGS_NONE: threads that wait for the device poll for up to 20 milliseconds, and
- *   sleep then
+ * @GPU_CONTEXT_FLAGS_NONE: threads that wait for the device poll for up to 20 milliseconds, then
+ *   sleep
  * @GPU_CONTEXT_FLAGS_SCHED_SPIN: threads that wait for the device spin
- * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device spin and let others run
+ * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device spin and yield to other threads
  * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep
- * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can reach page-locked memory of the host
- * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory that a launch made grow does not shrink
- * @GPU_CONTEXT_FLAGS_OWN: a context of its own, not the one of the device that all libraries
- *   of a process share
+ * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can access page-locked host memory
+ * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory that grew for a launch does not shrink
+ * @GPU_CONTEXT_FLAGS_OWN: a new context, instead of the device's context that all libraries of a
+ *   process share
  *
- * How a context behaves. The flags of scheduling exclude each other.
+ * The behavior of a context. The scheduling flags exclude each other.
  *
  * Since: 0.1
  */
@@ -160,12 +161,12 @@ typedef enum
 
 /**
  * GpuCachePreference:
- * @GPU_CACHE_PREFERENCE_NONE: none
+ * @GPU_CACHE_PREFERENCE_NONE: no preference
  * @GPU_CACHE_PREFERENCE_SHARED: more local memory, less cache
  * @GPU_CACHE_PREFERENCE_L1: more cache, less local memory
- * @GPU_CACHE_PREFERENCE_EQUAL: the same of both
+ * @GPU_CACHE_PREFERENCE_EQUAL: equal parts of both
  *
- * How kernels prefer that memory on the chip is divided, where cache and local memory share it.
+ * The preferred division of on-chip memory on devices where cache and local memory share it.
  *
  * Since: 0.1
  */
@@ -182,7 +183,7 @@ typedef enum
  * @GPU_LAUNCH_FLAGS_NONE: work-groups run in any order, a few at a time
  * @GPU_LAUNCH_FLAGS_COOPERATIVE: all work-groups run at the same time and can wait for one another
  *
- * How a kernel is launched.
+ * The mode of a kernel launch.
  *
  * Since: 0.1
  */
@@ -194,18 +195,18 @@ typedef enum
 
 /**
  * GpuMemoryFlags:
- * @GPU_MEMORY_FLAGS_NONE: kernels read and write, the host reads and writes, uses are tracked
- * @GPU_MEMORY_FLAGS_READ_ONLY: kernels only read. The program promises this: a kernel that writes
- *   the memory is not refused, and is not ordered as a write. The host and copies may write
- * @GPU_MEMORY_FLAGS_WRITE_ONLY: kernels only write
- * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: the host only reads
- * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: the host only writes
- * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: the host neither reads nor writes
- * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed where host and device both reach it fast
- * @GPU_MEMORY_FLAGS_UNTRACKED: the program orders uses on several streams itself
- * @GPU_MEMORY_FLAGS_SHAREABLE: can be handed to another process as a file descriptor
+ * @GPU_MEMORY_FLAGS_NONE: read and written by kernels and by the host; uses are tracked
+ * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. The program promises this: the library neither
+ *   rejects a kernel that writes the memory nor orders it as a write. The host and copies may write
+ * @GPU_MEMORY_FLAGS_WRITE_ONLY: only written by kernels
+ * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: only read by the host
+ * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: only written by the host
+ * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: neither read nor written by the host
+ * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed where both host and device access it fast
+ * @GPU_MEMORY_FLAGS_UNTRACKED: uses are not tracked; the program orders uses on several streams
+ * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor
  *
- * How memory will be used. The flags of kernels exclude each other, and so do the flags of the
+ * The intended use of memory. The flags for kernels exclude each other, and so do the flags for the
  * host.
  *
  * Since: 0.1
@@ -225,18 +226,19 @@ typedef enum
 
 /**
  * GpuSvmFlags:
- * @GPU_SVM_FLAGS_NONE: coarse grain: the host reaches the memory while it is mapped
- * @GPU_SVM_FLAGS_FINE_GRAIN: the host reaches the memory at any time
- * @GPU_SVM_FLAGS_ATOMICS: atomic operations reach across host and device; together with
+ * @GPU_SVM_FLAGS_NONE: coarse grain: the host accesses the memory only while it is mapped
+ * @GPU_SVM_FLAGS_FINE_GRAIN: the host accesses the memory at any time
+ * @GPU_SVM_FLAGS_ATOMICS: atomic operations work between host and device; requires
  *   @GPU_SVM_FLAGS_FINE_GRAIN
- * @GPU_SVM_FLAGS_USM_DEVICE: unified shared memory of the device, which the host does not reach
- * @GPU_SVM_FLAGS_USM_HOST: unified shared memory of the host, which kernels reach where it is
- * @GPU_SVM_FLAGS_USM_SHARED: unified shared memory that moves between host and device
+ * @GPU_SVM_FLAGS_USM_DEVICE: unified shared memory on the device, without host access
+ * @GPU_SVM_FLAGS_USM_HOST: unified shared memory on the host, which kernels access in place
+ * @GPU_SVM_FLAGS_USM_SHARED: unified shared memory that migrates between host and device
  *
- * How closely host and device share memory. The kinds of unified shared memory (OpenCL:
- * cl_intel_unified_shared_memory) stand alone. A device has a kind if "access" is in its attribute
- * "device-mem-capabilities-intel", "host-mem-capabilities-intel" or
- * "single-device-shared-mem-capabilities-intel", see gpu_device_get_attributes().
+ * The kind of memory sharing between host and device. The kinds of unified shared memory (OpenCL:
+ * cl_intel_unified_shared_memory) cannot be combined with other flags. A device supports a kind if
+ * its attribute "device-mem-capabilities-intel", "host-mem-capabilities-intel" or
+ * "single-device-shared-mem-capabilities-intel" contains "access", see
+ * gpu_device_get_attributes().
  *
  * Since: 0.1
  */
@@ -254,9 +256,9 @@ typedef enum
  * GpuSvmAttachment:
  * @GPU_SVM_ATTACHMENT_STREAM: one stream
  * @GPU_SVM_ATTACHMENT_GLOBAL: all streams
- * @GPU_SVM_ATTACHMENT_HOST: the host alone
+ * @GPU_SVM_ATTACHMENT_HOST: only the host
  *
- * Who uses shared memory, for gpu_svm_attach().
+ * The users of shared memory, for gpu_svm_attach().
  *
  * Since: 0.1
  */
@@ -269,16 +271,15 @@ typedef enum
 
 /**
  * GpuMemoryAdvice:
- * @GPU_MEMORY_ADVICE_READ_MOSTLY: it is read far more often than written: whoever reads may have a
- *   copy of its own
- * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: no more
- * @GPU_MEMORY_ADVICE_PREFERRED_LOCATION: it should stay where the advice says
- * @GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION: no more
- * @GPU_MEMORY_ADVICE_ACCESSED_BY: it will be used from where the advice says, and should be within
- *   reach from there
- * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: no more
+ * @GPU_MEMORY_ADVICE_READ_MOSTLY: mostly read and rarely written: each reader may get its own copy
+ * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: the opposite of @GPU_MEMORY_ADVICE_READ_MOSTLY
+ * @GPU_MEMORY_ADVICE_PREFERRED_LOCATION: the memory should stay at the given location
+ * @GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION: the memory has no preferred location
+ * @GPU_MEMORY_ADVICE_ACCESSED_BY: the given location will access the memory and should have it
+ *   mapped
+ * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: the opposite of @GPU_MEMORY_ADVICE_ACCESSED_BY
  *
- * How memory that moves between host and devices will be used, for gpu_svm_advise().
+ * The expected use of memory that migrates between host and devices, for gpu_svm_advise().
  *
  * Since: 0.1
  */
@@ -294,11 +295,11 @@ typedef enum
 
 /**
  * GpuWrapMode:
- * @GPU_WRAP_MODE_BORROW: the handle stays with its owner; where the driver counts references we
- *   take one of our own
- * @GPU_WRAP_MODE_ADOPT: the object takes the reference over and frees it
+ * @GPU_WRAP_MODE_BORROW: the caller keeps ownership; if the driver counts references, the object
+ *   takes its own reference
+ * @GPU_WRAP_MODE_ADOPT: the object takes ownership of the caller's reference and frees it
  *
- * Who owns a native handle that is wrapped.
+ * The owner of a wrapped native handle.
  *
  * Since: 0.1
  */
@@ -310,12 +311,12 @@ typedef enum
 
 /**
  * GpuStreamFlags:
- * @GPU_STREAM_FLAGS_NONE: work runs in order, untimed
+ * @GPU_STREAM_FLAGS_NONE: work runs in order and is not timed
  * @GPU_STREAM_FLAGS_OUT_OF_ORDER: work on unrelated memory may run in any order
  * @GPU_STREAM_FLAGS_PROFILING: every operation is timed
- * @GPU_STREAM_FLAGS_NON_BLOCKING: never waits for a legacy default stream (CUDA)
+ * @GPU_STREAM_FLAGS_NON_BLOCKING: the stream never waits for the legacy default stream (CUDA)
  *
- * How a stream behaves.
+ * The behavior of a stream.
  *
  * Since: 0.1
  */
@@ -329,13 +330,13 @@ typedef enum
 
 /**
  * GpuEventFlags:
- * @GPU_EVENT_FLAGS_NONE: the driver is asked for nothing until somebody waits
- * @GPU_EVENT_FLAGS_TIMING: the time of the point is taken
- * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, once they have polled for as
- *   long as #GpuContextFlags say
- * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process, and tells no times
+ * @GPU_EVENT_FLAGS_NONE: no driver event until a thread or stream waits
+ * @GPU_EVENT_FLAGS_TIMING: the time of the point is recorded
+ * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, after the polling time that
+ *   #GpuContextFlags describes
+ * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process and has no time
  *
- * What an event is for.
+ * The intended use of an event.
  *
  * Since: 0.1
  */
@@ -349,11 +350,11 @@ typedef enum
 
 /**
  * GpuEventStatus:
- * @GPU_EVENT_STATUS_PENDING: not yet reached
- * @GPU_EVENT_STATUS_COMPLETE: all the work before it is done
- * @GPU_EVENT_STATUS_FAILED: some of the work before it failed
+ * @GPU_EVENT_STATUS_PENDING: the work before the event is in flight
+ * @GPU_EVENT_STATUS_COMPLETE: all the work before the event has completed
+ * @GPU_EVENT_STATUS_FAILED: some of the work before the event failed
  *
- * Where an event stands.
+ * The status of an event.
  *
  * Since: 0.1
  */
@@ -367,11 +368,11 @@ typedef enum
 /**
  * GpuProfilingPoint:
  * @GPU_PROFILING_POINT_QUEUED: enqueued by the program
- * @GPU_PROFILING_POINT_SUBMITTED: handed to the device
- * @GPU_PROFILING_POINT_STARTED: began to run
+ * @GPU_PROFILING_POINT_SUBMITTED: submitted to the device
+ * @GPU_PROFILING_POINT_STARTED: started to run
  * @GPU_PROFILING_POINT_ENDED: finished
  *
- * A moment in the life of an operation on a profiling stream.
+ * A point in the execution of an operation on a profiling stream.
  *
  * Since: 0.1
  */
@@ -385,15 +386,15 @@ typedef enum
 
 /**
  * GpuHostMemoryFlags:
- * @GPU_HOST_MEMORY_FLAGS_NONE: copies between device and host are fast
- * @GPU_HOST_MEMORY_FLAGS_PORTABLE: it is page-locked for all contexts of the driver
- * @GPU_HOST_MEMORY_FLAGS_MAPPED: kernels reach it
- * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED: the host only writes it, in order: slow to read
- * @GPU_HOST_MEMORY_FLAGS_READ_ONLY: for registered memory: nothing may write it, and every write
- *   through the library is refused
+ * @GPU_HOST_MEMORY_FLAGS_NONE: page-locked for fast copies between device and host
+ * @GPU_HOST_MEMORY_FLAGS_PORTABLE: page-locked for all contexts of the driver
+ * @GPU_HOST_MEMORY_FLAGS_MAPPED: accessible to kernels
+ * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED: only written by the host, sequentially; slow to read
+ * @GPU_HOST_MEMORY_FLAGS_READ_ONLY: only for registered memory that must not be written; the
+ *   library rejects every write
  *
- * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_FLAGS_PORTABLE and
- * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED ask for does without: they are hints.
+ * The intended use of page-locked memory. @GPU_HOST_MEMORY_FLAGS_PORTABLE and
+ * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED are hints: a device that lacks the feature ignores them.
  *
  * Since: 0.1
  */
@@ -410,11 +411,11 @@ typedef enum
  * GpuMapFlags:
  * @GPU_MAP_FLAGS_NONE: the same as @GPU_MAP_FLAGS_READ and @GPU_MAP_FLAGS_WRITE together
  * @GPU_MAP_FLAGS_READ: the host reads the mapping
- * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; what it leaves alone is kept
- * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping; nothing is read first; not
- *   together with the others
+ * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; bytes that it does not write keep their values
+ * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping, and the previous contents
+ *   are not read; excludes the other flags
  *
- * What the host does with a mapping.
+ * The host's access to a mapping.
  *
  * Since: 0.1
  */
@@ -428,11 +429,11 @@ typedef enum
 
 /**
  * GpuMigrateFlags:
- * @GPU_MIGRATE_FLAGS_NONE: to the device of the stream
+ * @GPU_MIGRATE_FLAGS_NONE: to the device of the stream, with the contents
  * @GPU_MIGRATE_FLAGS_HOST: to the host
- * @GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED: the content need not travel
+ * @GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED: without the contents, which become undefined
  *
- * Where memory migrates and with what.
+ * The destination of a migration and the treatment of the contents.
  *
  * Since: 0.1
  */
@@ -445,14 +446,14 @@ typedef enum
 
 /**
  * GpuMemoryInfoSource:
- * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver told both figures
- * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension told the free memory
- * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what all contexts of the process hold on the
- *   device; what other processes use is not known
- * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system told
- * @GPU_MEMORY_INFO_SOURCE_NVML: the management library of NVIDIA told the free memory
+ * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver reported both values
+ * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension reported the free memory
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less the memory of all contexts of the process on
+ *   the device; the memory of other processes is unknown
+ * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system reported both values
+ * @GPU_MEMORY_INFO_SOURCE_NVML: NVIDIA's management library reported the free memory
  *
- * Where a figure of free memory comes from.
+ * The source of a value for free memory.
  *
  * Since: 0.1
  */
@@ -467,11 +468,11 @@ typedef enum
 
 /**
  * GpuLimit:
- * @GPU_LIMIT_STACK_SIZE: bytes of stack of one work-item
- * @GPU_LIMIT_PRINTF_FIFO_SIZE: bytes of the buffer behind printf in kernels
- * @GPU_LIMIT_MALLOC_HEAP_SIZE: bytes of the heap behind malloc in kernels
- * @GPU_LIMIT_L2_FETCH_GRANULARITY: bytes that a miss of the second-level cache fetches at most
- * @GPU_LIMIT_PERSISTING_L2_SIZE: bytes of the second-level cache kept for data that stays
+ * @GPU_LIMIT_STACK_SIZE: stack of one work-item, in bytes
+ * @GPU_LIMIT_PRINTF_FIFO_SIZE: buffer of printf() in kernels, in bytes
+ * @GPU_LIMIT_MALLOC_HEAP_SIZE: heap of malloc() in kernels, in bytes
+ * @GPU_LIMIT_L2_FETCH_GRANULARITY: largest fetch on a miss of the second-level cache, in bytes
+ * @GPU_LIMIT_PERSISTING_L2_SIZE: part of the second-level cache for persisting data, in bytes
  *
  * A limit of a context.
  *
@@ -488,10 +489,10 @@ typedef enum
 
 /**
  * GpuProgramFlags:
- * @GPU_PROGRAM_FLAGS_NONE: built binaries are kept on disk and used again
- * @GPU_PROGRAM_FLAGS_NO_CACHE: always built anew, never stored
+ * @GPU_PROGRAM_FLAGS_NONE: binaries are cached on disk and reused
+ * @GPU_PROGRAM_FLAGS_NO_CACHE: every build compiles, and its binary is not stored
  *
- * How a program is built.
+ * The options of a program build.
  *
  * Since: 0.1
  */
@@ -503,14 +504,14 @@ typedef enum
 
 /**
  * GpuArgumentKind:
- * @GPU_ARGUMENT_KIND_UNKNOWN: the driver does not tell
- * @GPU_ARGUMENT_KIND_MEMORY: memory of the device
- * @GPU_ARGUMENT_KIND_LOCAL: memory of a work-group, given by its size
+ * @GPU_ARGUMENT_KIND_UNKNOWN: the driver does not report the kind
+ * @GPU_ARGUMENT_KIND_MEMORY: device memory
+ * @GPU_ARGUMENT_KIND_LOCAL: local memory of a work-group, passed as its size
  * @GPU_ARGUMENT_KIND_VALUE: a value, copied at the launch
  * @GPU_ARGUMENT_KIND_IMAGE: an image
  * @GPU_ARGUMENT_KIND_SAMPLER: a sampler
  *
- * What a kernel takes as an argument.
+ * The kind of a kernel argument.
  *
  * Since: 0.1
  */
@@ -526,16 +527,16 @@ typedef enum
 
 /**
  * GpuImageType:
- * @GPU_IMAGE_TYPE_IMAGE_1D: a row of texels
- * @GPU_IMAGE_TYPE_IMAGE_1D_ARRAY: rows that kernels choose from by number
- * @GPU_IMAGE_TYPE_IMAGE_1D_BUFFER: a row of texels over a buffer, read without a sampler
- * @GPU_IMAGE_TYPE_IMAGE_2D: rows of texels
- * @GPU_IMAGE_TYPE_IMAGE_2D_ARRAY: images of two dimensions that kernels choose from by number
- * @GPU_IMAGE_TYPE_IMAGE_3D: slices of rows of texels
+ * @GPU_IMAGE_TYPE_IMAGE_1D: one-dimensional image
+ * @GPU_IMAGE_TYPE_IMAGE_1D_ARRAY: array of one-dimensional images, which kernels select by index
+ * @GPU_IMAGE_TYPE_IMAGE_1D_BUFFER: one-dimensional image over a buffer, read without a sampler
+ * @GPU_IMAGE_TYPE_IMAGE_2D: two-dimensional image
+ * @GPU_IMAGE_TYPE_IMAGE_2D_ARRAY: array of two-dimensional images, which kernels select by index
+ * @GPU_IMAGE_TYPE_IMAGE_3D: three-dimensional image
  * @GPU_IMAGE_TYPE_CUBEMAP: the six sides of a cube
- * @GPU_IMAGE_TYPE_CUBEMAP_ARRAY: cubes that kernels choose from by number
+ * @GPU_IMAGE_TYPE_CUBEMAP_ARRAY: array of cubes, which kernels select by index
  *
- * What dimensions an image has.
+ * The type of an image.
  *
  * Since: 0.1
  */
@@ -564,11 +565,11 @@ typedef enum
  * @GPU_CHANNEL_ORDER_ABGR: alpha, blue, green, red
  * @GPU_CHANNEL_ORDER_INTENSITY: one value for all four components
  * @GPU_CHANNEL_ORDER_LUMINANCE: one value for red, green and blue
- * @GPU_CHANNEL_ORDER_DEPTH: the depth of a scene
- * @GPU_CHANNEL_ORDER_SRGBA: red, green, blue, alpha, the first three as sRGB
- * @GPU_CHANNEL_ORDER_SBGRA: blue, green, red, alpha, the first three as sRGB
+ * @GPU_CHANNEL_ORDER_DEPTH: depth
+ * @GPU_CHANNEL_ORDER_SRGBA: red, green, blue, alpha, with red, green and blue encoded as sRGB
+ * @GPU_CHANNEL_ORDER_SBGRA: blue, green, red, alpha, with blue, green and red encoded as sRGB
  *
- * Which channels a texel has, in the order in which they stand in memory.
+ * The channels of a texel, in memory order.
  *
  * Since: 0.1
  */
@@ -608,7 +609,7 @@ typedef enum
  * @GPU_CHANNEL_TYPE_UNORM_555: three channels of 5 bits in 16, from 0.0 to 1.0
  * @GPU_CHANNEL_TYPE_UNORM_101010: three channels of 10 bits in 32, from 0.0 to 1.0
  *
- * What a channel of a texel holds.
+ * The type of a channel of a texel.
  *
  * Since: 0.1
  */
@@ -633,14 +634,14 @@ typedef enum
 
 /**
  * GpuAddressMode:
- * @GPU_ADDRESS_MODE_NONE: kernels stay within the image; what they read outside is undefined
- * @GPU_ADDRESS_MODE_CLAMP_TO_EDGE: outside are the texels at the edge
- * @GPU_ADDRESS_MODE_CLAMP_TO_BORDER: outside is the color of the border
- * @GPU_ADDRESS_MODE_REPEAT: outside the image begins again; normalized coordinates only
- * @GPU_ADDRESS_MODE_MIRRORED_REPEAT: outside the image begins again, mirrored every second time;
+ * @GPU_ADDRESS_MODE_NONE: kernels must stay within the image; reads outside it are undefined
+ * @GPU_ADDRESS_MODE_CLAMP_TO_EDGE: the texels at the edge extend outwards
+ * @GPU_ADDRESS_MODE_CLAMP_TO_BORDER: the border color
+ * @GPU_ADDRESS_MODE_REPEAT: the image repeats; normalized coordinates only
+ * @GPU_ADDRESS_MODE_MIRRORED_REPEAT: the image repeats, and every second copy is mirrored;
  *   normalized coordinates only
  *
- * What kernels read outside of an image.
+ * The result of reads outside an image.
  *
  * Since: 0.1
  */
@@ -656,9 +657,9 @@ typedef enum
 /**
  * GpuFilterMode:
  * @GPU_FILTER_MODE_NEAREST: the nearest texel
- * @GPU_FILTER_MODE_LINEAR: what lies between the nearest texels, by the distance to each
+ * @GPU_FILTER_MODE_LINEAR: linear interpolation of the nearest texels
  *
- * What kernels read between the texels of an image, or between its mip levels.
+ * The filter for reads between the texels of an image, or between its mip levels.
  *
  * Since: 0.1
  */
@@ -670,13 +671,13 @@ typedef enum
 
 /**
  * GpuReadMode:
- * @GPU_READ_MODE_FORMAT: what the format of the image says: integers as integers, normalized ones
- *   as floating-point numbers
- * @GPU_READ_MODE_ELEMENT: integers as they stand in memory, normalized or not
+ * @GPU_READ_MODE_FORMAT: according to the format of the image: integers as integers, normalized
+ *   values as floating-point numbers
+ * @GPU_READ_MODE_ELEMENT: integers as stored in memory, even if the format is normalized
  * @GPU_READ_MODE_NORMALIZED: integers of 8 and 16 bits as floating-point numbers from 0.0 or -1.0
- *   to 1.0, normalized or not
+ *   to 1.0, even if the format is not normalized
  *
- * As what kernels read integers.
+ * The type that kernels get when they read integers from an image.
  *
  * Since: 0.1
  */
@@ -689,19 +690,20 @@ typedef enum
 
 /**
  * GpuMemoryPoolKind:
- * @GPU_MEMORY_POOL_AUTOMATIC: the best that the device, or the allocator, can do: the first that
- *   follows
- * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, behind which memory is put as it is needed,
- *   and moved: needs %GPU_CAPABILITIES_VIRTUAL_MEMORY
- * @GPU_MEMORY_POOL_SEGMENTS: large allocations that blocks are cut from: needs memory with
- *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
+ * @GPU_MEMORY_POOL_AUTOMATIC: the first of the following kinds that the device or the allocator
+ *   supports
+ * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses to which physical memory is mapped, and
+ *   moved, on demand; requires %GPU_CAPABILITIES_VIRTUAL_MEMORY
+ * @GPU_MEMORY_POOL_SEGMENTS: large allocations that are divided into blocks; requires memory with
+ *   addresses or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
  *   (clCreateSubBuffer)
- * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes rounded up so that later requests fit. A
- *   program with many different sizes may hold many times the memory that it uses, as an
- *   allocation only serves requests of its own size class. %GPU_MEMORY_POOL_AUTOMATIC chooses bins
- *   only for shared virtual memory that host and device cannot use at the same time
+ * @GPU_MEMORY_POOL_BINS: one allocation per block, with its size rounded up to a size class so that
+ *   later requests can reuse it. An allocation only serves requests of its own size class, so a
+ *   program with many different sizes may hold many times the memory that it uses.
+ *   %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that host and device
+ *   cannot use at the same time
  *
- * How a pool manages its memory.
+ * The strategy by which a pool manages its memory.
  *
  * Since: 0.1
  */
@@ -715,16 +717,16 @@ typedef enum
 
 /**
  * GpuDTypeKind:
- * @GPU_DTYPE_KIND_BOOL: truth values of one byte
- * @GPU_DTYPE_KIND_INT: integers with a sign
- * @GPU_DTYPE_KIND_UINT: integers without
- * @GPU_DTYPE_KIND_FLOAT: floating-point numbers of IEEE 754, and what C calls a long double
- * @GPU_DTYPE_KIND_BFLOAT: floating-point numbers with the exponent of 32 bits in 16
- * @GPU_DTYPE_KIND_COMPLEX: two floating-point numbers
- * @GPU_DTYPE_KIND_OPAQUE: bytes that only the program understands
+ * @GPU_DTYPE_KIND_BOOL: booleans of one byte
+ * @GPU_DTYPE_KIND_INT: signed integers
+ * @GPU_DTYPE_KIND_UINT: unsigned integers
+ * @GPU_DTYPE_KIND_FLOAT: IEEE 754 floating-point numbers, and the C type long double
+ * @GPU_DTYPE_KIND_BFLOAT: 16-bit floating-point numbers with the exponent of 32-bit ones
+ * @GPU_DTYPE_KIND_COMPLEX: complex numbers, as two floating-point numbers
+ * @GPU_DTYPE_KIND_OPAQUE: bytes that only the program interprets
  * @GPU_DTYPE_KIND_RECORD: structures with fields
  *
- * What the elements of an array are.
+ * The kind of the elements of an array.
  *
  * Since: 0.1
  */
@@ -742,10 +744,10 @@ typedef enum
 
 /**
  * GpuArrayOrder:
- * @GPU_ARRAY_ORDER_C: the last index moves fastest, as in C
- * @GPU_ARRAY_ORDER_F: the first index moves fastest, as in Fortran
+ * @GPU_ARRAY_ORDER_C: row-major: the last index varies fastest, as in C
+ * @GPU_ARRAY_ORDER_F: column-major: the first index varies fastest, as in Fortran
  *
- * In which order elements follow each other.
+ * The order of array elements in memory.
  *
  * Since: 0.1
  */

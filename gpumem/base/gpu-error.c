@@ -6,20 +6,20 @@
 /**
  * SECTION:gpu-error
  * @title: Errors
- * @short_description: what can go wrong
+ * @short_description: Error domain and codes
  *
- * Everything that can fail says so with a #GError, most often of the domain #GPU_ERROR. The text
- * begins with the function of this library that failed, goes on with the function of the driver
- * and its code by name and number where a driver was asked, and names the values that were wrong.
+ * Functions that can fail report a #GError, usually of the domain #GPU_ERROR. The message begins
+ * with the function of this library that failed. If a driver call failed, its name and its code, by
+ * name and number, follow. The message quotes the invalid values.
  *
- * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED, and those that
+ * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED, and functions that
  * read files with any other code of #G_IO_ERROR.
  */
 
 /**
  * gpu_error_quark:
  *
- * The error domain of this library, as #GPU_ERROR. Any thread may call it.
+ * Gets the error domain of this library, #GPU_ERROR. Any thread may call it.
  *
  * Returns: the quark of the domain
  *
@@ -28,6 +28,6 @@
 GQuark
 gpu_error_quark (void)
 {
-  /* G_DEFINE_QUARK() would keep it where threads race for it. */
+  /* Not G_DEFINE_QUARK(): its static variable is a data race between threads. */
   return g_quark_from_static_string ("gpu-error-quark");
 }

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /**
  * GPU_ERROR:
  *
- * The error domain of this library; its codes are #GpuError.
+ * The error domain of this library. Its codes are #GpuError.
  *
  * Since: 0.1
  */
@@ -20,19 +20,19 @@ G_BEGIN_DECLS
 
 /**
  * GpuError:
- * @GPU_ERROR_FAILED: none of the others
- * @GPU_ERROR_OUT_OF_DEVICE_MEMORY: the device has no room; the text tells what was asked for
- * @GPU_ERROR_OUT_OF_HOST_MEMORY: the host has no room
- * @GPU_ERROR_INVALID_ARGUMENT: a value makes no sense; the text names it
- * @GPU_ERROR_NOT_SUPPORTED: the device or its driver cannot do it
- * @GPU_ERROR_NO_DEVICE: there is no such device, or no driver
- * @GPU_ERROR_DEVICE_LOST: the device is gone or its context is broken for good
- * @GPU_ERROR_BUILD_FAILED: a program does not build; the text carries the log
- * @GPU_ERROR_LAUNCH_FAILED: a kernel could not run or broke off
- * @GPU_ERROR_BUSY: in use in a way that excludes this one
- * @GPU_ERROR_RELEASED: the object was released before
- * @GPU_ERROR_TIMED_OUT: the time given was not enough
- * @GPU_ERROR_IPC: handing over to another process failed
+ * @GPU_ERROR_FAILED: an error that no other code describes
+ * @GPU_ERROR_OUT_OF_DEVICE_MEMORY: the device is out of memory; the message quotes the request
+ * @GPU_ERROR_OUT_OF_HOST_MEMORY: the host is out of memory
+ * @GPU_ERROR_INVALID_ARGUMENT: a value is invalid; the message quotes it
+ * @GPU_ERROR_NOT_SUPPORTED: the device or its driver does not support the operation
+ * @GPU_ERROR_NO_DEVICE: the device or its driver was not found
+ * @GPU_ERROR_DEVICE_LOST: the device was lost, or its context is permanently unusable
+ * @GPU_ERROR_BUILD_FAILED: a program does not build; the message contains the log
+ * @GPU_ERROR_LAUNCH_FAILED: a kernel could not start or was aborted
+ * @GPU_ERROR_BUSY: another use excludes the operation
+ * @GPU_ERROR_RELEASED: the object was released earlier
+ * @GPU_ERROR_TIMED_OUT: the timeout expired
+ * @GPU_ERROR_IPC: sharing with another process failed
  *
  * Codes of #GPU_ERROR.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a thread sleeps on when it waits with a deadline or a cancellable. */
+/* Blocks a thread until another thread opens the latch, a deadline passes or it is cancelled. */
 #pragma once
 
 #include <gio/gio.h>
@@ -11,7 +11,7 @@ typedef struct _GpuLatch GpuLatch;
 GpuLatch *_gpu_latch_new   (void);
 GpuLatch *_gpu_latch_ref   (GpuLatch      *latch);
 void      _gpu_latch_unref (GpuLatch      *latch);
-/* A GpuWaiterFunc; takes over the reference that @latch is. */
+/* A GpuWaiterFunc. Takes ownership of @latch. */
 void      _gpu_latch_open  (gpointer       latch,
                             const GError  *error);
 /* @deadline in monotonic microseconds, -1 for never. */

@@ -7,7 +7,7 @@
 struct _GpuLatch
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* guards what follows */
+  GMutex           lock;            /* guards the fields below */
   GCond            cond;
   gboolean         open;
   GError          *error;

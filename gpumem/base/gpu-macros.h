@@ -9,9 +9,9 @@
 
 #include <gpumem/base/gpu-version.h>
 
-/* Every public function stands behind one of the GPU_AVAILABLE_IN macros: it
- * exports the symbol (the library is built with hidden visibility) and warns
- * programs that use more than the version they allow. */
+/* Every public function is declared with one of the GPU_AVAILABLE_IN macros. They
+ * export the symbol (the library is built with hidden visibility) and warn
+ * programs that use functions newer than the version they allow. */
 #ifndef _GPU_EXTERN
 #if defined (__GNUC__)
 #define _GPU_EXTERN __attribute__ ((visibility ("default"))) extern
@@ -30,15 +30,15 @@
  */
 #define GPU_VERSION_0_1 (G_ENCODE_VERSION (0, 1))
 
-/* The series these headers belong to */
+/* The series of these headers */
 #define _GPU_VERSION_CURRENT (G_ENCODE_VERSION (GPU_MAJOR_VERSION, GPU_MINOR_VERSION))
 
 /**
  * GPU_VERSION_MIN_REQUIRED:
  *
  * Define it to one of the version macros, such as %GPU_VERSION_0_1, before
- * including `gpumem.h`: using what that version already called deprecated
- * then gives a warning, and what was deprecated later does not.
+ * including `gpumem.h`. The compiler then warns about functions that were
+ * already deprecated in that version, and not about later deprecations.
  *
  * Since: 0.1
  */
@@ -50,8 +50,8 @@
  * GPU_VERSION_MAX_ALLOWED:
  *
  * Define it to one of the version macros, such as %GPU_VERSION_0_1, before
- * including `gpumem.h`: using what came with a later version then gives a
- * warning.
+ * including `gpumem.h`. The compiler then warns about functions that were
+ * added after that version.
  *
  * Since: 0.1
  */
@@ -68,7 +68,7 @@
 
 #define GPU_AVAILABLE_IN_ALL _GPU_EXTERN
 
-/* 0.1: the first series, so nothing can ask for less */
+/* 0.1 is the first series, so no program can require an older one */
 #define GPU_AVAILABLE_IN_0_1 _GPU_EXTERN
 #define GPU_DEPRECATED_IN_0_1 G_DEPRECATED
 #define GPU_DEPRECATED_IN_0_1_FOR(f) G_DEPRECATED_FOR (f)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads that run jobs, and end after some time without a job.
+ * Threads that run jobs and end after some time without a job.
  *
- * Not a GThreadPool: if no thread can be started, that queues the job or aborts. The caller must
- * get an error instead, because the job would never run.
+ * Not a GThreadPool: if no thread can be started, a GThreadPool queues the job or aborts. The
+ * caller must get an error instead, because the job would never run.
  */
 #pragma once
 
@@ -13,17 +13,17 @@ G_BEGIN_DECLS
 
 typedef void (*GpuWorkerFunc) (gpointer data);
 
-/* Static. All zero except the name, which the threads get. */
+/* Statically allocated: all zero except the name, which the threads get. */
 typedef struct
 {
   const char *name;
-  GMutex      lock;                 /* guards what follows */
+  GMutex      lock;                 /* guards the fields below */
   GCond       cond;
   GQueue      jobs;                 /* pending, each with an idle or a new thread */
   GQueue      deferred;             /* pending, without a thread */
-  gint        n_deferred;           /* atomic; the length of it, also read without the lock */
+  gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
-  guint       n_idle;               /* of them */
+  guint       n_idle;               /* threads without a job */
   guint       max_threads;
 } GpuWorkers;
 
@@ -46,9 +46,9 @@ void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
-/* As g_task_run_in_thread(), but returns an error of @task if no thread can be started. There is no
- * limit on the number of threads, because a task may wait for work that another task submits. The
- * thread may release the last reference to the task and its source object. */
+/* Like g_task_run_in_thread(), but returns an error of @task if no thread can be started. There is
+ * no limit on the number of threads, because a task may wait for work that another task submits. The thread
+ * may release the last reference to the task and its source object. */
 void     _gpu_workers_run_task        (GTask           *task,
                                        GTaskThreadFunc  func);
 
