@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory that passes to other libraries and comes from them, as a file descriptor. */
+/* Export and import of memory as file descriptors, for other libraries. */
 #include "config.h"
 
 #include <errno.h>
@@ -56,9 +56,10 @@ check_kind (GpuNativeContext  *context,
  * gpu_context_get_export_kinds:
  * @context: a #GpuContext
  *
- * Tells what gpu_buffer_export_fd() makes of memory of @context. Does not block.
+ * Gets the kinds of file descriptors that gpu_buffer_export_fd() supports for memory of @context.
+ * Does not block.
  *
- * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
+ * Returns: the kinds, or %GPU_FD_KINDS_NONE
  *
  * Since: 0.1
  */
@@ -78,12 +79,12 @@ gpu_context_get_export_kinds (GpuContext *context)
  * gpu_context_get_import_kinds:
  * @context: a #GpuContext
  *
- * Tells what gpu_buffer_new_from_fd() makes memory of @context from. On CUDA a dma-buf needs a
- * driver of 12.9 or newer, and is left out once the driver has refused one, as some do. On OpenCL
- * it is what all devices of @context have of cl_khr_external_memory, with version 3.0 of OpenCL.
- * Does not block.
+ * Gets the kinds of file descriptors that gpu_buffer_new_from_fd() accepts for @context. On CUDA,
+ * dma-bufs require a driver of version 12.9 or newer. Once the driver has rejected a dma-buf, as
+ * some do, that kind is omitted. On OpenCL the kinds are those that all devices of @context support
+ * through cl_khr_external_memory, with OpenCL 3.0. Does not block.
  *
- * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
+ * Returns: the kinds, or %GPU_FD_KINDS_NONE
  *
  * Since: 0.1
  */
@@ -126,21 +127,21 @@ check_export (GpuBuffer   *buffer,
  * gpu_buffer_export_fd:
  * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
  * @kind: one kind of gpu_context_get_export_kinds()
- * @whole_size: (out) (optional): how large the memory is that the descriptor stands for, in bytes
- * @offset: (out) (optional): where in there @buffer begins, in bytes
+ * @whole_size: (out) (optional): size of the memory behind the descriptor, in bytes
+ * @offset: (out) (optional): offset of @buffer within that memory, in bytes
  * @error: return location for an error
  *
- * Makes a file descriptor of @buffer for another library, such as Vulkan, another back end or
+ * Creates a file descriptor for @buffer, for another library, such as Vulkan, another back end or
  * another process (CUDA: cuMemExportToShareableHandle, cuMemGetHandleForAddressRange for a dma-buf;
- * a sealed memfd on the host). The memory lives as long as anybody holds it. The descriptor does
- * not say when work on it is done: who uses it elsewhere waits for @buffer first. Between programs
- * of this library gpu_buffer_export_fds() does the same with a handle that checks itself. Does not
- * block; may be called from any thread.
+ * a sealed memfd on the host). The memory lives as long as any user of it. The descriptor does not
+ * carry synchronization: before another library uses the memory, the program must wait for the
+ * pending work on @buffer. Between programs of this library, gpu_buffer_export_fds() does the same
+ * with a handle that is validated on import. Does not block; may be called from any thread.
  *
- * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED where there
- *   is no such kind, and for memory that was allocated in the order of a stream,
- *   %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE or for more than one kind,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED if @kind is
+ *   not supported or the memory was allocated in stream order, %GPU_ERROR_INVALID_ARGUMENT without
+ *   %GPU_MEMORY_FLAGS_SHAREABLE or for more than one kind, %GPU_ERROR_RELEASED, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -185,7 +186,7 @@ gpu_buffer_export_fd (GpuBuffer   *buffer,
   return fd;
 }
 
-/* NULL for files that may be memory, including character devices, as NVIDIA's memory is one. */
+/* NULL for files that may be memory, including character devices: NVIDIA's memory is one. */
 static const char *
 get_file_kind (mode_t mode)
 {
@@ -201,8 +202,9 @@ get_file_kind (mode_t mode)
   return NULL;
 }
 
-/* Bytes behind the descriptor, or -1 if the system does not know. The inode of a dma-buf has no
- * size, but lseek() returns its end. Anonymous inodes of drivers report 0 both ways. */
+/* Size of the memory behind the descriptor, or -1 if the system does not know it. The inode of a
+ * dma-buf has no size, but lseek() returns its end. Anonymous inodes of drivers report 0 both
+ * ways. */
 static gint64
 get_file_size (int                fd,
                const struct stat *status)
@@ -219,7 +221,7 @@ get_file_size (int                fd,
   return end > 0 ? end : -1;
 }
 
-/* Drivers trust the stated size: NVIDIA's ends the process when work uses memory beyond the end. */
+/* Drivers trust the stated size: NVIDIA's driver ends the process when work exceeds the memory. */
 gboolean
 _gpu_buffer_check_fd (const char  *function,
                       int          fd,
@@ -291,7 +293,7 @@ check_import (GpuNativeContext  *context,
   return FALSE;
 }
 
-/* Takes @opened over. */
+/* Takes ownership of @opened. */
 static GpuBuffer *
 buffer_new (GpuContext       *context,
             const char       *function,
@@ -315,7 +317,7 @@ buffer_new (GpuContext       *context,
   if (opened->is_shareable)
     flags |= GPU_MEMORY_FLAGS_SHAREABLE;
 
-  /* It can be handed over only in turns. */
+  /* Each use must acquire and release external memory, so uses are always ordered. */
   if (opened->is_external)
     flags &= ~GPU_MEMORY_FLAGS_UNTRACKED;
 
@@ -360,45 +362,46 @@ open_range (GpuContext        *context,
 /**
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
- *   %GPU_MEMORY_FLAGS_SHAREABLE. A file on the host that can only be read needs
- *   %GPU_MEMORY_FLAGS_READ_ONLY, and not even the host writes it
+ * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ *   %GPU_MEMORY_FLAGS_SHAREABLE. A read-only file on the host requires %GPU_MEMORY_FLAGS_READ_ONLY,
+ *   and then the host cannot write the buffer either
  * @kind: one kind of gpu_context_get_import_kinds()
- * @fd: the descriptor, which stays the caller's
- * @whole_size: how large the memory behind it is, in bytes
- * @offset: where in there the buffer begins, in bytes
- * @size: how large the buffer is, in bytes
+ * @fd: the descriptor; the caller keeps ownership
+ * @whole_size: size of the memory behind @fd, in bytes
+ * @offset: offset of the buffer within that memory, in bytes
+ * @size: size of the buffer, in bytes
  * @error: return location for an error
  *
- * Makes a buffer of memory that another library shares, or this one with gpu_buffer_export_fd()
- * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
- * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
- * the host, of which only the pages of the buffer are mapped). @whole_size must be the size that
- * the exporter states: if the system does not know the size of the memory, the driver trusts it.
+ * Creates a buffer for memory that was exported by another library, or by this one with
+ * gpu_buffer_export_fd() (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
+ * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; on the host mmap of a
+ * sealed memfd, which maps only the pages of the buffer). @whole_size must be the size that the
+ * exporter states: if the system does not know the size of the memory, the driver trusts it.
+ *
  * Each side sees the writes of the other. The library does not track uses by the exporter, so the
  * program must order them: before it submits work to one side it waits for the work on the other,
  * with gpu_stream_synchronize(), gpu_event_wait() or the calls of the other API. On CUDA and OpenCL
- * every import of the same memory is mapped, and tracked, separately. The memory does not count for
- * gpu_context_get_allocated_size(). Does not block; may be called from any thread.
+ * every import of the same memory is mapped, and tracked, separately. The memory does not count
+ * towards gpu_context_get_allocated_size(). Does not block; may be called from any thread.
  *
- * On OpenCL every operation that uses the buffer is put between
- * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
- * it come one after the other, also if they only read, and with %GPU_MEMORY_FLAGS_UNTRACKED. It
- * stays acquired while a range of it is mapped. After a copy by a stream of another context,
- * gpu_context_synchronize() of @context waits until it is released, too. NVIDIA's driver has the
- * caller wait for what is in the stream before: behind an event of the user it is %GPU_ERROR_BUSY.
- * With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a multiple of
- * gpu_device_get_base_alignment().
+ * On OpenCL every operation that uses the buffer is enclosed in
+ * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR. These operations
+ * run one after another, even if they only read or the buffer has %GPU_MEMORY_FLAGS_UNTRACKED. The
+ * buffer stays acquired while a range of it is mapped. After a copy by a stream of another context,
+ * gpu_context_synchronize() of @context also waits until the buffer is released. NVIDIA's driver
+ * blocks the caller until the earlier work of the stream has completed; if that work depends on a
+ * user event, the operation fails with %GPU_ERROR_BUSY. With an @offset, the buffer is a slice of a
+ * buffer that begins at 0, and @offset must be a multiple of gpu_device_get_base_alignment().
  *
- * On the host the buffer has %GPU_MEMORY_FLAGS_SHAREABLE, and can be passed on with
- * gpu_buffer_export_fd(). No other driver gives a descriptor of what it took: pass on the one that
- * came.
+ * On the host the buffer has %GPU_MEMORY_FLAGS_SHAREABLE and can be exported again with
+ * gpu_buffer_export_fd(). Other drivers cannot export imported memory: pass on the original
+ * descriptor.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
- *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty
- *   or reaches past @whole_size, an @offset that is not aligned, other flags, or more than one
- *   kind, %GPU_ERROR_IPC for a descriptor of something else or of fewer bytes than @whole_size,
- *   or the driver's error
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @kind is not
+ *   supported, %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty
+ *   or exceeds @whole_size, an @offset that is not aligned, invalid flags, or more than one kind,
+ *   %GPU_ERROR_IPC for a descriptor that does not refer to memory or refers to fewer bytes than
+ *   @whole_size, or the driver's error
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers that pass to other processes. */
+/* Sharing of buffers with other processes. */
 #include "config.h"
 
 #include <gio/gunixfdlist.h>
@@ -8,7 +8,7 @@
 #include "gpumem/device/gpu-ipc-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* The flags of memory that pass with it. */
+/* The flags that a handle carries. */
 #define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
@@ -18,18 +18,19 @@
  * @buffer: a #GpuBuffer, which may be a slice
  * @error: return location for an error
  *
- * Makes a handle of @buffer that another process of the machine opens with
- * gpu_buffer_new_from_handle() (CUDA: cuIpcGetMemHandle): plain bytes, to be passed on by whatever
- * means. They say where in the driver's own allocation the buffer lies, and how large it is. The
- * handle does not hold the memory: @buffer must live as long as another process uses it. Nor does
- * it say when work on it is done: pass an event as well, see gpu_event_export_handle(). Does not
- * block.
+ * Creates a handle of @buffer that another process of the machine opens with
+ * gpu_buffer_new_from_handle() (CUDA: cuIpcGetMemHandle). The handle consists of plain bytes, which
+ * the program passes on by any means. They contain the size of the buffer and its offset within the
+ * driver's allocation. The handle does not keep the memory alive: @buffer must live as long as
+ * another process uses it. The handle does not carry synchronization either: pass an event as well,
+ * see gpu_event_export_handle(). Does not block.
  *
- * Whoever has the handle reaches all of the driver's allocation, which can hold more than @buffer.
+ * A process that has the handle can access the driver's whole allocation, which may be larger than
+ * @buffer.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_HANDLES and for memory of a kind that does not pass, such as that of the
- *   host, %GPU_ERROR_RELEASED, or the driver's error
+ *   %GPU_CAPABILITIES_IPC_HANDLES and for memory that cannot be shared, such as host memory,
+ *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -72,7 +73,7 @@ gpu_buffer_export_handle (GpuBuffer  *buffer,
   return _gpu_ipc_envelope_seal (&envelope, GPU_IPC_BUFFER, context->backend);
 }
 
-/* A size from outside may exceed the address space. */
+/* A size from another process may exceed the address space. */
 static gboolean
 check_size (const GpuIpcEnvelope  *envelope,
             const char            *function,
@@ -106,7 +107,7 @@ import_begin (GpuContext      *context,
   return native;
 }
 
-/* Takes @native over. */
+/* Takes ownership of @native. */
 static GpuBuffer *
 buffer_new (GpuContext       *context,
             GpuNativeBuffer  *native,
@@ -124,17 +125,17 @@ buffer_new (GpuContext       *context,
 /**
  * gpu_buffer_new_from_handle:
  * @context: a #GpuContext on the same device of the machine
- * @handle: what gpu_buffer_export_handle() gave in another process
+ * @handle: a handle that gpu_buffer_export_handle() returned in another process
  * @error: return location for an error
  *
- * Makes a buffer of memory that another process holds (CUDA: cuIpcOpenMemHandle). Both see what the
- * other one writes; uses there are not tracked here. The same memory imported again is mapped
- * once, and uses of both buffers are ordered as those of one. It does not count for
- * gpu_context_get_allocated_size(), and stays that of the other process: once that is gone, so is
- * what the memory holds. A process cannot import its own handles on CUDA. Does not block.
+ * Creates a buffer for memory of another process (CUDA: cuIpcOpenMemHandle). Each process sees the
+ * writes of the other. Uses by the other process are not tracked. Repeated imports of the same
+ * memory share one mapping, and uses of these buffers are ordered. The memory does not count
+ * towards gpu_context_get_allocated_size(). The other process owns it: when that process ends, the
+ * contents are lost. On CUDA a process cannot import its own handles. Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
- *   back end, or tells of memory that is gone, %GPU_ERROR_NOT_SUPPORTED on devices without
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
+ *   to another back end, or refers to freed memory, %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
  *
  * Since: 0.1
@@ -170,16 +171,16 @@ gpu_buffer_new_from_handle (GpuContext  *context,
 /**
  * gpu_buffer_export_fds:
  * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
- * @fds: a list that the file descriptor of the memory is added to
+ * @fds: a list to which the file descriptor of the memory is added
  * @error: return location for an error
  *
- * Makes a handle of @buffer that another process opens with gpu_buffer_new_from_fds(), given that
- * it gets @fds as well: with #GUnixConnection or GDBus (CUDA: cuMemExportToShareableHandle,
- * cuMemPoolExportToShareableHandle; a memfd on the host). Other than with
- * gpu_buffer_export_handle() the memory lives as long as anybody holds it, and only who was given
- * the descriptor reaches it. That of gpu_buffer_new_on_stream() is the exception: it goes back to
- * the driver's pool with @buffer, which must live as long as another process uses it. Several
- * buffers can go with one list. Does not block.
+ * Creates a handle of @buffer that another process opens with gpu_buffer_new_from_fds(). The
+ * program must pass @fds along, with #GUnixConnection or GDBus (CUDA: cuMemExportToShareableHandle,
+ * cuMemPoolExportToShareableHandle; a memfd on the host). Unlike with gpu_buffer_export_handle(),
+ * the memory lives as long as any user of it, and only processes with the descriptor can access it.
+ * Memory of gpu_buffer_new_on_stream() is an exception: it returns to the driver's pool when
+ * @buffer is released, so @buffer must live as long as another process uses it. One list can carry
+ * the descriptors of several buffers. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE,
@@ -234,7 +235,7 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
   if (!_gpu_native_context_end (context, function, failure, error))
     return NULL;
 
-  /* The list takes a descriptor of its own. */
+  /* The list duplicates the descriptor. */
   envelope.fd = g_unix_fd_list_append (fds, fd, error);
   g_close (fd, NULL);
 
@@ -274,19 +275,19 @@ get_fd (GUnixFDList           *fds,
 /**
  * gpu_buffer_new_from_fds:
  * @context: a #GpuContext on the same device of the machine
- * @handle: what gpu_buffer_export_fds() gave in another process, or in this one
- * @fds: the list that it was given with; it stays as it is
+ * @handle: a handle that gpu_buffer_export_fds() returned in another process, or in this one
+ * @fds: the list that belongs to @handle; it is not changed
  * @error: return location for an error
  *
- * Makes a buffer of memory that another process shares (CUDA: cuMemImportFromShareableHandle,
- * cuMemPoolImportFromShareableHandle; mmap on the host). Both see what the other one writes; uses
- * there are not tracked here. The same memory imported again is mapped once, and uses of both
- * buffers are ordered as those of one; on the host that goes for memory that this process has
- * exported, too, while on CUDA that is mapped, and tracked, apart. It does not count for
- * gpu_context_get_allocated_size(), and can be exported again. Does not block.
+ * Creates a buffer for memory that another process shares (CUDA: cuMemImportFromShareableHandle,
+ * cuMemPoolImportFromShareableHandle; mmap on the host). Each process sees the writes of the other.
+ * Uses by the other process are not tracked. Repeated imports of the same memory share one mapping,
+ * and uses of these buffers are ordered. On the host this includes memory that this process
+ * exported itself; on CUDA such memory is mapped, and tracked, separately. The memory does not
+ * count towards gpu_context_get_allocated_size(), and can be exported again. Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
- *   back end, or does not go with what is in @fds, %GPU_ERROR_NOT_SUPPORTED on devices without
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
+ *   to another back end, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_FDS, a #GIOErrorEnum if the descriptor cannot be duplicated, or the
  *   driver's error
  *

@@ -11,19 +11,31 @@
 /**
  * SECTION:gpu-buffer
  * @title: GpuBuffer
- * @short_description: linear memory of a device
- *
- * A buffer is linear memory of a device. Its blocking methods come with a pair of functions that
- * do the same without blocking; they take a stream, or %NULL for the default stream of the
- * context. What a buffer takes part in on a stream is a method of #GpuStream.
- *
- * All methods may be called from any thread.
+ * @short_description: Linear memory of a device
+ * @see_also: #GpuMemory, #GpuStream, #GpuMemoryPool
  */
 
 /**
  * GpuBuffer:
  *
  * Linear memory of a device.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
+ * g_autoptr (GBytes) result = NULL;
+ *
+ * if (buffer == NULL)
+ *   g_error ("%s", error->message);
+ *
+ * gpu_buffer_write_bytes (buffer, stream, 0, bytes, NULL, &error);
+ * result = gpu_buffer_read_bytes (buffer, stream, 0, size, NULL, &error);
+ * ]|
+ *
+ * The methods of a buffer that transfer data block. Each has a pair of functions that do the same
+ * without blocking. They take a stream, or %NULL for the default stream of the context. Operations
+ * that only submit work to a stream are methods of #GpuStream.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -119,7 +131,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:parent:
    *
-   * The buffer that this one is a slice of.
+   * The buffer that contains this slice.
    *
    * Since: 0.1
    */
@@ -127,7 +139,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:memory:
    *
-   * The memory that this buffer is a range of.
+   * The memory that contains this buffer.
    *
    * Since: 0.1
    */
@@ -135,7 +147,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:offset:
    *
-   * Where a slice begins within its parent, in bytes.
+   * The offset of a slice within its parent, in bytes.
    *
    * Since: 0.1
    */
@@ -143,7 +155,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:row-pitch:
    *
-   * Distance of two rows in bytes, 0 if the buffer was not made with rows.
+   * The distance between two rows in bytes, or 0 for a buffer without rows.
    *
    * Since: 0.1
    */
@@ -151,8 +163,8 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:spilled:
    *
-   * Whether the content is on the host, see gpu_buffer_spill(). Notified on the thread that moves
-   * it.
+   * Whether the contents are on the host, see gpu_buffer_spill(). Notified on the thread that moves
+   * the contents.
    *
    * Since: 0.1
    */
@@ -238,14 +250,14 @@ _gpu_buffer_check_size (const char        *function,
   return FALSE;
 }
 
-/* Everything that a buffer can be made from. */
+/* The parameters of an allocation. */
 typedef struct
 {
   const char     *function;
   GpuMemoryFlags  flags;
   gsize           size;
-  gconstpointer   data;             /* to copy, nullable */
-  gpointer        host;             /* to use in place, nullable */
+  gconstpointer   data;             /* (nullable): initial contents, copied */
+  gpointer        host;             /* (nullable): host memory to use in place */
   gsize           row_size;         /* 0 for a buffer without rows */
   gsize           n_rows;
   gsize           element_size;
@@ -342,7 +354,6 @@ initable_iface_init (GInitableIface *iface)
   iface->init = gpu_buffer_initable_init;
 }
 
-/* A new buffer of @allocation, or NULL. */
 static GpuBuffer *
 buffer_new (GpuContext  *context,
             Allocation  *allocation,
@@ -374,19 +385,19 @@ _gpu_buffer_new (GpuContext      *context,
 /**
  * gpu_buffer_new:
  * @context: a #GpuContext
- * @flags: how the buffer is used
+ * @flags: the intended use of the buffer
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates memory of the device (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
- * %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_FLAGS_SHAREABLE). Its
- * content is undefined. A driver may put the allocation off until the first use:
- * gpu_stream_migrate() makes sure of it. When the driver has no room #GpuContext::memory-pressure
- * is emitted. Does not block.
+ * Allocates device memory (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
+ * %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_FLAGS_SHAREABLE). The
+ * contents are undefined. A driver may defer the allocation until the first use;
+ * gpu_stream_migrate() forces it. If the driver is out of memory, #GpuContext::memory-pressure is
+ * emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
- *   size beyond gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
- *   flags that do not go together, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *   size above gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
+ *   flags that cannot be combined, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -404,14 +415,14 @@ gpu_buffer_new (GpuContext      *context,
 /**
  * gpu_buffer_new_from_bytes:
  * @context: a #GpuContext
- * @flags: how the buffer is used
- * @bytes: what the buffer holds to begin with, not empty
+ * @flags: the intended use of the buffer
+ * @bytes: the initial contents, not empty
  * @error: return location for an error
  *
- * Allocates memory of the device with a copy of @bytes (OpenCL: clCreateBuffer with
- * CL_MEM_COPY_HOST_PTR; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). Blocks until the copy is made.
+ * Allocates device memory and copies @bytes to it (OpenCL: clCreateBuffer with
+ * CL_MEM_COPY_HOST_PTR; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). Blocks until the copy has completed.
  *
- * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
+ * Returns: (transfer full): the buffer, or %NULL with the errors of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -434,20 +445,20 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
 /**
  * gpu_buffer_new_for_host_bytes:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @bytes: memory of the host, not empty
+ * @bytes: host memory, not empty
  * @error: return location for an error
  *
- * Makes a buffer over memory of the host, which is used in place and kept (OpenCL: clCreateBuffer
- * with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer). Work of the
- * device changes what @bytes holds, so @bytes must be writable unless nothing writes the buffer;
- * map the buffer to look at it. The bytes do not count for gpu_context_get_allocated_size(). Does
- * not block.
+ * Creates a buffer that uses host memory in place and keeps a reference to @bytes (OpenCL:
+ * clCreateBuffer with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer).
+ * Work on the device changes the contents of @bytes, so @bytes must be writable unless nothing
+ * writes the buffer. Map the buffer to access the contents from the host. The bytes do not count
+ * towards gpu_context_get_allocated_size(). Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
- *   cannot, %GPU_ERROR_BUSY on CUDA for bytes that overlap those of another buffer and are no part
- *   of them, or an error as of gpu_buffer_new()
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver cannot
+ *   use host memory in place, %GPU_ERROR_BUSY on CUDA if @bytes overlaps the bytes of another
+ *   buffer without lying within them, or the errors of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -490,7 +501,7 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
-/* The alignment of memory and of rows of images whose texels have @element_size bytes. */
+/* The alignment of memory, and of rows of images whose texels have @element_size bytes. */
 static gsize
 get_row_alignment (const GpuNativeDevice *device,
                    gsize                  element_size)
@@ -508,20 +519,21 @@ get_row_alignment (const GpuNativeDevice *device,
 /**
  * gpu_buffer_new_pitched:
  * @context: a #GpuContext
- * @flags: how the buffer is used
- * @row_size: bytes of a row, not 0
+ * @flags: the intended use of the buffer
+ * @row_size: size of a row in bytes, not 0
  * @n_rows: number of rows, not 0
  * @element_size: bytes that a kernel reads or writes at a time: 4, 8 or 16; 0 if unknown
  * @error: return location for an error
  *
- * Allocates rows that begin where the device accesses them fast. gpu_buffer_get_row_pitch() gets
- * the distance between two rows. (CUDA: cuMemAllocPitch. On OpenCL, which has no such call, and on
- * the host back end, rows begin at multiples of the alignment of memory,
- * CL_DEVICE_MEM_BASE_ADDR_ALIGN. On devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER the rows also
- * fit images whose texels have @element_size bytes, if the driver reports
- * CL_DEVICE_IMAGE_PITCH_ALIGNMENT.)
+ * Allocates rows that are aligned for fast access by the device. gpu_buffer_get_row_pitch() gets
+ * the distance between two rows.
  *
- * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
+ * CUDA aligns the rows (cuMemAllocPitch). On OpenCL, which has no such call, and on the host back
+ * end, rows begin at multiples of the alignment of memory (CL_DEVICE_MEM_BASE_ADDR_ALIGN). On
+ * devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER the rows also fit images whose texels have
+ * @element_size bytes, if the driver reports CL_DEVICE_IMAGE_PITCH_ALIGNMENT.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with the errors of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -605,31 +617,34 @@ _gpu_buffer_new_wrapped (GpuContext      *context,
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
  *   back end
- * @size: size in bytes, 0 to ask the driver where it knows
- * @mode: who owns @handle
- * @owner: (nullable): bytes to keep until the last work that uses the memory is complete and
- *   nothing refers to it any more, or %NULL
+ * @size: size in bytes, or 0 to query it from the driver, if the driver supports that
+ * @mode: the owner of @handle
+ * @owner: (nullable): bytes to keep until the last work that uses the memory has completed and
+ *   no object refers to the memory, or %NULL
  * @error: return location for an error
  *
- * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
- * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
- * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
- * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked.
+ * Creates a buffer for memory that was allocated outside this library, which both sides then use
+ * (OpenCL: clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuPointerGetAttribute, cuMemGetAddressRange). The host back end does not count references:
+ * @handle must stay valid, it is freed with free() if adopted, and @size must be given. If the call
+ * fails, the caller keeps ownership of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
  *
- * Memory that was wrapped before in this context, or is the context's own, is the same memory: uses
- * of both buffers are ordered, and what was there first lives as long as both. That is found out by
- * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
- * library. Of other ranges that overlap, and of memory of a #GpuMemoryPool, nobody knows: there
- * streams have to be made to wait with gpu_stream_wait_event(), as for what others do.
+ * Uses of the memory outside this library are not tracked.
  *
- * To learn when borrowed memory may be freed, give an @owner with a free function, as of
- * g_bytes_new_with_free_func(): it is called on any thread. If the call fails, @owner is not kept.
+ * If @handle refers to memory that this context allocated or has wrapped before, both buffers share
+ * the memory: their uses are ordered, and the original allocation lives as long as both. The
+ * library compares handles to detect this. On OpenCL it also detects sub-buffers, and on CUDA
+ * addresses within an allocation of the library. It does not detect other overlapping ranges or
+ * memory of a #GpuMemoryPool: the program must order uses of these, and uses outside the library,
+ * with gpu_stream_wait_event().
+ *
+ * To be notified when borrowed memory may be freed, pass an @owner with a free function (see
+ * g_bytes_new_with_free_func()), which is called on any thread. If the call fails, @owner is not
+ * kept.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
- *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none to wrap, or the driver's error
+ *   belongs to another context, is smaller than @size or is not a buffer, %GPU_ERROR_NOT_SUPPORTED
+ *   if the back end cannot wrap memory, or the driver's error
  *
  * Since: 0.1
  */
@@ -765,18 +780,18 @@ _gpu_memory_slice (GpuMemory       *memory,
 /**
  * gpu_buffer_slice:
  * @buffer: a #GpuBuffer, which may be a slice itself
- * @offset: where the slice begins, in bytes
+ * @offset: start of the slice, in bytes
  * @size: size of the slice in bytes, not 0
  * @error: return location for an error
  *
- * Makes a buffer of a range of @buffer, with its flags (OpenCL: clCreateSubBuffer; on CUDA an
- * address). It keeps @buffer, and uses of either are ordered with those of the other. On devices
- * that have %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
- * gpu_device_get_base_alignment() within the buffer that is no slice. Does not block.
+ * Creates a buffer for a range of @buffer, with the same flags (OpenCL: clCreateSubBuffer; on CUDA
+ * an address). The slice keeps a reference to @buffer, and uses of both are ordered. On devices
+ * with %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
+ * gpu_device_get_base_alignment(), counted from the start of the underlying buffer that is not a
+ * slice. Does not block.
  *
- * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
- *   past the end, is empty or begins in the wrong place, %GPU_ERROR_RELEASED, or the driver's
- *   error
+ * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
+ *   @buffer, is empty or is not aligned, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -792,17 +807,17 @@ gpu_buffer_slice (GpuBuffer  *buffer,
 /**
  * gpu_buffer_slice_full:
  * @buffer: a #GpuBuffer, which may be a slice itself
- * @flags: how the slice is used; what it says nothing of is as in @buffer
- * @offset: where the slice begins, in bytes
+ * @flags: the intended use of the slice; @buffer decides everything that @flags leaves open
+ * @offset: start of the slice, in bytes
  * @size: size of the slice in bytes, not 0
  * @error: return location for an error
  *
- * Does what gpu_buffer_slice() does, with access that is narrower than that of @buffer.
- * %GPU_MEMORY_FLAGS_ALLOC_HOST, %GPU_MEMORY_FLAGS_SHAREABLE and %GPU_MEMORY_FLAGS_UNTRACKED are
- * always as in @buffer, and cannot be given.
+ * Creates a slice like gpu_buffer_slice(), with access that may be narrower than that of @buffer.
+ * The slice inherits %GPU_MEMORY_FLAGS_ALLOC_HOST, %GPU_MEMORY_FLAGS_SHAREABLE and
+ * %GPU_MEMORY_FLAGS_UNTRACKED from @buffer; @flags must not contain them.
  *
- * Returns: (transfer full): the slice, or %NULL with an error as of gpu_buffer_slice(), or with
- *   %GPU_ERROR_INVALID_ARGUMENT if @flags do not go together or allow more than those of @buffer
+ * Returns: (transfer full): the slice, or %NULL with the errors of gpu_buffer_slice(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if @flags cannot be combined or allow more than those of @buffer
  *
  * Since: 0.1
  */
@@ -821,19 +836,20 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
 
 /**
  * gpu_buffer_new_for_memory:
- * @memory: linear memory: anything but an image
- * @offset: where the buffer begins, in bytes
+ * @memory: linear memory: any memory except an image
+ * @offset: start of the buffer, in bytes
  * @size: size of the buffer in bytes, not 0
  * @error: return location for an error
  *
- * Makes a buffer of a range of @memory, so that all that takes a buffer takes it too (OpenCL:
- * clCreateSubBuffer where the memory is an object of the driver). It is a slice of @memory: it has
- * its flags, keeps it, and uses of either are ordered with those of the other. Where it may begin
- * is as for gpu_buffer_slice(), and for a #GpuBuffer it is the same. Does not block.
+ * Creates a buffer for a range of @memory, for functions that require a buffer (OpenCL:
+ * clCreateSubBuffer if the memory is an object of the driver). The buffer is a slice of @memory: it
+ * has the same flags and keeps a reference to @memory, and uses of both are ordered. The rules for
+ * @offset are those of gpu_buffer_slice(). If @memory is a #GpuBuffer, both functions do the same.
+ * Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
- *   past the end, is empty or begins in the wrong place, or if @memory is an image,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
+ *   @memory, is empty or is not aligned, or if @memory is an image, %GPU_ERROR_RELEASED, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -854,9 +870,9 @@ gpu_buffer_new_for_memory (GpuMemory  *memory,
  * gpu_buffer_get_parent:
  * @buffer: a #GpuBuffer
  *
- * Gets the buffer that @buffer is a slice of.
+ * Gets the buffer that contains the slice @buffer.
  *
- * Returns: (transfer none) (nullable): the buffer, or %NULL if @buffer is no slice of one
+ * Returns: (transfer none) (nullable): the buffer, or %NULL if @buffer is not a slice of a buffer
  *
  * Since: 0.1
  */
@@ -872,10 +888,11 @@ gpu_buffer_get_parent (GpuBuffer *buffer)
  * gpu_buffer_get_memory:
  * @buffer: a #GpuBuffer
  *
- * Gets the memory that @buffer is a range of: the same as gpu_buffer_get_parent() for a slice, and
- * memory of another kind for a buffer of gpu_buffer_new_for_memory().
+ * Gets the memory that contains @buffer: for a slice the same buffer as gpu_buffer_get_parent(),
+ * and for a buffer of gpu_buffer_new_for_memory() memory of any kind.
  *
- * Returns: (transfer none) (nullable): the memory, or %NULL if @buffer has memory of its own
+ * Returns: (transfer none) (nullable): the memory, or %NULL if @buffer is not a range of other
+ *   memory
  *
  * Since: 0.1
  */
@@ -891,9 +908,9 @@ gpu_buffer_get_memory (GpuBuffer *buffer)
  * gpu_buffer_get_offset:
  * @buffer: a #GpuBuffer
  *
- * Gets where a slice begins within what it is a slice of.
+ * Gets the offset of a slice within its parent.
  *
- * Returns: the offset in bytes, 0 if @buffer is no slice
+ * Returns: the offset in bytes, 0 if @buffer is not a slice
  *
  * Since: 0.1
  */
@@ -909,9 +926,9 @@ gpu_buffer_get_offset (GpuBuffer *buffer)
  * gpu_buffer_get_row_pitch:
  * @buffer: a #GpuBuffer
  *
- * Gets the distance of two rows of a buffer made with gpu_buffer_new_pitched().
+ * Gets the distance between two rows of a buffer of gpu_buffer_new_pitched().
  *
- * Returns: the distance in bytes, 0 if @buffer was not made with rows
+ * Returns: the distance in bytes, 0 if @buffer has no rows
  *
  * Since: 0.1
  */

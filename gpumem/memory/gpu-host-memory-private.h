@@ -9,24 +9,24 @@ struct _GpuHostMemory
 {
   GpuMemory           parent_instance;
 
-  GpuHostMemoryFlags  host_flags;   /* that it has */
+  GpuHostMemoryFlags  host_flags;   /* the flags in effect */
   gboolean            is_locked;
-  guint8             *data;         /* NULL if never initialised; good while there are users */
+  guint8             *data;         /* NULL if never initialised; valid while there are users */
 };
 
-/* FALSE for no bytes, or flags that memory which is allocated cannot have. */
+/* FALSE for a size of 0, or flags that allocated memory cannot have. */
 gboolean         _gpu_host_memory_check    (GpuContext          *context,
                                             const char          *function,
                                             GpuHostMemoryFlags   flags,
                                             gsize                size,
                                             GError             **error);
-/* Page-locked memory of the driver; @flags become those that it has. */
+/* Allocates page-locked memory of the driver. Changes @flags to the flags in effect. */
 GpuNativeBuffer *_gpu_host_memory_allocate (GpuContext          *context,
                                             const char          *function,
                                             GpuHostMemoryFlags  *flags,
                                             gsize                size,
                                             GError             **error);
-/* Takes @storage and its first user over. */
+/* Takes ownership of @storage and of its first use. */
 GpuHostMemory   *_gpu_host_memory_new_for_storage (GpuContext          *context,
                                                    GpuStorage          *storage,
                                                    GpuHostMemoryFlags   flags);

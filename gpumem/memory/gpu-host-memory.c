@@ -11,34 +11,46 @@
 /**
  * SECTION:gpu-host-memory
  * @title: GpuHostMemory
- * @short_description: page-locked, registered and aligned memory of the host
- *
- * Memory of the host that devices copy to and from. It is memory like any other: #GpuStream copies
- * it, fills it, maps it and orders its uses, and gpu_buffer_new_for_memory() makes a #GpuBuffer of
- * it. Beside that the host reads and writes it in place, through gpu_host_memory_get_data() or
- * gpu_host_memory_get_bytes(), and has to wait for the work that uses it itself:
- * gpu_host_memory_synchronize() does.
- *
- * gpu_host_memory_new() makes page-locked memory: the system does not move its pages, so copies
- * need no detour, and overlap with other work. There is not much of it.
- * gpu_host_memory_new_registered() locks the pages of memory that is there already, for as long as
- * the object lives, and gpu_host_memory_new_aligned() gives ordinary memory with an alignment.
- *
- * Kernels reach what was made with %GPU_HOST_MEMORY_FLAGS_MAPPED, slowly: on a device with memory
- * of its own each access crosses the link. With OpenCL such memory is fine-grain shared virtual
- * memory, where the device has it; without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR, or
- * with CL_MEM_USE_HOST_PTR if it is registered, which stays mapped while the object lives.
- *
- * None of it counts for gpu_context_get_allocated_size(), which is about memory of the device, but
- * for gpu_context_get_host_allocated_size().
- *
- * All methods may be called from any thread.
+ * @short_description: Page-locked, registered and aligned host memory
+ * @see_also: #GpuMemory, #GpuHostAllocator
  */
 
 /**
  * GpuHostMemory:
  *
- * Memory of the host that a device copies to and from.
+ * Host memory for fast copies to and from a device.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuHostMemory) staging =
+ *   gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, size, &error);
+ *
+ * memcpy (gpu_host_memory_get_data (staging), data, size);
+ * gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (staging), 0, size, &error);
+ * gpu_host_memory_synchronize (staging, GPU_MAP_FLAGS_WRITE, NULL, &error);
+ * memset (gpu_host_memory_get_data (staging), 0, size);
+ * ]|
+ *
+ * #GpuStream copies, fills and maps host memory and orders its uses like those of any other memory,
+ * and gpu_buffer_new_for_memory() creates a #GpuBuffer for it. In addition the host reads and
+ * writes it in place, through gpu_host_memory_get_data() or gpu_host_memory_get_bytes(). Before
+ * such an access the program must wait for the work that uses the memory, with
+ * gpu_host_memory_synchronize().
+ *
+ * gpu_host_memory_new() allocates page-locked memory: the system does not move its pages, so copies
+ * need no staging and overlap with other work. Page-locked memory is a scarce resource.
+ * gpu_host_memory_new_registered() locks the pages of existing memory for the lifetime of the
+ * object, and gpu_host_memory_new_aligned() allocates pageable memory with an alignment.
+ *
+ * Kernels can access memory with %GPU_HOST_MEMORY_FLAGS_MAPPED, but slowly: on a device with memory
+ * of its own each access crosses the link. With OpenCL such memory is fine-grain shared virtual
+ * memory, if the device supports it. Without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR,
+ * or with CL_MEM_USE_HOST_PTR if it is registered, which stays mapped for the lifetime of the
+ * object.
+ *
+ * Host memory does not count towards gpu_context_get_allocated_size(), which counts device memory,
+ * but towards gpu_context_get_host_allocated_size().
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -128,7 +140,7 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
   /**
    * GpuHostMemory:page-locked:
    *
-   * Whether the driver keeps the pages where they are.
+   * Whether the driver has locked the pages in physical memory.
    *
    * Since: 0.1
    */
@@ -137,7 +149,7 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
   /**
    * GpuHostMemory:address:
    *
-   * Where the host finds the memory, 0 once it is released.
+   * The address of the memory on the host, or 0 after a release.
    *
    * Since: 0.1
    */
@@ -213,10 +225,10 @@ _gpu_host_memory_check (GpuContext          *context,
          && check_size (function, size, error);
 }
 
-/* What memory can be made from. */
+/* The parameters of an allocation. */
 typedef struct
 {
-  GpuHostMemoryFlags *flags;        /* NULL for ordinary memory */
+  GpuHostMemoryFlags *flags;        /* NULL for pageable memory */
   gpointer            data;         /* of the program; NULL to allocate */
   gsize               size;
 } Allocation;
@@ -318,19 +330,19 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_host_memory_new:
  * @context: a #GpuContext
- * @flags: what the memory is for; without %GPU_HOST_MEMORY_FLAGS_READ_ONLY
+ * @flags: the intended use of the memory, without %GPU_HOST_MEMORY_FLAGS_READ_ONLY
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates page-locked memory of the host (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer;
- * OpenCL: clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
- * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_FLAGS_MAPPED). Its content is undefined, and it
- * begins at a multiple of 64 bytes at least. On the host back end it is ordinary memory, which its
- * kernels reach. Drivers take long for it, and may wait for the device: a #GpuHostAllocator uses it
- * again.
+ * Allocates page-locked host memory (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer; OpenCL:
+ * clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
+ * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_FLAGS_MAPPED). The contents are undefined. The
+ * memory begins at a multiple of at least 64 bytes. On the host back end it is pageable memory,
+ * which kernels can access. The allocation is slow, and drivers may wait for the device: use a
+ * #GpuHostAllocator to reuse the memory.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
- *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that are not for this,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that allocated memory cannot have,
  *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL devices that have no
  *   fine-grain shared virtual memory, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
@@ -348,7 +360,7 @@ gpu_host_memory_new (GpuContext          *context,
                          "host-flags", flags, "size", (guint64) size, NULL);
 }
 
-/* (transfer full): memory over what is there; the driver makes nothing of its own. */
+/* (transfer full): memory over existing bytes, without a native allocation. */
 static GpuHostMemory *
 new_over (GpuContext          *context,
           const char          *function,
@@ -383,20 +395,21 @@ new_over (GpuContext          *context,
 /**
  * gpu_host_memory_new_aligned:
  * @context: a #GpuContext
- * @alignment: the memory begins at a multiple of this many bytes, a power of two; 0 for 4096
+ * @alignment: alignment of the memory in bytes, a power of two; 0 for 4096
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates ordinary memory of the host (posix_memalign). It is not page-locked: large copies
- * between it and a device by gpu_stream_copy() are staged, as those of any ordinary memory; others
- * go through the driver's own page-locked memory, and with CUDA may be over before they return.
- * Kernels do not reach it, but on the host back end. Its content is undefined. Does not block.
+ * Allocates pageable host memory (posix_memalign). Large copies between pageable memory and a
+ * device by gpu_stream_copy() are staged. Other copies go through the driver's own page-locked
+ * memory, and with CUDA may have completed when the call returns. Kernels cannot access the memory,
+ * except on the host back end. The contents are undefined. Does not block.
  *
- * On CUDA, once such a copy was staged in a context, whoever submits a copy, a write, a read or a
- * fill of such memory that is not staged waits for the work before it on that stream.
+ * On CUDA, after a copy of pageable memory was staged in a context, a later copy, write, read or
+ * fill of pageable memory that is not staged blocks its caller until the earlier work of the stream
+ * has completed.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
- *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is no power of two,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is not a power of two,
  *   %GPU_ERROR_NOT_SUPPORTED, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
@@ -447,27 +460,28 @@ gpu_host_memory_new_aligned (GpuContext  *context,
 /**
  * gpu_host_memory_new_registered:
  * @context: a #GpuContext
- * @flags: what the memory is for; without %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED
- * @bytes: memory of the host, not empty
+ * @flags: the intended use of the memory, without %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED
+ * @bytes: host memory, not empty
  * @error: return location for an error
  *
- * Locks the pages of memory that is there already (CUDA: cuMemHostRegister,
- * cuMemHostGetDevicePointer; OpenCL: clCreateBuffer with CL_MEM_USE_HOST_PTR and
- * clEnqueueMapBuffer), and keeps @bytes. Where they begin and how many they are does not matter.
- * Work of the device changes what they hold, so that they must be writable, but with
- * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, which refuses all work that would write.
+ * Locks the pages of existing memory (CUDA: cuMemHostRegister, cuMemHostGetDevicePointer; OpenCL:
+ * clCreateBuffer with CL_MEM_USE_HOST_PTR and clEnqueueMapBuffer), and keeps a reference to @bytes.
+ * The memory may have any alignment and size. Work on the device changes its contents, so it must
+ * be writable, except with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, which rejects all work that would
+ * write.
  *
- * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference
- * goes, or with gpu_memory_release(), once the work that uses the memory is over; @bytes are kept
- * as long as the object, and until then. So a #GpuHostMemory with g_autoptr() pins memory for the
- * length of a block. The bytes are not counted by the context. Uses of two objects over the same
- * memory are ordered if they begin at the same byte. May block while the driver locks the pages.
+ * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference is
+ * dropped or by gpu_memory_release(), once the work that uses the memory has completed. @bytes are
+ * kept until then, and as long as the object lives. A #GpuHostMemory with g_autoptr() therefore
+ * pins memory for the duration of a block. The context does not count the bytes. Uses of two
+ * objects over the same memory are ordered if both begin at the same byte. May block while the
+ * driver locks the pages.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
- *   are empty or flags that are not for this, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more pages can be
- *   locked, %GPU_ERROR_BUSY on CUDA for bytes that overlap others that are registered and are no
- *   part of them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or the
- *   driver's error
+ *   are empty or flags that registered memory cannot have, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
+ *   pages can be locked, %GPU_ERROR_BUSY on CUDA if @bytes overlaps other registered bytes without
+ *   lying within them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -519,11 +533,12 @@ gpu_host_memory_new_registered (GpuContext          *context,
  * gpu_host_memory_get_data: (skip)
  * @memory: a #GpuHostMemory
  *
- * Gets where the memory is. The pointer is good until the last reference to @memory goes or
- * gpu_memory_release() is called; gpu_host_memory_get_bytes() keeps it good. Whoever looks there
- * waits for the device before, with gpu_host_memory_synchronize(). Does not block.
+ * Gets the memory. The pointer is valid until the last reference to @memory is dropped or
+ * gpu_memory_release() is called; the bytes of gpu_host_memory_get_bytes() keep it valid. Before
+ * the host accesses the memory, it must wait for the device with gpu_host_memory_synchronize().
+ * Does not block.
  *
- * Returns: (nullable): the first byte, or %NULL once the memory is released
+ * Returns: (nullable): the first byte, or %NULL after the memory was released
  *
  * Since: 0.1
  */
@@ -539,10 +554,10 @@ gpu_host_memory_get_data (GpuHostMemory *memory)
  * gpu_host_memory_get_address:
  * @memory: a #GpuHostMemory
  *
- * Gets where the memory is, as a number for languages without pointers. It is where the host finds
- * it: the address for kernels is gpu_memory_get_device_address(). Does not block.
+ * Gets the address of the memory on the host, as a number for languages without pointers. The
+ * address for kernels is gpu_memory_get_device_address(). Does not block.
  *
- * Returns: the address, 0 once the memory is released
+ * Returns: the address, or 0 after the memory was released
  *
  * Since: 0.1
  */

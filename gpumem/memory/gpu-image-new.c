@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What images are made from. */
+/* The constructors of images. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -11,14 +11,14 @@
                       | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
 
-/* Everything that an image of its own can be made from. */
+/* The parameters of an image with memory of its own. */
 typedef struct
 {
   const char           *function;
   GpuMemoryFlags        flags;
   GpuImageDescription  *description;
-  gconstpointer         data;       /* to copy, nullable */
-  gpointer              host;       /* to use in place, nullable */
+  gconstpointer         data;       /* (nullable): initial texels, copied */
+  gpointer              host;       /* (nullable): host memory to use in place */
   gsize                 row_pitch;
   gsize                 slice_pitch;
 } Creation;
@@ -42,7 +42,7 @@ create (GpuNativeContext  *context,
   return image != NULL ? &image->base : NULL;
 }
 
-/* Gives @storage to @image, with what the native image says of itself. */
+/* Moves @storage to @image and copies the attributes of the native image. */
 static void
 set_storage (GpuImage   *image,
              GpuStorage *storage)
@@ -116,8 +116,8 @@ initialize (GpuImage  *image,
   return TRUE;
 }
 
-/* Puts the layers that construction asked for after the dimensions of a layer, which must be free
- * for them. */
+/* Sets the dimension after those of a layer to the requested number of layers. That dimension must
+ * be 1. */
 static gboolean
 set_layers (GpuImage  *image,
             GError   **error)
@@ -185,19 +185,19 @@ image_new (GpuContext            *context,
 /**
  * gpu_image_new:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
- * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_SHAREABLE
+ * @format: the format of the texels
+ * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
- *   layer, and 1 in those that the type lacks
+ *   layer, and 1 in the dimensions that the type lacks
  * @error: return location for an error
  *
- * Makes an image (OpenCL: clCreateImage; CUDA: cuArray3DCreate). Its content is undefined. When the
- * driver has no room #GpuContext::memory-pressure is emitted. Does not block.
+ * Creates an image (OpenCL: clCreateImage; CUDA: cuArray3DCreate). The contents are undefined. If
+ * the driver is out of memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has no
  *   images of this format and type, %GPU_ERROR_INVALID_ARGUMENT for a size that is empty or too
- *   large, or flags that do not go together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   large, or flags that cannot be combined, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
  *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
@@ -222,21 +222,21 @@ gpu_image_new (GpuContext            *context,
 /**
  * gpu_image_new_mipmapped:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
- * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: size of the first level, as of gpu_image_new()
- * @n_levels: number of levels, each half as wide, high and deep as the one before it
+ * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_SHAREABLE
+ * @format: the format of the texels
+ * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size of the first level, as in gpu_image_new()
+ * @n_levels: number of levels, each half as wide, high and deep as the previous one
  * @error: return location for an error
  *
- * Makes an image with mip levels (OpenCL: clCreateImage with the extension cl_khr_mipmap_image;
- * CUDA: cuMipmappedArrayCreate). Kernels read it all through a sampler; gpu_image_get_level() gives
- * one level, to copy and to write. Copies of the image itself are of its first level. Does not
- * block.
+ * Creates an image with mip levels (OpenCL: clCreateImage with the extension cl_khr_mipmap_image;
+ * CUDA: cuMipmappedArrayCreate). Kernels read all levels through a sampler. gpu_image_get_level()
+ * gets a single level, for copies and writes. Copies of the image itself use its first level. Does
+ * not block.
  *
- * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new(), also with
+ * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), also with
  *   %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_MIPMAPS, and with
- *   %GPU_ERROR_INVALID_ARGUMENT if there are more levels than it takes to get to one texel
+ *   %GPU_ERROR_INVALID_ARGUMENT if @n_levels exceeds the number of levels down to one texel
  *
  * Since: 0.1
  */
@@ -258,8 +258,8 @@ gpu_image_new_mipmapped (GpuContext            *context,
   return image_new (context, format, type, extent, n_levels, &creation, NULL, error);
 }
 
-/* The pitches of texels in @bytes, and that these are enough: to be copied from without pitches,
- * neither too many. */
+/* Computes the pitches of texels in @bytes. FALSE if there are too few bytes or, for copies without
+ * pitches, too many. */
 static gboolean
 resolve_bytes (Creation              *creation,
                const GpuImageFormat  *format,
@@ -274,7 +274,7 @@ resolve_bytes (Creation              *creation,
                             && creation->slice_pitch == 0;
   gsize end;
 
-  /* What is too large for a gsize is too large for any device, which is told later. */
+  /* A row that exceeds a gsize exceeds every device, which a later check reports. */
   if (!g_size_checked_mul (&in_bytes.width, extent->width,
                            gpu_image_format_get_texel_size (format)))
     in_bytes.width = G_MAXSIZE;
@@ -301,21 +301,21 @@ resolve_bytes (Creation              *creation,
 /**
  * gpu_image_new_from_bytes:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_FLAGS_SHAREABLE
- * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: size as of gpu_image_new()
- * @bytes: the texels to begin with
- * @row_pitch: bytes from one row to the next, 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice to the next, 0 for slices that follow each other tightly
+ * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_SHAREABLE
+ * @format: the format of the texels
+ * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size, as in gpu_image_new()
+ * @bytes: the initial texels
+ * @row_pitch: bytes from one row to the next, 0 for rows without gaps
+ * @slice_pitch: bytes from one slice to the next, 0 for slices without gaps
  * @error: return location for an error
  *
- * Makes an image with a copy of @bytes (OpenCL: clCreateImage with CL_MEM_COPY_HOST_PTR; CUDA:
- * cuArray3DCreate, cuMemcpy3DAsync). The rows of an array of one dimension are its layers. Blocks
- * until the copy is made.
+ * Creates an image with a copy of @bytes (OpenCL: clCreateImage with CL_MEM_COPY_HOST_PTR; CUDA:
+ * cuArray3DCreate, cuMemcpy3DAsync). The layers of an array of one-dimensional images are rows
+ * here. Blocks until the copy has completed.
  *
- * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new(), also with
- *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes, or without pitches too many, or the
+ * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), also with
+ *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes or, without pitches, too many, or if the
  *   pitches are too small
  *
  * Since: 0.1
@@ -347,8 +347,8 @@ gpu_image_new_from_bytes (GpuContext            *context,
   return image_new (context, format, type, extent, 1, &creation, NULL, error);
 }
 
-/* Whether memory of the host can be an image: the driver takes all rows and slices to be as long as
- * their pitches, the last ones too. */
+/* Whether an image can use host memory in place. Drivers assume that all rows and slices, including
+ * the last ones, are as long as their pitches. */
 static gboolean
 check_host (const Creation        *creation,
             const GpuImageFormat  *format,
@@ -382,24 +382,24 @@ check_host (const Creation        *creation,
 /**
  * gpu_image_new_for_host_bytes:
  * @context: a #GpuContext
- * @flags: how the image is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: size as of gpu_image_new()
- * @bytes: memory of the host; the last row and slice are as long as the pitches, too
- * @row_pitch: bytes from one row to the next, a multiple of a texel; 0 for rows that follow each
- *   other tightly
- * @slice_pitch: bytes from one slice to the next, a multiple of the row pitch; 0 for slices that
- *   follow each other tightly
+ * @format: the format of the texels
+ * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size, as in gpu_image_new()
+ * @bytes: host memory; the last row and slice must be as long as the pitches, too
+ * @row_pitch: bytes from one row to the next, a multiple of the texel size; 0 for rows without gaps
+ * @slice_pitch: bytes from one slice to the next, a multiple of the row pitch; 0 for slices without
+ *   gaps
  * @error: return location for an error
  *
- * Makes an image over memory of the host, which is used in place and kept (OpenCL: clCreateImage
- * with CL_MEM_USE_HOST_PTR). Work of the device changes what @bytes holds, so @bytes must be
- * writable unless nothing writes the image; map the image to look at it. Does not block.
+ * Creates an image that uses host memory in place and keeps a reference to @bytes (OpenCL:
+ * clCreateImage with CL_MEM_USE_HOST_PTR). Work on the device changes the contents of @bytes, so
+ * @bytes must be writable unless nothing writes the image. Map the image to access the contents
+ * from the host. Does not block.
  *
- * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
- *   cannot, as CUDA, or an error as of gpu_image_new_from_bytes()
+ * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver cannot
+ *   use host memory in place, as on CUDA, or the errors of gpu_image_new_from_bytes()
  *
  * Since: 0.1
  */
@@ -444,7 +444,7 @@ gpu_image_new_for_host_bytes (GpuContext            *context,
   return image_new (context, format, type, extent, 1, &creation, bytes, error);
 }
 
-/* --- over other memory ------------------------------------------------------------------------ */
+/* --- views of other memory -------------------------------------------------------------------- */
 
 static GpuImage *
 adopt_view (GpuContext      *context,
@@ -461,7 +461,7 @@ adopt_view (GpuContext      *context,
   return image;
 }
 
-/* The rows of an image over the @size bytes of a buffer. */
+/* Whether the rows of an image fit the @size bytes of a buffer. */
 static gboolean
 check_rows (const GpuImageDescription  *description,
             gsize                       row_pitch,
@@ -522,7 +522,7 @@ check_view_type (GpuNativeContext  *context,
   return FALSE;
 }
 
-/* With the buffer's storage acquired. */
+/* Caller has acquired the storage of the buffer. */
 static GpuNativeImage *
 create_view (GpuBuffer            *buffer,
              GpuMemoryFlags       *flags,
@@ -571,25 +571,26 @@ create_view (GpuBuffer            *buffer,
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: how the image is used; what it says nothing of is as in @buffer, and it cannot allow more
- * @format: what the texels are
+ * @flags: the intended use of the image; @buffer decides everything that @flags leaves open, and
+ *   @flags cannot allow more than @buffer
+ * @format: the format of the texels
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
- * @height: rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @row_pitch: bytes from one row to the next; 0 for that of a buffer with rows, or else for rows
- *   that follow each other tightly
+ * @height: number of rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @row_pitch: bytes from one row to the next; 0 for the row pitch of @buffer if it has rows, or
+ *   else for rows without gaps
  * @error: return location for an error
  *
- * Makes an image over a buffer, which is kept: what is written through one is read through the
- * other, and work with both is ordered like work with one memory (OpenCL: clCreateImage,
- * CL_MEM_OBJECT_IMAGE1D_BUFFER, or CL_MEM_OBJECT_IMAGE2D where images from buffers exist; CUDA:
- * pitch-linear memory). Devices want the row pitch to be a multiple of something,
- * gpu_buffer_new_pitched() makes buffers that do. Does not block.
+ * Creates an image over the memory of a buffer and keeps a reference to @buffer. Each sees the
+ * writes through the other, and uses of both are ordered (OpenCL: clCreateImage,
+ * CL_MEM_OBJECT_IMAGE1D_BUFFER, or CL_MEM_OBJECT_IMAGE2D if images from buffers are supported;
+ * CUDA: pitch-linear memory). Devices require an aligned row pitch, which gpu_buffer_new_pitched()
+ * provides. Does not block.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the buffer is
- *   too small, the pitch or the alignment of the buffer does not suit the device or the flags do
- *   not go together, %GPU_ERROR_NOT_SUPPORTED for two dimensions without
- *   %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or an error as of gpu_image_new()
+ *   too small, the device does not support the pitch or the alignment of the buffer, or the flags
+ *   cannot be combined, %GPU_ERROR_NOT_SUPPORTED for two dimensions without
+ *   %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or the errors of gpu_image_new()
  *
  * Since: 0.1
  */
@@ -636,17 +637,17 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
 /**
  * gpu_image_get_level:
  * @image: a #GpuImage
- * @level: which mip level, from 0 on
+ * @level: index of the mip level, from 0
  * @error: return location for an error
  *
- * Gets one mip level as an image, to copy and to write: it has no levels of its own (OpenCL: the
- * same image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). @image is
- * kept, and work with both is ordered like work with one memory. The only level of an image without
- * others is all of it. Any thread; does not block.
+ * Gets one mip level as an image without further levels, for copies and writes (OpenCL: the same
+ * image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). The level keeps
+ * a reference to @image, and uses of both are ordered. Level 0 of an image without mip levels is
+ * the whole image. Any thread; does not block.
  *
- * Returns: (transfer full): the level, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is none
- *   of that number, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED where the driver cannot, or the
- *   driver's error
+ * Returns: (transfer full): the level, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @image does not
+ *   have that level, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED if the driver cannot address
+ *   levels, or the driver's error
  *
  * Since: 0.1
  */
@@ -699,25 +700,29 @@ gpu_image_get_level (GpuImage  *image,
  * gpu_image_new_wrapped:
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
- * @format: (nullable): what the texels are, where the driver does not tell; %NULL to take integers
- *   for integers
- * @mode: who owns @handle
- * @owner: (nullable): bytes to keep until the last work that uses the image is complete and nothing
- *   refers to it any more, or %NULL
+ * @format: (nullable): the format of the texels, if the driver does not report it; %NULL to treat
+ *   integers as integers
+ * @mode: the owner of @handle
+ * @owner: (nullable): bytes to keep until the last work that uses the image has completed and
+ *   no object refers to the image, or %NULL
  * @error: return location for an error
  *
- * Makes an image around one that was made elsewhere, so that both sides use it (OpenCL:
- * clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuArray3DGetDescriptor). An array of CUDA does not know whether its integers are normalized:
- * @format says so. If the call fails, @handle stays the caller's whatever @mode is. What others do
- * with the memory is not tracked. Memory that has an image already is known again, and work with
- * both is ordered; but the array of a mip level after the first (CUDA: cuMipmappedArrayGetLevel) is
- * taken for memory of its own, for which gpu_image_get_level() is the way. The driver of CUDA does
- * not tell whose context an array is of: there it is up to the caller.
+ * Creates an image for one that was created outside this library, which both sides then use
+ * (OpenCL: clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuArray3DGetDescriptor). CUDA does not report whether the integers of an array are normalized;
+ * @format specifies it. If the call fails, the caller keeps ownership of @handle, also in mode
+ * %GPU_WRAP_MODE_ADOPT.
+ *
+ * Uses of the memory outside this library are not tracked. If another image of this context has the
+ * same memory, uses of both are ordered. An exception is the array of a mip level after the first
+ * (CUDA: cuMipmappedArrayGetLevel), which the library treats as separate memory: use
+ * gpu_image_get_level() instead. The CUDA driver does not report the context of an array, so the
+ * caller must ensure that it belongs to @context.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
- *   not of @context, no image or of another format, %GPU_ERROR_NOT_SUPPORTED where the back end has
- *   none to wrap or the format has no name here, or the driver's error
+ *   belongs to another context, is not an image or has another format, %GPU_ERROR_NOT_SUPPORTED if
+ *   the back end cannot wrap images or the format has no name in this library, or the driver's
+ *   error
  *
  * Since: 0.1
  */

@@ -11,18 +11,18 @@ struct _GpuImage
   GpuMemory            parent_instance;
 
   GpuImageDescription  description;
-  gsize                row_pitch;   /* bytes, of an image without gaps if it is not linear */
+  gsize                row_pitch;   /* bytes; without gaps if the image is not linear */
   gsize                slice_pitch;
-  GpuBuffer           *buffer;      /* that it is made over, nullable */
-  GpuImage            *parent;      /* of a level, nullable */
+  GpuBuffer           *buffer;      /* (nullable): that it views */
+  GpuImage            *parent;      /* (nullable): of a mip level */
   guint                level;       /* within parent */
-  gsize                n_layers;    /* that construction asked for */
-  gboolean             has_format;  /* that construction gave */
+  gsize                n_layers;    /* requested at construction */
+  gboolean             has_format;  /* given at construction */
 };
 
-/* Resolves @layout, NULL for the first texel, for a region of @extent in @image into @side: its
- * origin in texels, and in bytes as if the image were linear. FALSE if it reaches past the end, or
- * the layout has pitches. */
+/* Resolves @layout, or NULL for the first texel, for a region of @extent in @image. @side gets the
+ * origin in texels, and in bytes as if the image were linear. FALSE if the region exceeds the image
+ * or the layout has pitches. */
 gboolean _gpu_image_resolve        (GpuImage                  *image,
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent,
@@ -30,14 +30,14 @@ gboolean _gpu_image_resolve        (GpuImage                  *image,
                                     const char                *what,
                                     GpuRegionSide             *side,
                                     GError                   **error);
-/* @extent, or for NULL all from @layout on. */
+/* @extent or, if it is NULL, all texels from the origin of @layout. */
 GpuExtent
          _gpu_image_get_rest       (GpuImage                  *image,
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
-/* gpu-image-support.c: FALSE if there are no images, none with these flags, or not this one. Sets
- * the size of texels. */
+/* gpu-image-support.c: FALSE if the device lacks images, images with these flags, or this image.
+ * The last one sets the size of texels. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,
                                     const char                *function,
                                     GError                   **error);
@@ -51,7 +51,7 @@ gboolean _gpu_image_check_description (GpuNativeContext       *context,
                                     const char                *function,
                                     GError                   **error);
 
-/* gpu-image-new.c: makes the native image that construction asked for. */
+/* gpu-image-new.c: creates the native image that was requested at construction. */
 gboolean _gpu_image_initialize     (GpuImage                  *image,
                                     GError                   **error);
 

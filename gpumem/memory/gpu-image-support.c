@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which images a context can have. */
+/* The images that a context supports. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -62,7 +62,7 @@ check_type (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* A reference to the formats, which no driver changes its mind about. */
+/* Returns a new reference to the formats, which are cached because no driver changes them. */
 static GArray *
 get_formats (GpuNativeContext  *context,
              GpuMemoryFlags     flags,
@@ -257,17 +257,17 @@ _gpu_image_check_description (GpuNativeContext     *context,
 /**
  * gpu_context_list_image_formats:
  * @context: a #GpuContext
- * @flags: how the images would be used
- * @type: what dimensions they would have
+ * @flags: the intended use of the images
+ * @type: the type of the images
  * @error: return location for an error
  *
- * Lists the formats that images can have (OpenCL: clGetSupportedImageFormats; CUDA: what arrays
- * have, there is no call for it). Formats that this library has no name for are left out. Any
+ * Lists the supported formats of images (OpenCL: clGetSupportedImageFormats; on CUDA, which has no
+ * such call, the formats of arrays). Formats without a name in this library are omitted. Any
  * thread; does not block.
  *
- * Returns: (transfer full) (element-type GpuImageFormat): the formats, none if there are no images
- *   of that type; none with @error set to %GPU_ERROR_NOT_SUPPORTED if the device has no images,
- *   %GPU_ERROR_INVALID_ARGUMENT for flags that do not go together or a type that there is not,
+ * Returns: (transfer full) (element-type GpuImageFormat): the formats, none if the type is not
+ *   supported; none with @error set to %GPU_ERROR_NOT_SUPPORTED if the device has no images,
+ *   %GPU_ERROR_INVALID_ARGUMENT for flags that cannot be combined or an invalid type,
  *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
@@ -310,17 +310,17 @@ gpu_context_list_image_formats (GpuContext      *context,
 /**
  * gpu_context_get_max_image_extent:
  * @context: a #GpuContext
- * @type: what dimensions images would have
+ * @type: the type of the images
  * @extent: (out caller-allocates): return location for the size
  * @error: return location for an error
  *
- * Gets the greatest size of images, with the layers of arrays in the dimension after those of a
- * layer (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and its kin; CUDA:
- * CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and its kin). All zeros if there are no images of the
- * type. Any thread; does not block.
+ * Gets the maximum size of images, with the layers of arrays in the dimension after those of a
+ * layer (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and related attributes; CUDA:
+ * CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). All sizes are 0 if the type
+ * is not supported. Any thread; does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the device has no images at all,
- *   %GPU_ERROR_INVALID_ARGUMENT for a type that there is not, or %GPU_ERROR_DEVICE_LOST
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the device has no images of any type,
+ *   %GPU_ERROR_INVALID_ARGUMENT for an invalid type, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */

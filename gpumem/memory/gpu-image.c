@@ -7,29 +7,39 @@
 /**
  * SECTION:gpu-image
  * @title: GpuImage
- * @short_description: images: texels that kernels read through samplers
+ * @short_description: Images that kernels read through samplers
  * @see_also: #GpuImageFormat, #GpuSampler
- *
- * An image is rows of texels of one format, which kernels read between the texels and outside of
- * the edges by the rules of a #GpuSampler, and write texel by texel: an image of OpenCL, and on
- * CUDA an array with the texture and surface objects that launches need.
- *
- * Sizes and origins are in texels. Images of one dimension have one row, those of two one slice;
- * the layers of an array stand in the dimension after those of a layer: an array of rows has as
- * many rows as layers, an array of images as many slices, and a cube six. What is copied to or from
- * the host and buffers has pitches in bytes.
- *
- * Blocking methods come with a pair of functions that do the same without blocking; they take a
- * stream, or %NULL for the default stream of the context. What an image takes part in on a stream
- * is a method of #GpuStream.
- *
- * All methods may be called from any thread.
  */
 
 /**
  * GpuImage:
  *
- * An image.
+ * Rows of texels of one format, which kernels read through a #GpuSampler and write texel by texel.
+ *
+ * |[<!-- language="C" -->
+ * const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
+ * const GpuExtent extent = { 640, 480, 1 };
+ * g_autoptr (GpuImage) picture = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, &format,
+ *                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error);
+ * g_autoptr (GBytes) result = NULL;
+ *
+ * gpu_image_write_bytes (picture, stream, NULL, &extent, bytes, 0, 0, NULL, &error);
+ * result = gpu_image_read_bytes (picture, stream, NULL, &extent, NULL, &error);
+ * ]|
+ *
+ * An image is an image of OpenCL. On CUDA it is an array with the texture and surface objects that
+ * launches need. The sampler decides how kernels read between the texels and outside the edges.
+ *
+ * Sizes and origins are in texels. One-dimensional images have one row, two-dimensional images one
+ * slice. The layers of an array follow in the next dimension: the height of an array of
+ * one-dimensional images, and the depth of an array of two-dimensional images, is the number of
+ * layers; a cube has a depth of six. Data on the host and in buffers has pitches in bytes.
+ *
+ * The methods of an image that transfer data block. Each has a pair of functions that do the same
+ * without blocking. They take a stream, or %NULL for the default stream of the context. Operations
+ * that only submit work to a stream are methods of #GpuStream.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -223,7 +233,7 @@ install_construct_properties (void)
   /**
    * GpuImage:format:
    *
-   * What the texels are.
+   * The format of the texels.
    *
    * Since: 0.1
    */
@@ -231,7 +241,7 @@ install_construct_properties (void)
   /**
    * GpuImage:image-type:
    *
-   * What dimensions the image has.
+   * The type of the image.
    *
    * Since: 0.1
    */
@@ -240,7 +250,7 @@ install_construct_properties (void)
   /**
    * GpuImage:width:
    *
-   * Texels of a row.
+   * The width in texels.
    *
    * Since: 0.1
    */
@@ -248,7 +258,7 @@ install_construct_properties (void)
   /**
    * GpuImage:height:
    *
-   * Rows of a slice or layer; 1 for images of one dimension.
+   * The number of rows of a slice or layer; 1 for one-dimensional images.
    *
    * Since: 0.1
    */
@@ -256,7 +266,7 @@ install_construct_properties (void)
   /**
    * GpuImage:depth:
    *
-   * Slices; 1 unless the image has three dimensions.
+   * The number of slices; 1 unless the image is three-dimensional.
    *
    * Since: 0.1
    */
@@ -264,7 +274,8 @@ install_construct_properties (void)
   /**
    * GpuImage:n-layers:
    *
-   * Layers of an array, sides of a cube times six; 1 for other images.
+   * The number of layers of an array, or of sides of a cube or of an array of cubes; 1 for other
+   * images.
    *
    * Since: 0.1
    */
@@ -272,7 +283,7 @@ install_construct_properties (void)
   /**
    * GpuImage:n-levels:
    *
-   * Mip levels, 1 for an image without.
+   * The number of mip levels; 1 for an image without mip levels.
    *
    * Since: 0.1
    */
@@ -287,7 +298,7 @@ install_other_properties (void)
   /**
    * GpuImage:texel-size:
    *
-   * Bytes of a texel.
+   * The size of a texel in bytes.
    *
    * Since: 0.1
    */
@@ -295,7 +306,7 @@ install_other_properties (void)
   /**
    * GpuImage:row-pitch:
    *
-   * Distance of two rows in bytes, see gpu_image_get_row_pitch().
+   * The distance between two rows in bytes, see gpu_image_get_row_pitch().
    *
    * Since: 0.1
    */
@@ -303,7 +314,7 @@ install_other_properties (void)
   /**
    * GpuImage:slice-pitch:
    *
-   * Distance of two slices or layers in bytes, see gpu_image_get_slice_pitch().
+   * The distance between two slices or layers in bytes, see gpu_image_get_slice_pitch().
    *
    * Since: 0.1
    */
@@ -311,7 +322,7 @@ install_other_properties (void)
   /**
    * GpuImage:buffer:
    *
-   * The buffer that the image is made over, if it is.
+   * The buffer that contains the texels, or %NULL.
    *
    * Since: 0.1
    */
@@ -319,7 +330,7 @@ install_other_properties (void)
   /**
    * GpuImage:parent:
    *
-   * The image that this one is a mip level of, if it is.
+   * The image that contains this mip level, or %NULL.
    *
    * Since: 0.1
    */
@@ -327,7 +338,7 @@ install_other_properties (void)
   /**
    * GpuImage:parent-level:
    *
-   * Which mip level of its parent the image is.
+   * The index of this mip level in its parent.
    *
    * Since: 0.1
    */
@@ -451,13 +462,13 @@ _gpu_image_get_rest (GpuImage         *image,
   return rest;
 }
 
-/* --- what it is ------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 /**
  * gpu_image_get_format:
  * @image: a #GpuImage
  *
- * Gets what the texels are (OpenCL: CL_IMAGE_FORMAT; CUDA: cuArray3DGetDescriptor).
+ * Gets the format of the texels (OpenCL: CL_IMAGE_FORMAT; CUDA: cuArray3DGetDescriptor).
  *
  * Returns: (transfer none): the format
  *
@@ -475,7 +486,7 @@ gpu_image_get_format (GpuImage *image)
  * gpu_image_get_image_type:
  * @image: a #GpuImage
  *
- * Gets what dimensions the image has (OpenCL: CL_MEM_TYPE).
+ * Gets the type of the image (OpenCL: CL_MEM_TYPE).
  *
  * Returns: the type
  *
@@ -494,8 +505,8 @@ gpu_image_get_image_type (GpuImage *image)
  * @image: a #GpuImage
  * @extent: (out caller-allocates): return location for the size
  *
- * Gets the size of the image as copies count it: texels, rows, slices, with the layers of an array
- * in the dimension after those of a layer.
+ * Gets the size of the image for copies: texels, rows and slices, with the layers of an array in
+ * the dimension after those of a layer.
  *
  * Since: 0.1
  */
@@ -515,7 +526,7 @@ gpu_image_get_extent (GpuImage  *image,
  *
  * Gets the number of mip levels (OpenCL: CL_IMAGE_NUM_MIP_LEVELS).
  *
- * Returns: the number; 1 for an image without
+ * Returns: the number of mip levels; 1 for an image without mip levels
  *
  * Since: 0.1
  */
@@ -531,8 +542,8 @@ gpu_image_get_n_levels (GpuImage *image)
  * gpu_image_get_row_pitch:
  * @image: a #GpuImage
  *
- * Gets the distance of two rows (OpenCL: CL_IMAGE_ROW_PITCH). Where texels do not stand row by row,
- * as in the arrays of CUDA, it is what a row has in bytes. A mapping tells its own.
+ * Gets the distance between two rows (OpenCL: CL_IMAGE_ROW_PITCH). If the texels are not stored row
+ * by row, as in CUDA arrays, it is the size of a row. A mapping has its own row pitch.
  *
  * Returns: the pitch in bytes
  *
@@ -550,8 +561,8 @@ gpu_image_get_row_pitch (GpuImage *image)
  * gpu_image_get_slice_pitch:
  * @image: a #GpuImage
  *
- * Gets the distance of two slices or layers (OpenCL: CL_IMAGE_SLICE_PITCH), as
- * gpu_image_get_row_pitch() does that of rows.
+ * Gets the distance between two slices or layers (OpenCL: CL_IMAGE_SLICE_PITCH). If the texels are
+ * not stored row by row, it is the size of a slice.
  *
  * Returns: the pitch in bytes
  *
@@ -569,8 +580,8 @@ gpu_image_get_slice_pitch (GpuImage *image)
  * gpu_image_get_buffer:
  * @image: a #GpuImage
  *
- * Gets the buffer that the image, or the one that it is a level of, was made over with
- * gpu_image_new_for_buffer() (OpenCL: CL_IMAGE_BUFFER).
+ * Gets the buffer that contains the texels of an image of gpu_image_new_for_buffer(), or of a level
+ * of such an image (OpenCL: CL_IMAGE_BUFFER).
  *
  * Returns: (transfer none) (nullable): the buffer, or %NULL
  *
@@ -588,7 +599,7 @@ gpu_image_get_buffer (GpuImage *image)
  * gpu_image_get_parent:
  * @image: a #GpuImage
  *
- * Gets the image that this one is a mip level of, by gpu_image_get_level().
+ * Gets the image that contains the mip level @image of gpu_image_get_level().
  *
  * Returns: (transfer none) (nullable): the image, or %NULL
  *

@@ -6,14 +6,14 @@
 
 G_BEGIN_DECLS
 
-/* Of a memory object. What is not usable is refused by all that would use it. */
+/* The state of a memory object. Every use of memory that is not usable is rejected. */
 typedef enum
 {
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
-  GPU_MEMORY_STATE_MOVING,          /* to the host or back */
+  GPU_MEMORY_STATE_MOVING,          /* between device and host */
   GPU_MEMORY_STATE_SPILLED,
-  GPU_MEMORY_STATE_VACANT           /* a pool has the memory back, and may refill the object */
+  GPU_MEMORY_STATE_VACANT           /* without memory, which returned to its pool */
 } GpuMemoryState;
 
 struct _GpuMemory
@@ -24,19 +24,19 @@ struct _GpuMemory
   gsize           size;             /* bytes */
   gint            state;            /* atomic; changes under the lock of the root */
   gboolean        is_constant;      /* GpuStorage.is_constant */
-  gboolean        is_image;         /* reached by regions of texels, not by bytes */
+  gboolean        is_image;         /* accessed by regions of texels, not by bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;
-  gboolean        has_host_data;    /* the host reaches it without a command */
-  gsize           span;             /* bytes from the first to the last: size, and the gaps between
-                                     * the rows of an image */
+  gboolean        has_host_data;    /* the host can access it without a command */
+  gsize           span;             /* size, and for an image also the gaps between its rows, in
+                                     * bytes */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
-  GBytes         *host_bytes;       /* what the memory was made over, nullable */
-  GBytes         *spilled;          /* what it holds while it is spilled, or NULL */
+  GBytes         *host_bytes;       /* (nullable): host memory that it uses in place */
+  GBytes         *spilled;          /* (nullable): the contents while it is spilled */
 };
 
-/* Gives @storage and its first user to @memory. */
+/* Moves @storage and its first use to @memory. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
 /* Sets the error of memory that was never initialised, was released or is spilled. */
@@ -56,7 +56,7 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
-/* Whether a use is refused. A single test, as every use pays for it. */
+/* Whether a use is rejected. A single test, because every use pays for it. */
 static inline gboolean
 _gpu_memory_refuses (const GpuMemory *memory,
                      gboolean         write)
@@ -66,15 +66,16 @@ _gpu_memory_refuses (const GpuMemory *memory,
   return (g_atomic_int_get (&memory->state) | (memory->is_constant & write)) != 0;
 }
 
-/* Refuses writes through @memory from now on. Before any other thread has @memory. */
+/* Rejects writes through @memory from now on. Call before other threads can access @memory. */
 void     _gpu_memory_set_constant (GpuMemory      *memory);
-/* The storage with a user more, for the caller to take back with _gpu_storage_unuse(). */
+/* The storage with one more use, which the caller drops with _gpu_storage_unuse(). */
 GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* The rest of _gpu_memory_check_range(): checks @memory first, so that released memory is reported
- * as released whatever the range; then sets the error of the range. TRUE for an empty range. */
+/* The slow path of _gpu_memory_check_range(). Checks @memory first, so that released memory is
+ * reported as released for every range, and then sets the error of the range. TRUE for an empty
+ * range. */
 GPU_COLD gboolean
          _gpu_memory_check_range_slowly (GpuMemory       *memory,
                                          const char      *function,
@@ -83,9 +84,9 @@ GPU_COLD gboolean
                                          gsize            size,
                                          GError         **error);
 
-/* FALSE for an image, or if offset + size reaches past the end; @what is the name of the parameter.
- * Whether memory with bytes in range is usable is left to _gpu_submit() or _gpu_memory_acquire(),
- * which check it under the lock. */
+/* FALSE for an image, or if offset + size exceeds the memory; @what names the parameter.
+ * This does not check whether the memory is usable: _gpu_submit() and _gpu_memory_acquire() check
+ * that under the lock. */
 static inline gboolean
 _gpu_memory_check_range (GpuMemory   *memory,
                          const char  *function,
@@ -100,7 +101,7 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_check_range_slowly (memory, function, what, offset, size, error);
 }
 
-/* A part or view has the access of @parent unless @flags say otherwise, and never more. */
+/* A slice or view inherits the access of @parent unless @flags narrow it. */
 gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
                                   const char        *function,
                                   GpuMemoryFlags    *flags,
@@ -110,8 +111,8 @@ typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
                                              gpointer           data,
                                              GError           **error);
 
-/* Calls @func, again if it had no memory and somebody who listens for that may have made room. The
- * error gets the name of @function. */
+/* Calls @func, and repeats the call if it was out of memory and a handler of memory pressure may
+ * have freed some. Prefixes the error with @function. */
 GpuNativeMemory *
          _gpu_memory_allocate    (GpuContext        *context,
                                   const char        *function,
@@ -119,14 +120,14 @@ GpuNativeMemory *
                                   GpuAllocateFunc    func,
                                   gpointer           data,
                                   GError           **error);
-/* gpu_buffer_new() on behalf of another function. */
+/* gpu_buffer_new() for another function, which errors name. */
 GpuBuffer *
          _gpu_buffer_new         (GpuContext        *context,
                                   const char        *function,
                                   GpuMemoryFlags     flags,
                                   gsize              size,
                                   GError           **error);
-/* gpu_buffer_slice_full() on behalf of another function; @what @memory is named. */
+/* gpu_buffer_slice_full() for another function; @what names the parameter @memory. */
 GpuBuffer *
          _gpu_memory_slice       (GpuMemory         *memory,
                                   const char        *function,
@@ -135,7 +136,7 @@ GpuBuffer *
                                   gsize              offset,
                                   gsize              size,
                                   GError           **error);
-/* A range of the buffer @whole, for storage of its own. */
+/* A range of the buffer @whole, for a separate storage. */
 GpuNativeBuffer *
          _gpu_buffer_cut         (GpuNativeContext  *context,
                                   GpuNativeBuffer   *whole,
@@ -143,30 +144,30 @@ GpuNativeBuffer *
                                   gsize              offset,
                                   gsize              size,
                                   GError           **error);
-/* FALSE if flags do not go together, or the device lacks what they ask for. */
+/* FALSE if @flags cannot be combined or the device does not support them. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,
                                   GpuMemoryFlags     flags,
                                   GError           **error);
-/* FALSE for no bytes, or more than the device gives in one piece. */
+/* FALSE for a size of 0, or above the maximum of the device. */
 gboolean _gpu_buffer_check_size  (const char        *function,
                                   GpuNativeContext  *context,
                                   gsize              size,
                                   GError           **error);
-/* Checks a file descriptor from outside before a driver gets it. It must be open and may be memory,
- * of at least @whole_size bytes if the system knows the size. */
+/* Validates a file descriptor from outside before a driver gets it. It must be open and may refer
+ * to memory, of at least @whole_size bytes if the system knows the size. */
 gboolean _gpu_buffer_check_fd    (const char        *function,
                                   int                fd,
                                   gsize              whole_size,
                                   GError           **error);
-/* FALSE if the flags forbid the host to read, or to write if @write. */
+/* FALSE if the flags forbid the host to write, if @write, or else to read. */
 gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,
                                   gboolean         write,
                                   GError         **error);
 
-/* @notify is called with @user_data once the last work that uses the memory is complete and nothing
- * refers to it any more, on any thread; not if this fails. */
+/* @notify is called with @user_data, on any thread, when the last work that uses the memory has
+ * completed and no object refers to the memory. It is not called if this function fails. */
 GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     guint64          handle,
                                     gsize            size,
@@ -175,7 +176,7 @@ GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
-/* Of an object that was given a storage: sets where the host may access it at any time. */
+/* Sets the address for host accesses at any time. Call after @svm got its storage. */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 
 /* Set by class_init. */

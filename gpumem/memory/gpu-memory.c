@@ -11,23 +11,34 @@
 /**
  * SECTION:gpu-memory
  * @title: GpuMemory
- * @short_description: what all memory of a device has in common
- *
- * #GpuMemory is the base of #GpuBuffer and of every other kind of memory. It is the program's
- * reference to the memory: dropping the last one, or calling gpu_memory_release(), is safe at any
- * moment and on any thread. Work that was submitted before goes on, and the driver's memory is
- * freed once the last of it is complete.
- *
- * If the last work that wrote a memory failed, the content of the memory is undefined. Until the
- * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
- * for reading, fails with the error of that work. A kernel that may write the memory counts as a
- * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures.
+ * @short_description: Base class of device memory
+ * @see_also: #GpuBuffer, #GpuImage, #GpuSvm, #GpuHostMemory
  */
 
 /**
  * GpuMemory:
  *
- * Memory that a device can reach.
+ * The abstract base class of memory that a device can access.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuBuffer) source = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
+ * GpuMemory *memory = GPU_MEMORY (source);
+ *
+ * gpu_buffer_copy (buffer, stream, 0, source, 0, size, NULL, &error);
+ * gpu_memory_release (memory);
+ *
+ * if (!gpu_memory_wait (memory, NULL, &error))
+ *   g_warning ("the copy failed: %s", error->message);
+ * ]|
+ *
+ * A memory object is the program's reference to memory of any kind. Dropping the last reference, or
+ * calling gpu_memory_release(), is safe at any time and on any thread. Work that was submitted
+ * earlier continues, and the driver's memory is freed when the last of that work has completed.
+ *
+ * If the last work that wrote a memory failed, the contents of the memory are undefined. Until the
+ * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
+ * for reading, fails with the error of that work. A kernel that may write the memory counts as a
+ * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures.
  *
  * Since: 0.1
  */
@@ -116,8 +127,8 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
-/* Handlers go first, as whoever recycles lets weak references go: they may bring the object back to
- * life themselves. */
+/* Destroys the signal handlers before recycling clears the weak references. Either may revive the
+ * object. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -188,7 +199,7 @@ install_construct_properties (void)
   /**
    * GpuMemory:flags:
    *
-   * How the memory is used.
+   * The intended use of the memory.
    *
    * Since: 0.1
    */
@@ -198,7 +209,7 @@ install_construct_properties (void)
   /**
    * GpuMemory:size:
    *
-   * Size in bytes.
+   * The size in bytes.
    *
    * Since: 0.1
    */
@@ -224,7 +235,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:device-address:
    *
-   * The address that kernels see, 0 if the driver does not tell it.
+   * The address that kernels use, or 0 if the driver does not report it.
    *
    * Since: 0.1
    */
@@ -234,7 +245,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:host-bytes:
    *
-   * The host memory that the memory was made over, if it was.
+   * The host memory that the memory uses in place, or %NULL.
    *
    * Since: 0.1
    */
@@ -271,7 +282,7 @@ gpu_memory_class_init (GpuMemoryClass *klass)
    * GpuMemory::released:
    * @memory: the memory
    *
-   * Emitted by gpu_memory_release(), on the thread that called it, once for an object.
+   * Emitted once per object, by gpu_memory_release() on the thread that called it.
    *
    * Since: 0.1
    */
@@ -291,7 +302,8 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
 
-  /* What comes back to the same object is looked at by others meanwhile. */
+  /* Unchanged fields are not written: other threads may read them while the same object gets its
+   * storage back. */
   if (memory->storage != storage || memory->size != storage->size
       || memory->flags != storage->flags || memory->is_constant != storage->is_constant
       || memory->is_image != storage->buffer->is_image)
@@ -336,7 +348,7 @@ _gpu_memory_fail (GpuMemory   *memory,
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
                  "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
-  else /* it may have arrived by now */
+  else /* the move may have finished by now */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
                  function, (void *) memory, memory->size);
@@ -351,7 +363,8 @@ _gpu_memory_acquire (GpuMemory   *memory,
 {
   gboolean usable;
 
-  /* Without the lock first: a thread that spills the memory holds it while the driver reads. */
+  /* Check without the lock first: a thread that spills the memory holds the lock while the driver
+   * reads. */
   if (!_gpu_memory_check (memory, function, error))
     return NULL;
 
@@ -453,7 +466,7 @@ _gpu_memory_check_host (GpuMemory   *memory,
   return FALSE;
 }
 
-/* Out of memory is an ordinary event: who listens for memory pressure may make room. */
+/* If memory is short, handlers of GpuContext::memory-pressure may free some. */
 GpuNativeMemory *
 _gpu_memory_allocate (GpuContext       *context,
                       const char       *function,
@@ -530,7 +543,7 @@ gpu_memory_get_size (GpuMemory *memory)
  * gpu_memory_get_flags:
  * @memory: a #GpuMemory
  *
- * Gets how @memory is used. Any thread.
+ * Gets the intended use of @memory. Any thread.
  *
  * Returns: the flags
  *
@@ -548,12 +561,12 @@ gpu_memory_get_flags (GpuMemory *memory)
  * gpu_memory_get_native_handle:
  * @memory: a #GpuMemory
  *
- * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end. It
- * stays with @memory: do not free it, and do not use it once @memory is gone or released. That of
- * #GpuHostMemory that kernels of OpenCL do not reach is a cl_mem that is mapped, so that no command
- * may use it, or the address if OpenCL has no object for it. Any thread.
+ * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end.
+ * @memory owns the handle: do not free it, and do not use it after @memory was released or
+ * finalized. On OpenCL, #GpuHostMemory that kernels cannot access has a cl_mem that stays mapped,
+ * so no command may use it, or the address if OpenCL has no object for the memory. Any thread.
  *
- * Returns: the handle, 0 once @memory is released, and while it is spilled
+ * Returns: the handle, or 0 if @memory is released or spilled
  *
  * Since: 0.1
  */
@@ -569,13 +582,13 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * gpu_memory_get_device_address:
  * @memory: a #GpuMemory
  *
- * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
- * OpenCL tells it only of #GpuSvm, of which it is the address on the host as well, and of
- * #GpuHostMemory with %GPU_HOST_MEMORY_FLAGS_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of
- * the host.) Any thread.
+ * Gets the address of @memory that kernels use. On the host back end it is the address of the
+ * memory itself. OpenCL reports it only for #GpuSvm, where host and device use the same address,
+ * and for #GpuHostMemory with %GPU_HOST_MEMORY_FLAGS_MAPPED. (CUDA: cuMemHostGetDevicePointer for
+ * host memory.) Any thread.
  *
- * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
- *   that is released or spilled
+ * Returns: the address, or 0 if the driver does not report it, if kernels cannot access @memory, or
+ *   if @memory is released or spilled
  *
  * Since: 0.1
  */
@@ -591,7 +604,7 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(),
+ * Gets the host memory that @memory uses in place, as given to gpu_buffer_new_for_host_bytes(),
  * gpu_svm_new_for_bytes() or gpu_host_memory_new_registered(). Any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL
@@ -611,10 +624,10 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  * @memory: a #GpuMemory
  * @error: return location for an error
  *
- * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
- * `flags`, and all that the driver has to say, such as `native-flags`, `map-count` or
- * `reference-count`, and of images `format` or `width` (OpenCL: clGetMemObjectInfo, clGetImageInfo;
- * CUDA: cuPointerGetAttributes). Any thread; does not block.
+ * Gets all attributes of @memory, by nick: `size`, `native-handle`, `device-address`, `flags`, and
+ * the attributes that the driver reports, such as `native-flags`, `map-count` or `reference-count`,
+ * and `format` or `width` of images (OpenCL: clGetMemObjectInfo, clGetImageInfo; CUDA:
+ * cuPointerGetAttributes). Any thread; does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
@@ -658,10 +671,11 @@ gpu_memory_get_attributes (GpuMemory  *memory,
  * gpu_memory_release:
  * @memory: a #GpuMemory
  *
- * Gives the memory back without waiting for the last reference. Work submitted before goes on and
- * finds its data; the driver's memory is freed when the last of it is complete. Every later use
- * of @memory is %GPU_ERROR_RELEASED. Slices and mappings of @memory stay usable and keep the
- * driver's memory. Calling it again does nothing. Any thread; does not block.
+ * Releases the memory without waiting for the last reference. Work that was submitted earlier can
+ * still use it, and the driver's memory is freed when the last of that work has completed. Every
+ * later use of @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain usable
+ * and keep the driver's memory alive. Releasing @memory again has no effect. Any thread; does not
+ * block.
  *
  * Since: 0.1
  */
@@ -686,7 +700,7 @@ gpu_memory_release (GpuMemory *memory)
   if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
     return;
 
-  /* Who is moving it sees to the rest. */
+  /* The thread that moves the contents drops this use when the move has finished. */
   if (before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 
@@ -700,9 +714,9 @@ gpu_memory_release (GpuMemory *memory)
  * gpu_memory_is_released:
  * @memory: a #GpuMemory
  *
- * Tells whether gpu_memory_release() was called. Any thread.
+ * Gets whether gpu_memory_release() was called. Any thread.
  *
- * Returns: %TRUE if it was
+ * Returns: %TRUE if @memory was released
  *
  * Since: 0.1
  */
@@ -718,7 +732,7 @@ gpu_memory_is_released (GpuMemory *memory)
   return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
-/* Whether both see memory in the same way. */
+/* Whether both images interpret their memory in the same way. */
 static gboolean
 is_image_alike (GpuImage *a,
                 GpuImage *b)
@@ -735,12 +749,12 @@ is_image_alike (GpuImage *a,
  * @a: a #GpuMemory
  * @b: a #GpuMemory
  *
- * Tells whether two objects stand for the same memory of the same driver, seen in the same way:
- * the handles and the sizes are compared, and the formats, types and extents of images, so an
- * object and another that wraps its handle are equal, and a buffer and an image over it are not.
- * Any thread.
+ * Compares two memory objects. They are equal if they refer to the same memory of the same driver
+ * and interpret it in the same way: the function compares handles and sizes, and the formats, types
+ * and extents of images. An object and another that wraps its handle are equal; a buffer and an
+ * image over that buffer are not. Any thread.
  *
- * Returns: %TRUE if they are
+ * Returns: %TRUE if @a and @b are equal
  *
  * Since: 0.1
  */
@@ -767,8 +781,8 @@ gpu_memory_equal (GpuMemory *a,
  * gpu_memory_hash:
  * @memory: a #GpuMemory
  *
- * A hash that goes with gpu_memory_equal(). It stays the same after gpu_memory_release(), and is
- * another once gpu_buffer_unspill() has brought the memory back. Any thread.
+ * Computes a hash that is consistent with gpu_memory_equal(). gpu_memory_release() does not change
+ * the hash; gpu_buffer_unspill() does. Any thread.
  *
  * Returns: the hash
  *

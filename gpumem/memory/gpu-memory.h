@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuMemoryClass GpuMemoryClass;
 
-/* Complete for the classes derived from it in this library; no other can be */
+/* Complete for the derived classes in this library; other code cannot derive from it */
 struct _GpuMemoryClass
 {
   /*< private >*/

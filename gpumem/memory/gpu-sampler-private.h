@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none): what launches hold; NULL and @error for a sampler that was never initialised. */
+/* (transfer none): for launches. NULL with @error for a sampler that was never initialised. */
 GpuNativeSampler *_gpu_sampler_get_native  (GpuSampler        *sampler,
                                             const char        *function,
                                             GError           **error);

@@ -12,33 +12,35 @@
 /**
  * SECTION:gpu-sampler
  * @title: GpuSampler
- * @short_description: how kernels read images
+ * @short_description: Parameters for reading images in kernels
  * @see_also: #GpuImage, gpu_arguments_add_sampler(), gpu_arguments_add_texture()
- *
- * A sampler says what kernels read between the texels of an image and outside of its edges. It is
- * an argument of kernels in OpenCL C and in the portable dialect; kernels in CUDA C++ take an image
- * and a sampler as one texture object.
- *
- * What gpu_sampler_new() has no parameter for are properties, which are set when a sampler is made:
- *
- * |[<!-- language="C" -->
- * sampler = g_initable_new (GPU_TYPE_SAMPLER, NULL, &error,
- *                           "context", context,
- *                           "normalized-coordinates", TRUE,
- *                           "address-mode-x", GPU_ADDRESS_MODE_REPEAT,
- *                           "filter-mode", GPU_FILTER_MODE_LINEAR,
- *                           NULL);
- * ]|
- *
- * OpenCL has one address mode for all dimensions, and a border that is black, transparent where the
- * format of the image has alpha; CUDA has it all, and the host all but anisotropy. A sampler never
- * changes. All methods may be called from any thread.
  */
 
 /**
  * GpuSampler:
  *
- * How kernels read images.
+ * The rules by which kernels read between the texels of an image and outside its edges.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuSampler) sampler = g_initable_new (GPU_TYPE_SAMPLER, NULL, &error,
+ *                                                  "context", context,
+ *                                                  "normalized-coordinates", TRUE,
+ *                                                  "address-mode-x", GPU_ADDRESS_MODE_REPEAT,
+ *                                                  "filter-mode", GPU_FILTER_MODE_LINEAR,
+ *                                                  NULL);
+ *
+ * gpu_stream_launch (stream, kernel, &(GpuExtent) { 64, 64, 1 }, NULL, &error, image, sampler);
+ * ]|
+ *
+ * A sampler is an argument of kernels in OpenCL C and in the portable dialect. Kernels in CUDA C++
+ * take an image and a sampler as one texture object. gpu_sampler_new() covers the common cases; the
+ * other parameters are construct-only properties, as in the example.
+ *
+ * OpenCL supports one address mode for all dimensions. Its border is black, and transparent if the
+ * format of the image has alpha. CUDA supports all properties, and the host back end all except
+ * anisotropy.
+ *
+ * A sampler is immutable. All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -256,7 +258,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:normalized-coordinates:
    *
-   * Whether coordinates go from 0.0 to 1.0 over the image, or count texels.
+   * Whether coordinates range from 0.0 to 1.0 over the image, instead of counting texels.
    *
    * Since: 0.1
    */
@@ -265,7 +267,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-x:
    *
-   * What is outside of the image along its rows.
+   * The address mode along the rows of the image.
    *
    * Since: 0.1
    */
@@ -275,7 +277,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-y:
    *
-   * What is outside of the image across its rows.
+   * The address mode across the rows of the image.
    *
    * Since: 0.1
    */
@@ -285,7 +287,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-z:
    *
-   * What is outside of the image across its slices.
+   * The address mode across the slices of the image.
    *
    * Since: 0.1
    */
@@ -295,9 +297,9 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:border-color:
    *
-   * What is outside of the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER; transparent black unless
-   * it is set. On CUDA and on the host; components that the format of the image lacks are 0, and
-   * alpha 1.
+   * The color outside the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER, transparent black by
+   * default. Only on CUDA and on the host. Components that the format of the image lacks read as 0,
+   * and alpha as 1.
    *
    * Since: 0.1
    */
@@ -310,7 +312,7 @@ install_filter_properties (GParamFlags flags)
   /**
    * GpuSampler:filter-mode:
    *
-   * What is read between texels.
+   * The filter mode.
    *
    * Since: 0.1
    */
@@ -319,7 +321,7 @@ install_filter_properties (GParamFlags flags)
   /**
    * GpuSampler:mip-filter-mode:
    *
-   * What is read between mip levels.
+   * The filter mode between mip levels.
    *
    * Since: 0.1
    */
@@ -329,7 +331,7 @@ install_filter_properties (GParamFlags flags)
   /**
    * GpuSampler:read-mode:
    *
-   * As what integers are read.
+   * The type as which integers are read.
    *
    * Since: 0.1
    */
@@ -337,7 +339,7 @@ install_filter_properties (GParamFlags flags)
                                              GPU_READ_MODE_FORMAT, flags);
 }
 
-/* What is no number gets here, to be refused with an error. */
+/* Lax validation lets NaN pass, which construction rejects with an error. */
 static void
 install_level_properties (GParamFlags flags)
 {
@@ -346,8 +348,7 @@ install_level_properties (GParamFlags flags)
   /**
    * GpuSampler:max-anisotropy:
    *
-   * How many times as long as wide what stands for one texel may be, 1 for no such filtering. On
-   * CUDA only.
+   * The maximum anisotropy, or 1 without anisotropic filtering. Only on CUDA.
    *
    * Since: 0.1
    */
@@ -355,7 +356,7 @@ install_level_properties (GParamFlags flags)
   /**
    * GpuSampler:lod-bias:
    *
-   * What is added to the mip level that is read.
+   * The offset that is added to the mip level.
    *
    * Since: 0.1
    */
@@ -364,7 +365,7 @@ install_level_properties (GParamFlags flags)
   /**
    * GpuSampler:min-lod:
    *
-   * The least mip level that is read.
+   * The lowest mip level that is read.
    *
    * Since: 0.1
    */
@@ -372,7 +373,7 @@ install_level_properties (GParamFlags flags)
   /**
    * GpuSampler:max-lod:
    *
-   * The greatest mip level that is read.
+   * The highest mip level that is read.
    *
    * Since: 0.1
    */
@@ -479,7 +480,7 @@ check_description (const GpuSamplerDescription  *description,
   return check_address_modes (description, error);
 }
 
-/* Takes @native over. */
+/* Takes ownership of @native. */
 static void
 adopt (GpuSampler        *sampler,
        GpuNativeContext  *context,
@@ -538,18 +539,20 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_sampler_new:
  * @context: a #GpuContext
- * @normalized_coordinates: whether coordinates go from 0.0 to 1.0 over the image, or count texels
- * @address_mode: what is outside of the image, in all dimensions
- * @filter_mode: what is read between texels
+ * @normalized_coordinates: whether coordinates range from 0.0 to 1.0 over the image, instead of
+ *   counting texels
+ * @address_mode: the address mode of all dimensions
+ * @filter_mode: the filter mode
  * @error: return location for an error
  *
- * Makes a sampler (OpenCL: clCreateSampler, clCreateSamplerWithProperties; nothing on CUDA, where
- * it becomes part of texture objects). What else there is to say are properties. Does not block.
+ * Creates a sampler (OpenCL: clCreateSampler, clCreateSamplerWithProperties; on CUDA the sampler
+ * becomes part of texture objects, without a call of its own). Further parameters are properties.
+ * Does not block.
  *
  * Returns: (transfer full): the sampler, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has
- *   no images or the driver lacks what is asked for, %GPU_ERROR_INVALID_ARGUMENT for what does not
- *   go together, such as repetition without normalized coordinates, %GPU_ERROR_DEVICE_LOST, or the
- *   driver's error
+ *   no images or the driver does not support the parameters, %GPU_ERROR_INVALID_ARGUMENT for
+ *   parameters that cannot be combined, such as repetition without normalized coordinates,
+ *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -581,15 +584,16 @@ gpu_sampler_new (GpuContext      *context,
  * gpu_sampler_new_wrapped:
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_sampler on OpenCL
- * @mode: who owns @handle
+ * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Makes a sampler around one that was made elsewhere (OpenCL: clGetSamplerInfo, clRetainSampler if
- * @mode is %GPU_WRAP_MODE_BORROW). If the call fails, @handle stays the caller's whatever @mode is.
+ * Creates a sampler for one that was created outside this library (OpenCL: clGetSamplerInfo,
+ * clRetainSampler if @mode is %GPU_WRAP_MODE_BORROW). If the call fails, the caller keeps ownership
+ * of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
  *
  * Returns: (transfer full): the sampler, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0
- *   or not of @context, %GPU_ERROR_NOT_SUPPORTED where samplers are no objects of the driver, or
- *   the driver's error
+ *   or belongs to another context, %GPU_ERROR_NOT_SUPPORTED if the driver has no sampler objects,
+ *   or the driver's error
  *
  * Since: 0.1
  */
@@ -652,7 +656,7 @@ gpu_sampler_get_context (GpuSampler *sampler)
  * gpu_sampler_get_border_color:
  * @sampler: a #GpuSampler
  *
- * Gets what is outside of the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER.
+ * Gets the border color for %GPU_ADDRESS_MODE_CLAMP_TO_BORDER.
  *
  * Returns: (transfer full): the color
  *
@@ -674,9 +678,9 @@ gpu_sampler_get_border_color (GpuSampler *sampler)
  * gpu_sampler_get_native_handle:
  * @sampler: a #GpuSampler
  *
- * Gets the driver's own handle: a cl_sampler on OpenCL. It stays with @sampler.
+ * Gets the driver's own handle: a cl_sampler on OpenCL. @sampler owns the handle.
  *
- * Returns: the handle, 0 where samplers are no objects of the driver
+ * Returns: the handle, or 0 if the driver has no sampler objects
  *
  * Since: 0.1
  */
@@ -716,9 +720,10 @@ equal_descriptions (const GpuSamplerDescription *a,
  * @a: a #GpuSampler
  * @b: a #GpuSampler
  *
- * Tells whether two samplers of one context read images in the same way.
+ * Compares two samplers. They are equal if they belong to one context and read images in the same
+ * way.
  *
- * Returns: %TRUE if they do
+ * Returns: %TRUE if @a and @b are equal
  *
  * Since: 0.1
  */
@@ -738,7 +743,7 @@ gpu_sampler_equal (GpuSampler *a,
  * gpu_sampler_hash:
  * @sampler: a #GpuSampler
  *
- * A hash that goes with gpu_sampler_equal().
+ * Computes a hash that is consistent with gpu_sampler_equal().
  *
  * Returns: the hash
  *

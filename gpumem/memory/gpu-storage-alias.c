@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory that came twice: imported again, wrapped again, or wrapped though it is ours. The context
- * knows the roots by where their memory is, and what comes later over the same memory is tracked
- * at the root that is there.
+ * Aliases: memory that is imported again, wrapped again, or wrapped although this library allocated
+ * it. The context finds roots by the identity of their memory. A later storage of the same memory
+ * tracks its uses in the existing root.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@ covers (const GpuStorage *storage,
   return offset >= storage->offset && offset - storage->offset < storage->size;
 }
 
-/* With the lock of the context held. */
+/* Caller holds the lock of the context. */
 static GpuStorage *
 find_locked (GHashTable        *aliases,
              const GpuAliasKey *alias_key,
@@ -39,7 +39,7 @@ find_locked (GHashTable        *aliases,
   return g_hash_table_lookup (aliases, &alias_key->id);
 }
 
-/* FALSE if its last user has gone. */
+/* FALSE if it has no users left. */
 static gboolean
 try_use (GpuStorage *storage)
 {
@@ -70,8 +70,8 @@ register_locked (GpuStorage        *storage,
   g_hash_table_replace (context->aliases, &storage->alias_id, storage);
 }
 
-/* Work that was submitted through what was dropped may still be under way. Nobody else knows
- * @storage yet. */
+/* Work that was submitted through a dropped storage may still be pending. Other threads cannot
+ * access @storage yet. */
 static void
 inherit_uses (GpuStorage *storage,
               GpuStorage *gone)
@@ -100,7 +100,7 @@ inherit_uses (GpuStorage *storage,
   _gpu_storage_unlock (gone);
 }
 
-/* FALSE, and @gone with a reference, if there is one whose uses have to be inherited first. */
+/* FALSE with a reference in @gone, if the uses of that storage must be inherited first. */
 static gboolean
 alias_or_register (GpuStorage        *storage,
                    const GpuAliasKey *alias_key,
@@ -144,7 +144,7 @@ _gpu_storage_register_alias (GpuStorage *storage,
   if (alias_key.id == 0)
     return;
 
-  /* What the driver has just allocated is nobody else's, whatever somebody still claims. */
+  /* The driver has just allocated the memory, so an older registration is stale. */
   if (is_new)
     {
       g_mutex_lock (&storage->context->lock);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core behind a memory object: the driver's buffer and who used it last.
+ * The core behind a memory object: the driver's buffer and its last uses.
  *
- * Slices have storage of their own over that of what they were cut from, and everything about
- * uses, locks and mappings stands at the root. The buffer is freed when nobody uses the storage
- * any more and the last submitted use is complete, whichever comes later; the structure itself
- * lives on while a memory object points to it.
+ * A slice has storage of its own, which refers to the storage of its parent. Everything about
+ * uses, locks and mappings is kept in the root. The buffer is freed when the storage has no users
+ * left and the last submitted use has completed; the structure itself lives as long as a memory
+ * object refers to it.
  */
 #pragma once
 
@@ -22,30 +22,30 @@ typedef struct
   gboolean write;
 } GpuMappedRange;
 
-/* What a buffer counts as in its context. */
+/* The counter of its context that a buffer adds to. */
 typedef enum
 {
-  GPU_STORAGE_FOREIGN,              /* nothing: others have made it */
+  GPU_STORAGE_FOREIGN,              /* none: not allocated by this library */
   GPU_STORAGE_DEVICE,
-  GPU_STORAGE_HOST                  /* memory of the host alone */
+  GPU_STORAGE_HOST                  /* host memory only */
 } GpuStorageKind;
 
-/* Storage of a pool: a place in greater memory. The buffer is the pool's, too, and is let go with
- * the owner of the storage. */
+/* The storage of a pool: a suballocation of a larger buffer. The pool owns the buffer and drops it
+ * with the owner of the storage. */
 typedef struct
 {
-  GpuNativeBuffer  *whole;          /* that the place is in, and slices of it are cut from */
+  GpuNativeBuffer  *whole;          /* contains the suballocation; its slices are cut from it */
   gsize             offset;         /* within whole */
-  /* Nobody uses the storage any more: the pool has the place back, but for what is pending. */
+  /* The storage has no users left: returns the suballocation to the pool, with pending uses. */
   void            (*give_back)  (GpuStorage *storage);
-  /* Nobody refers to the object any more: TRUE if the pool has taken it to use it again. */
+  /* The last reference to the object was dropped: TRUE if the pool has taken it for reuse. */
   gboolean        (*recycle)    (GpuMemory  *memory);
-  /* The place goes back, and the object keeps the pool. FALSE if that is gone, or somebody else
-   * knows the storage. */
+  /* Returns the suballocation to the pool; the object keeps the pool. FALSE if the pool was closed
+   * or the storage has other users. */
   gboolean        (*spill)      (GpuMemory   *memory,
                                  GError     **error);
-  /* The object gets another one; it may yet be spilled again until unspilled() says that it was
-   * filled. */
+  /* Gives the object a new suballocation. The object may be spilled again until unspilled()
+   * confirms that its contents were restored. */
   gboolean        (*unspill)    (GpuMemory   *memory,
                                  GpuTimeline *timeline,
                                  GError     **error);
@@ -54,60 +54,60 @@ typedef struct
 
 typedef struct _GpuStorageHook GpuStorageHook;
 
-/* Told once, when nobody uses the storage any more, on any thread and without a lock; work may
- * still pend. TRUE to go on; or FALSE, with a reference on @storage, and
- * _gpu_storage_resume_release() is called later. */
+/* Called once when the storage has no users left, on any thread and without a lock; work may be
+ * pending. Returns TRUE to continue the release. To defer the release, takes a reference to
+ * @storage, returns FALSE and calls _gpu_storage_resume_release() later. */
 struct _GpuStorageHook
 {
   GpuStorageHook  *next;
-  gconstpointer    owner;           /* compared only */
+  gconstpointer    owner;           /* only compared */
   gboolean       (*func) (GpuStorageHook *hook,
                           GpuStorage     *storage);
 };
 
-/* What every submission needs comes first, and close together. */
+/* The fields that every submission reads come first, close together. */
 struct _GpuStorage
 {
   GpuNativeContext *context;
-  GpuStorage       *root;           /* where uses are tracked: that of whole, which is itself or
-                                     * another one over the same memory */
+  GpuStorage       *root;           /* tracks the uses: the root of whole, which may be another
+                                     * storage of the same memory */
   GpuNativeBuffer  *buffer;
 
-  /* Of a root, and guarded as _gpu_storage_lock() says. */
-  GpuTimeline      *biased_to;      /* atomic; the only one with uses that may pend, or NULL */
-  GArray           *mapped;         /* of GpuMappedRange; NULL if there never were */
+  /* Fields of a root; see _gpu_storage_lock() for their lock. */
+  GpuTimeline      *biased_to;      /* atomic; the only one with uses that may be pending, or NULL */
+  GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
   GpuPoint          writer;
   GpuPoint          reader;
-  GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
-  gboolean          is_writer_read; /* writer has written nothing: it is a read that is ordered as a
-                                     * write, or from _gpu_storage_start_after() */
-  guint             n_biases;       /* so many there were, one after the other */
-  GPtrArray        *streams;        /* atomic; of GpuTimeline: where the program itself uses it, or
-                                     * NULL; changes under lock */
+  GArray           *readers;        /* of GpuPoint: readers on other streams, or NULL */
+  gboolean          is_writer_read; /* writer is not a write, but a read that is ordered as a write,
+                                     * or the point of _gpu_storage_start_after() */
+  guint             n_biases;       /* number of timelines it was biased to, in sequence */
+  GPtrArray        *streams;        /* atomic; of GpuTimeline: streams on which the program uses the
+                                     * memory directly, or NULL; changes under lock */
 
   GpuMemoryFlags    flags;
   gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root is never biased */
-  gboolean          is_external;    /* GpuNativeMemory.is_external: neither has such a root */
-  gboolean          is_acquired;    /* of an external root, as is n_maps; under its lock */
-  guint             n_maps;         /* ranges that are mapped, and keep it acquired */
-  GpuSvmAttachment  attachment;     /* of an exclusive root: what uses attach it to */
+  gboolean          is_external;    /* GpuNativeMemory.is_external: such a root is never biased */
+  gboolean          is_acquired;    /* of an external root, under its lock, like n_maps */
+  guint             n_maps;         /* mapped ranges, which keep it acquired */
+  GpuSvmAttachment  attachment;     /* of an exclusive root: its attachment during uses */
   GMutex            lock;
-  gpointer          last_biased_to; /* of a root; compared only, it may be gone */
+  gpointer          last_biased_to; /* of a root; only compared, may be dangling */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
-  gint              n_prepared;     /* atomic; launches that have looked at buffer for good */
-  GpuStorage       *whole;          /* itself, or for a slice what it was cut from */
-  gsize             offset;         /* in the memory of the root, as are those of uses */
+  gint              n_prepared;     /* atomic; launches that store the handle of buffer for good */
+  GpuStorage       *whole;          /* itself, or the parent of a slice */
+  gsize             offset;         /* within the memory of the root, like the offsets of uses */
   gsize             size;
-  guint64           alias_id;       /* of a root that others find by it, or 0 */
+  guint64           alias_id;       /* of a root: identifies its memory for aliases, or 0 */
   GpuStorageKind    kind;
-  gboolean          is_constant;    /* writes through it and its slices are refused; of a root,
-                                     * also through its aliases */
-  gpointer          owner;          /* outlives the buffer, goes with owner_notify */
+  gboolean          is_constant;    /* writes through it and its slices are rejected; for a root
+                                     * also writes through its aliases */
+  gpointer          owner;          /* outlives the buffer; freed with owner_notify */
   GDestroyNotify    owner_notify;
-  GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
-  GpuPoint          last_write;     /* of a root: if is_writer_read, the write before it */
-  GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
+  GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
+  GpuPoint          last_write;     /* of a root: the last write before writer if is_writer_read */
+  GArray           *pending;        /* of GpuPoint: work that delays the freeing, or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
 };
@@ -118,53 +118,55 @@ GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          GpuStorageKind     kind,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
-/* @whole is no slice, and @offset counts as its own does. */
+/* @whole is not a slice. @offset is relative to the root, as in @whole. */
 GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
-/* @suballocation stays until @owner_notify; no other storage lies in it. */
+/* @suballocation must be valid until @owner_notify is called. It contains no other storage. */
 GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 GpuNativeBuffer        *buffer,
                                                 GpuMemoryFlags          flags,
                                                 const GpuSuballocation *suballocation,
                                                 gpointer                owner,
                                                 GDestroyNotify          owner_notify);
-/* Whether nothing but the one who asks knows the storage, whose uses then are those that pend: of
- * GpuPoint, or NULL. It is as new afterwards. */
+/* Resets the storage, if the caller is its only user, and sets @uses to its pending uses, of
+ * GpuPoint, or NULL. FALSE if it has other users. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
-/* The last uses so far, of GpuPoint, those by the program itself, too. (transfer full) */
+/* (transfer full): the last uses so far, of GpuPoint, including direct uses by the program. */
 GArray     *_gpu_storage_list_work      (GpuStorage        *root);
-/* Blocks until all uses so far are over, those by the program itself, too. FALSE if one failed, or
- * the waiting was cancelled. */
+/* Blocks until all uses so far have completed, including direct uses by the program. FALSE if one
+ * failed or the wait was cancelled. */
 gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
-/* Frees the buffer when its uses are over, which it blocks for, and gives the storage another.
- * FALSE if somebody else knows it. */
+/* Blocks until the uses have completed and frees the buffer. FALSE if the storage has other
+ * users. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,
                                          GError           **error);
-/* FALSE and @error, or as _gpu_storage_renew() does. */
+/* Like _gpu_storage_renew(), but sets @error if the storage has other users. */
 gboolean    _gpu_storage_empty          (GpuStorage        *storage,
                                          GArray           **uses,
                                          GError           **error);
 void        _gpu_storage_take_buffer    (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuStorageKind     kind);
-/* gpu-storage-alias.c, for a storage that was just made: finds the root of the memory, if others
- * are over it, which it is a user of from then on. @is_new: there can be none. */
+/* gpu-storage-alias.c, for a new storage: if the context knows another root of the same memory,
+ * makes it the root of @storage, which becomes a user of it. @is_new: the driver has just allocated
+ * the memory, so no other root exists. */
 void        _gpu_storage_register_alias (GpuStorage        *storage,
                                          gboolean           is_new);
-/* Nobody finds it any more; before its buffer is freed. */
+/* Hides the storage from new aliases. Call before its buffer is freed. */
 void        _gpu_storage_unregister_alias (GpuStorage      *storage);
-/* Everything submitted to @timeline so far comes before any use. Nobody else knows @storage yet. */
+/* Orders all uses after the work submitted to @timeline so far. Call before other threads can
+ * access @storage. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
-/* When somebody lets go of it, all that was submitted to @timeline by then counts as a use. */
+/* When a user drops the storage, all work submitted to @timeline by then counts as a use. */
 void        _gpu_storage_add_stream     (GpuStorage        *root,
                                          GpuTimeline       *timeline);
-/* Tells of the newest submission of @timeline that it has allocated the buffer. */
+/* Records that the newest submission of @timeline allocated the buffer. */
 void        _gpu_storage_set_allocation_stream (GpuStorage        *storage,
                                                 GpuTimeline       *timeline);
 GpuStorage *_gpu_storage_ref            (GpuStorage        *storage);
@@ -172,27 +174,27 @@ void        _gpu_storage_unref          (GpuStorage        *storage);
 /* A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
-/* While somebody uses @storage; hooks that are newer are told before those that are older. */
+/* Call while @storage has users. Newer hooks are called before older ones. */
 void        _gpu_storage_add_hook       (GpuStorage        *storage,
                                          GpuStorageHook    *hook);
-/* The newest one of @owner, of anybody if that is NULL, which is not told any more; or NULL. */
+/* Removes the newest hook of @owner, or of any owner for NULL. NULL if there is none. */
 GpuStorageHook *
             _gpu_storage_take_hook      (GpuStorage        *storage,
                                          gconstpointer      owner);
-/* For a hook that held up the freeing. */
+/* Continues a release that a hook deferred. */
 void        _gpu_storage_resume_release (GpuStorage        *storage);
-/* For a hook: the freeing waits for what was submitted to @timeline so far. */
+/* For a hook: makes the freeing wait for the work submitted to @timeline so far. */
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
 
-/* While a root is biased to a timeline, the lock of that timeline guards it, and suffices for the
- * timeline. Other threads take the lock of the root first and then that of `biased_to`. */
+/* While a root is biased to a timeline, the lock of the timeline guards the root, and that timeline
+ * needs no other lock. Other threads lock the root first and then `biased_to`. */
 void        _gpu_storage_lock           (GpuStorage        *root);
 void        _gpu_storage_unlock         (GpuStorage        *root);
-/* The lock of the root alone, which is not biased from now on. */
+/* Locks only the root and removes its bias. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
-/* Between the two, with the lock of @timeline: biases the root to it if no other stream may have
- * pending work. */
+/* Biases the root to @timeline, unless other streams may have pending work. Caller holds the root
+ * with _gpu_storage_lock_shared(), and the lock of @timeline. */
 void        _gpu_storage_bias_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);
@@ -204,7 +206,7 @@ _gpu_storage_is_biased_to (GpuStorage  *root,
   return __atomic_load_n (&root->biased_to, __ATOMIC_RELAXED) == timeline;
 }
 
-/* Locked in any of these ways. */
+/* Caller holds any of the locks above. */
 void        _gpu_storage_add_use_locked (GpuStorage        *root,
                                          GpuTimeline       *timeline,
                                          guint64            seq,
@@ -227,7 +229,7 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
     _gpu_storage_add_use_locked (root, timeline, seq, write);
 }
 
-/* For a read that is ordered as a write. */
+/* Records a read that is ordered as a write. */
 GPU_COLD void
             _gpu_storage_set_promoted_locked (GpuStorage   *root,
                                          GpuTimeline       *timeline,
@@ -241,16 +243,14 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
-/* (transfer full): the last use of @root so far that wrote and, with @readers, all that read: of
- * GpuPoint. */
+/* (transfer full): the last write of @root so far and, if @readers, all reads: of GpuPoint. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
-/* Gets the last write of @root. FALSE if there was none; a read that is
- * ordered as a write, and the point from _gpu_storage_start_after(), are none. The caller clears
- * @point. */
+/* Gets the last write of @root. FALSE if there was none. A read that is ordered as a write, and the
+ * point of _gpu_storage_start_after(), do not count. The caller clears @point. */
 gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
                                          GpuPoint          *point);
-/* The mapping that a use of the range would clash with, or NULL. */
+/* The mapping that conflicts with a use of the range, or NULL. */
 const GpuMappedRange *
             _gpu_storage_find_clash_locked (GpuStorage     *root,
                                          gsize              offset,

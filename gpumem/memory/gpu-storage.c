@@ -5,7 +5,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
-/* A root is biased to so many streams, one after the other, before it counts as shared. */
+/* A root that was biased to this many streams, one after the other, counts as shared. */
 #define MAX_BIASES 4
 
 static void
@@ -139,7 +139,7 @@ _gpu_storage_ref (GpuStorage *storage)
   return storage;
 }
 
-/* What @storage is a user of, and has a reference on, or NULL. */
+/* The storage that @storage uses and holds a reference to, or NULL. */
 static GpuStorage *
 get_used (GpuStorage *storage)
 {
@@ -171,7 +171,7 @@ _gpu_storage_lock (GpuStorage *root)
 {
   g_mutex_lock (&root->lock);
 
-  /* It changes under both locks only. */
+  /* biased_to only changes under both locks. */
   if (root->biased_to != NULL)
     _gpu_timeline_lock (root->biased_to);
 }
@@ -229,7 +229,7 @@ _gpu_storage_bias_locked (GpuStorage  *root,
         return;
     }
 
-  /* One that uses other memory, too, gives it up and takes it again. */
+  /* Not counted again for the same stream, which drops its bias to use this and other memory. */
   if (root->last_biased_to != timeline)
     root->n_biases++;
 
@@ -275,7 +275,7 @@ _gpu_storage_list_uses (GpuStorage *root,
   _gpu_storage_lock (root);
   add_point (points, &root->writer);
 
-  /* Untracked, those that write stand among them. */
+  /* The readers of untracked memory include its writes. */
   if (readers || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_point (points, &root->reader);
@@ -377,7 +377,7 @@ ref_timeline (gconstpointer timeline,
   return _gpu_timeline_ref ((GpuTimeline *) timeline);
 }
 
-/* Nobody waited for what was before such a use: it is entered as one that reads. */
+/* Direct uses did not wait for earlier uses, so they are recorded as reads. */
 static GPU_COLD void
 enter_streams (GpuStorage *root)
 {
@@ -408,8 +408,8 @@ enter_streams_of (GpuStorage *root)
     enter_streams (root);
 }
 
-/* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
- * asks: it is used no more. */
+/* The uses of @root so far that have not completed, or NULL. Later uses are impossible: no user is
+ * left that could submit them. */
 static GArray *
 list_pending (GpuStorage *root)
 {
@@ -505,7 +505,7 @@ free_buffer (GpuStorage *storage)
     _gpu_storage_unuse (used);
 }
 
-/* For all of them, also where one fails: the error is that of the first. */
+/* Waits for all uses, also after a failure. The error is that of the first failed use. */
 static gboolean
 wait_for (GArray        *uses,
           GCancellable  *cancellable,
@@ -537,7 +537,7 @@ _gpu_storage_wait_for_uses (GpuStorage    *root,
                             GCancellable  *cancellable,
                             GError       **error)
 {
-  /* What is over by now may have failed, too. */
+  /* Completed uses are included, because they may have failed. */
   g_autoptr (GArray) uses = _gpu_storage_list_work (root);
 
   return wait_for (uses, cancellable, error);
@@ -587,7 +587,7 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
-/* In the order of the stream that the buffer came from, if no other uses it any more. */
+/* Frees the buffer in the order of its allocation stream, unless another stream still uses it. */
 static void
 free_in_order (GpuStorage *storage)
 {
@@ -620,8 +620,8 @@ free_in_order (GpuStorage *storage)
     _gpu_native_context_report (storage->context, error);
 }
 
-/* Frees the buffer, or has a timeline that still uses it call here again. Takes over a reference
- * on @data. */
+/* Frees the buffer, or defers itself until a timeline has completed its use. Takes ownership of a
+ * reference to @data. */
 static void
 retire (gpointer data)
 {
@@ -731,7 +731,7 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
                              guint64      seq,
                              gboolean     write)
 {
-  /* Nobody waited for the uses before an untracked one, so it does not stand for them. */
+  /* An untracked use did not wait for earlier uses, so it must not replace them. */
   if (!write || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_reader_locked (root, timeline, seq);

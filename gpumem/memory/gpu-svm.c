@@ -10,33 +10,17 @@
 /**
  * SECTION:gpu-svm
  * @title: GpuSvm
- * @short_description: memory at one address for host and device
+ * @short_description: Memory at one address for host and device
  * @see_also: #GpuMapping, gpu_arguments_add_indirect()
+ */
+
+/**
+ * GpuSvm:
  *
- * Shared virtual memory has the same address on the host and in kernels, so pointers can stand in
- * it: lists, trees, graphs. It is shared virtual memory of OpenCL, managed memory of CUDA, and any
- * memory on the host back end. Otherwise it is memory as any other: everything that a #GpuStream
- * does with memory it does with this, kernels take it as an argument, uses on several streams are
- * put in order, and it is freed once the last work that uses it is complete.
- *
- * When the host may touch it depends on the grain. Coarse grain memory, which most devices have
- * (%GPU_CAPABILITIES_SVM_COARSE), is touched while it is mapped, with gpu_svm_map() or
- * gpu_stream_map(): the mapping is at the very address that kernels see. Fine grain memory
- * (%GPU_CAPABILITIES_SVM_FINE) may be touched at any time, with gpu_svm_get_data() or
- * gpu_svm_get_bytes(), though what a kernel writes is only sure to be seen once it is complete,
- * or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program that maps works with
- * both.
- *
- * With %GPU_CAPABILITIES_SVM_SYSTEM devices reach all memory of the host, and
- * gpu_svm_new_for_bytes() makes a #GpuSvm of any.
- *
- * On devices of CUDA that host and device cannot use managed memory of at the same time, without
- * %GPU_CAPABILITIES_SVM_FINE, the memory belongs to one stream at a time, or to the host while any
- * part of it is mapped: work of a device that would use it then is %GPU_ERROR_BUSY. The library
- * hands it over (cuStreamAttachMemAsync); uses on several streams take turns, also such that only
- * read.
+ * Shared virtual memory, which has the same address on the host and in kernels.
  *
  * |[<!-- language="C" -->
+ * typedef struct _Node { struct _Node *next; } Node;
  * g_autoptr (GpuSvm) nodes = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
  *                                         100 * sizeof (Node), 0, &error);
  * g_autoptr (GpuMapping) mapping = gpu_svm_map (nodes, NULL, GPU_MAP_FLAGS_WRITE_INVALIDATE, 0,
@@ -47,16 +31,33 @@
  *   node[i].next = i < 99 ? &node[i + 1] : NULL;
  *
  * gpu_mapping_unmap (mapping, &error);
- * gpu_stream_launch (stream, walk, &grid, NULL, &error, nodes, sum);
+ * gpu_stream_launch (stream, kernel, &(GpuExtent) { 1, 1, 1 }, NULL, &error, nodes);
  * ]|
  *
- * All methods may be called from any thread.
- */
-
-/**
- * GpuSvm:
+ * Shared virtual memory can contain pointers to itself: lists, trees, graphs. It is shared virtual
+ * memory of OpenCL, managed memory of CUDA, and any memory on the host back end. In all other
+ * respects it is like other memory: #GpuStream supports it in all operations, kernels take it as an
+ * argument, uses on several streams are ordered, and it is freed when the last work that uses it
+ * has completed.
  *
- * Memory at one address for host and device.
+ * The grain decides when the host may access the memory. Coarse-grain memory, which most devices
+ * support (%GPU_CAPABILITIES_SVM_COARSE), may be accessed while it is mapped, with gpu_svm_map() or
+ * gpu_stream_map(); the mapping has the same address as in kernels. Fine-grain memory
+ * (%GPU_CAPABILITIES_SVM_FINE) may be accessed at any time, with gpu_svm_get_data() or
+ * gpu_svm_get_bytes(). However, the writes of a kernel are only guaranteed to be visible after the
+ * kernel has completed, or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program
+ * that maps the memory works with both grains.
+ *
+ * With %GPU_CAPABILITIES_SVM_SYSTEM devices can access all host memory, and gpu_svm_new_for_bytes()
+ * creates a #GpuSvm for any of it.
+ *
+ * CUDA devices without %GPU_CAPABILITIES_SVM_FINE cannot use managed memory at the same time as the
+ * host. There the memory belongs to one stream at a time, or to the host while any part of it is
+ * mapped; work of the device that uses it meanwhile fails with %GPU_ERROR_BUSY. The library
+ * attaches the memory to the stream of each use (cuStreamAttachMemAsync). Uses on several streams
+ * run one after another, even if they only read.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -65,8 +66,8 @@ struct _GpuSvm
   GpuMemory    parent_instance;
 
   GpuSvmFlags  svm_flags;
-  gsize        alignment;           /* as asked for, 0 for any */
-  gpointer     data;                /* where the host may touch it at any time, or NULL */
+  gsize        alignment;           /* as requested, 0 for the default */
+  gpointer     data;                /* for host accesses at any time, or NULL */
 };
 
 enum
@@ -150,8 +151,8 @@ gpu_svm_class_init (GpuSvmClass *klass)
   /**
    * GpuSvm:svm-flags:
    *
-   * How closely host and device share the memory: at least what was asked for, and
-   * %GPU_SVM_FLAGS_FINE_GRAIN wherever the host may touch it at any time.
+   * The kind of memory sharing between host and device: at least the requested flags, and
+   * %GPU_SVM_FLAGS_FINE_GRAIN if the host may access the memory at any time.
    *
    * Since: 0.1
    */
@@ -160,7 +161,7 @@ gpu_svm_class_init (GpuSvmClass *klass)
   /**
    * GpuSvm:alignment:
    *
-   * What the address is a multiple of, in bytes; 0 if that was not asked for.
+   * The requested alignment of the address in bytes, or 0 for the default of the driver.
    *
    * Since: 0.1
    */
@@ -175,7 +176,7 @@ gpu_svm_init (GpuSvm *svm)
   _gpu_live_add (GPU_LIVE_SVM, 1);
 }
 
-/* What a GpuSvm is made from. */
+/* The parameters of an allocation. */
 typedef struct
 {
   const char     *function;
@@ -183,7 +184,7 @@ typedef struct
   GpuSvmFlags     svm_flags;
   gsize           size;
   gsize           alignment;
-  gpointer        host;             /* to use in place, nullable */
+  gpointer        host;             /* (nullable): host memory to use in place */
 } Allocation;
 
 static GpuNativeMemory *
@@ -204,7 +205,7 @@ allocate (GpuNativeContext  *context,
 
 #define USM_KINDS (GPU_SVM_FLAGS_USM_DEVICE | GPU_SVM_FLAGS_USM_HOST | GPU_SVM_FLAGS_USM_SHARED)
 
-/* A kind of unified shared memory stands alone. */
+/* The kinds of unified shared memory exclude all other flags. */
 static gboolean
 is_known (GpuSvmFlags flags)
 {
@@ -249,7 +250,7 @@ check_arguments (const Allocation  *allocation,
   return FALSE;
 }
 
-/* The driver gives unified shared memory of a device, or shared memory, to one device. */
+/* Drivers allocate unified shared memory of the kinds device and shared for one device. */
 static gboolean
 check_usm (const Allocation        *allocation,
            const GpuNativeContext  *context,
@@ -278,7 +279,7 @@ check_usm (const Allocation        *allocation,
   return FALSE;
 }
 
-/* All devices of the context share the memory. */
+/* All devices of the context share the memory, so all must support it. */
 static gboolean
 check_devices (const Allocation        *allocation,
                const GpuNativeContext  *context,
@@ -347,7 +348,7 @@ check_allocation (const Allocation  *allocation,
          && check_devices (allocation, context, error) && check_size (allocation, context, error);
 }
 
-/* Nobody would know of two streams that use the memory at the same time. */
+/* Without tracking, two streams could use exclusive memory at the same time. */
 static gboolean
 check_tracked (const Allocation       *allocation,
                GpuNativeContext       *context,
@@ -446,9 +447,9 @@ initable_iface_init (GInitableIface *iface)
 /**
  * gpu_svm_new:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ * @flags: the intended use of the memory, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @svm_flags: how closely host and device share it, at least, or one kind of unified shared memory
+ * @svm_flags: the minimum sharing between host and device, or one kind of unified shared memory
  * @size: size in bytes, not 0
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
  *   driver, which suits every type
@@ -456,8 +457,8 @@ initable_iface_init (GInitableIface *iface)
  *
  * Allocates memory at one address for the host and all devices of @context (OpenCL: clSVMAlloc,
  * and clCreateBuffer over it, for commands that take no address; CUDA: cuMemAllocManaged). The
- * content is undefined. On CUDA the memory may be larger than that of the device. If the driver has
- * too little memory, #GpuContext::memory-pressure is emitted. Does not block.
+ * contents are undefined. On CUDA the memory may be larger than that of the device. If the driver
+ * has too little memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
  * A USM flag allocates unified shared memory (OpenCL: clDeviceMemAllocINTEL, clHostMemAllocINTEL,
  * clSharedMemAllocINTEL). Device and shared memory belong to one device, so @context must have only
@@ -465,9 +466,9 @@ initable_iface_init (GInitableIface *iface)
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
  *   %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or cannot share
- *   %GPU_MEMORY_FLAGS_UNTRACKED memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, a wrong
- *   alignment or flags that do not go together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
- *   %GPU_ERROR_DEVICE_LOST, or the error of the driver
+ *   %GPU_MEMORY_FLAGS_UNTRACKED memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, an invalid
+ *   alignment or flags that cannot be combined, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -493,21 +494,21 @@ gpu_svm_new (GpuContext      *context,
 /**
  * gpu_svm_new_for_bytes:
  * @context: a #GpuContext
- * @flags: how the memory is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
+ * @flags: the intended use of the memory, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @bytes: memory of the host, not empty
+ * @bytes: host memory, not empty
  * @error: return location for an error
  *
- * Makes shared memory of ordinary memory of the host, which is used in place and kept, where
- * devices reach all of it (%GPU_CAPABILITIES_SVM_SYSTEM; OpenCL: fine grain system memory; CUDA:
- * pageable memory access). It is fine grain. Work of the device changes what @bytes holds, so
- * @bytes must be writable unless nothing writes the memory. The bytes do not count for
- * gpu_context_get_allocated_size(). Does not block.
+ * Creates shared memory that uses pageable host memory in place and keeps a reference to @bytes, on
+ * devices that can access all host memory (%GPU_CAPABILITIES_SVM_SYSTEM; OpenCL: fine-grain system
+ * memory; CUDA: pageable memory access). The memory is fine-grain. Work on the device changes the
+ * contents of @bytes, so @bytes must be writable unless nothing writes the memory. The bytes do not
+ * count towards gpu_context_get_allocated_size(). Does not block.
  *
- * Where devices reach only what they were told of, gpu_buffer_new_for_host_bytes() does that.
+ * On other devices use gpu_buffer_new_for_host_bytes(), which registers the memory with the driver.
  *
- * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device does not
- *   reach the memory of the host, or an error as of gpu_svm_new()
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device cannot
+ *   access all host memory, or the errors of gpu_svm_new()
  *
  * Since: 0.1
  */
@@ -533,12 +534,13 @@ gpu_svm_new_for_bytes (GpuContext      *context,
  * gpu_svm_get_data: (skip)
  * @svm: a #GpuSvm
  *
- * Gets where the host may touch the memory at any time, which kernels see at the same address. The
- * pointer is good as long as @svm is neither gone nor released. Without %GPU_SVM_FLAGS_FINE_GRAIN
- * there is none: the host touches such memory through mappings, gpu_svm_map(), which are at the
- * same address as well. As a number the address is gpu_memory_get_device_address(), for either.
+ * Gets the address of fine-grain memory, which the host may access at any time. Kernels use the
+ * same address. The pointer is valid until @svm is released or finalized. Without
+ * %GPU_SVM_FLAGS_FINE_GRAIN the host can only access the memory through mappings, gpu_svm_map(),
+ * which have the same address too. For both grains gpu_memory_get_device_address() gets the address
+ * as a number.
  *
- * Returns: (nullable): the first byte, or %NULL for coarse grain memory, and once it is released
+ * Returns: (nullable): the first byte, or %NULL for coarse-grain memory, and after a release
  *
  * Since: 0.1
  */
@@ -550,7 +552,7 @@ gpu_svm_get_data (GpuSvm *svm)
   return gpu_memory_is_released (GPU_MEMORY (svm)) ? NULL : svm->data;
 }
 
-/* The last of the bytes are gone. */
+/* Called when the last reference to the bytes was dropped. */
 static void
 unuse (gpointer data)
 {
@@ -563,13 +565,13 @@ unuse (gpointer data)
  * @svm: a #GpuSvm
  * @error: return location for an error
  *
- * Gets fine grain memory as bytes, without copying it. The bytes keep the memory, also when @svm is
- * gone or released. What they hold changes when the host or a device writes it; work of the device
- * that is to be seen has to be complete.
+ * Gets fine-grain memory as bytes, without copying it. The bytes keep the memory alive, even after
+ * @svm is released or finalized. Writes of the host and of devices change their contents. Writes of
+ * the device are only guaranteed to be visible after the work has completed.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_NOT_SUPPORTED for coarse grain
- *   memory, which has to be mapped, %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not
- *   let the host read it, or %GPU_ERROR_RELEASED
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_NOT_SUPPORTED for coarse-grain
+ *   memory, which has to be mapped, %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory forbid
+ *   the host to read it, or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */

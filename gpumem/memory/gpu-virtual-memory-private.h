@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory and addresses apart, GpuVirtualOps, for those that count what a context holds. */
+/* GpuVirtualOps (physical memory and addresses, separately) with accounting in the context. */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
 
 G_BEGIN_DECLS
 
-/* FALSE with GPU_ERROR_NOT_SUPPORTED where the device cannot, for @shareable pieces unless it can
- * pass them on. What can is asked through context->backend->virtual_memory. */
+/* FALSE with GPU_ERROR_NOT_SUPPORTED if the device lacks virtual memory or, if @shareable, chunks
+ * that can be exported. If TRUE, use context->backend->virtual_memory. */
 gboolean        _gpu_virtual_check         (GpuNativeContext  *context,
                                             gboolean           shareable,
                                             GError           **error);
-/* A piece is memory that the context holds from here until it is destroyed, mapped or not. */
+/* The context counts a chunk from its creation until it is destroyed, mapped or not. */
 GpuNativeChunk *_gpu_virtual_create_chunk  (GpuNativeContext  *context,
                                             gsize              size,
                                             gboolean           shareable,
