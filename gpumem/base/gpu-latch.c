@@ -104,7 +104,7 @@ _gpu_latch_wait (GpuLatch      *latch,
   else if (latch->open)
     g_propagate_error (error, g_error_copy (latch->error));
   else if (!g_cancellable_set_error_if_cancelled (cancellable, error))
-    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_TIMED_OUT, "the time given was not enough");
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_TIMED_OUT, "the timeout expired");
 
   g_mutex_unlock (&latch->lock);
   g_cancellable_disconnect (cancellable, id);

@@ -47,8 +47,8 @@ void     _gpu_workers_retry           (GpuWorkers      *workers);
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
 /* Like g_task_run_in_thread(), but returns an error of @task if no thread can be started. There is
- * no limit on the number of threads, because a task may wait for work that another task submits. The thread
- * may release the last reference to the task and its source object. */
+ * no limit on the number of threads, because a task may wait for work that another task submits.
+ * The thread may release the last reference to the task and its source object. */
 void     _gpu_workers_run_task        (GTask           *task,
                                        GTaskThreadFunc  func);
 

@@ -37,7 +37,7 @@ check_kind (GpuNativeContext  *context,
   if (kind != GPU_FD_KINDS_OPAQUE && kind != GPU_FD_KINDS_DMA_BUF)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: %s is not one kind of file descriptor", function, text);
+                   "%s: %s is not a single kind of file descriptor", function, text);
       return FALSE;
     }
 
@@ -46,8 +46,8 @@ check_kind (GpuNativeContext  *context,
 
   kinds = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, get_kinds (context, import));
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: %s does not %s memory as a file descriptor of the kind %s, of these only: %s",
-               function, context->devices[0]->id, import ? "take" : "give", text, kinds);
+               "%s: %s cannot %s memory as a file descriptor of the kind %s, only of: %s",
+               function, context->devices[0]->id, import ? "import" : "export", text, kinds);
 
   return FALSE;
 }
@@ -117,7 +117,7 @@ check_export (GpuBuffer   *buffer,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p was made without GPU_MEMORY_FLAGS_SHAREABLE", function,
+               "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE", function,
                (void *) buffer);
 
   return FALSE;
@@ -279,7 +279,7 @@ check_import (GpuNativeContext  *context,
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: memory from elsewhere cannot be %s", function, text);
+                   "%s: imported memory cannot be %s", function, text);
       return FALSE;
     }
 
@@ -287,8 +287,9 @@ check_import (GpuNativeContext  *context,
     return _gpu_buffer_check_fd (function, fd, whole_size, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %" G_GSIZE_FORMAT " bytes at %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
-               " bytes behind file descriptor %d", function, size, offset, whole_size, fd);
+               "%s: the range of %" G_GSIZE_FORMAT " bytes at offset %" G_GSIZE_FORMAT
+               " is empty or exceeds the %" G_GSIZE_FORMAT " bytes behind file descriptor %d",
+               function, size, offset, whole_size, fd);
 
   return FALSE;
 }
@@ -309,8 +310,8 @@ buffer_new (GpuContext       *context,
   if (is_constant && (flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0)
     {
       native->backend->memory->free (native, opened);
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor can "
-                   "only be read, which GPU_MEMORY_FLAGS_READ_ONLY would allow for", function);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor is "
+                   "read only and requires GPU_MEMORY_FLAGS_READ_ONLY", function);
       return NULL;
     }
 

@@ -83,7 +83,7 @@ check_size (const GpuIpcEnvelope  *envelope,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "%s: the handle tells of a buffer of %" G_GUINT64_FORMAT " bytes", function,
+               "%s: the handle has an invalid size of %" G_GUINT64_FORMAT " bytes", function,
                envelope->size);
 
   return FALSE;
@@ -217,7 +217,7 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
   if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory %p was made without GPU_MEMORY_FLAGS_SHAREABLE", function,
+                   "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE", function,
                    (void *) buffer);
       return NULL;
     }
@@ -259,8 +259,8 @@ get_fd (GUnixFDList           *fds,
   if (envelope->fd < 0 || envelope->fd >= g_unix_fd_list_get_length (fds))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                   "%s: the handle tells of file descriptor %d among %d", function, envelope->fd,
-                   g_unix_fd_list_get_length (fds));
+                   "%s: the handle refers to file descriptor %d of a list of %d", function,
+                   envelope->fd, g_unix_fd_list_get_length (fds));
       return -1;
     }
 

@@ -210,13 +210,13 @@ _gpu_buffer_check_flags (const char        *function,
         return TRUE;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: %s has no memory with file descriptors", function, first->id);
+                   "%s: %s cannot share memory as file descriptors", function, first->id);
       return FALSE;
     }
 
   text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory flags %s do not go together", function, text);
+               "%s: the memory flags %s cannot be combined", function, text);
 
   return FALSE;
 }
@@ -233,7 +233,7 @@ _gpu_buffer_check_size (const char        *function,
 
   if (size == 0)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: a buffer of 0 bytes",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: a buffer cannot have 0 bytes",
                    function);
       return FALSE;
     }
@@ -242,8 +242,8 @@ _gpu_buffer_check_size (const char        *function,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-               "%s: %" G_GSIZE_FORMAT " bytes were requested, but %s gives %" G_GUINT64_FORMAT
-               " bytes at most in one piece; held %" G_GUINT64_FORMAT ", free %" G_GUINT64_FORMAT
+               "%s: %" G_GSIZE_FORMAT " bytes were requested, but the largest allocation of %s is %"
+               G_GUINT64_FORMAT " bytes; held %" G_GUINT64_FORMAT ", free %" G_GUINT64_FORMAT
                " of %" G_GUINT64_FORMAT " bytes", function, size, context->devices[0]->id, largest,
                held, total - MIN (held, total), total);
 
@@ -482,7 +482,7 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   if (native->backend->buffer->alloc_for_host == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the back end %s cannot use memory of the host in place",
+                   "%s: the back end %s cannot use host memory in place",
                    allocation.function, native->backend->name);
       return NULL;
     }
@@ -492,7 +492,8 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory flags %s ask for an allocation", allocation.function, text);
+                   "%s: the memory flags %s are not supported for existing host memory",
+                   allocation.function, text);
       return NULL;
     }
 
@@ -562,7 +563,7 @@ gpu_buffer_new_pitched (GpuContext      *context,
                               (row_size + alignment - 1) / alignment * alignment, n_rows))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: there is no memory of %" G_GSIZE_FORMAT " rows of %" G_GSIZE_FORMAT
+                   "%s: a buffer cannot have %" G_GSIZE_FORMAT " rows of %" G_GSIZE_FORMAT
                    " bytes", allocation.function, n_rows, row_size);
       return NULL;
     }
@@ -597,7 +598,7 @@ _gpu_buffer_new_wrapped (GpuContext      *context,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
   else if (native->backend->buffer->wrap == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: the back end %s has no memory to wrap", function, native->backend->name);
+                 "%s: the back end %s cannot wrap memory", function, native->backend->name);
   else if ((wrapped = native->backend->buffer->wrap (native, handle, size, mode, error)) == NULL)
     g_prefix_error (error, "%s: ", function);
 
@@ -678,8 +679,8 @@ check_origin (const char        *function,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: offset %" G_GSIZE_FORMAT " is no multiple of the %" G_GSIZE_FORMAT
-               " bytes that slices on %s are aligned to", function, offset,
+               "%s: offset %" G_GSIZE_FORMAT " is not a multiple of %" G_GSIZE_FORMAT
+               " bytes, to which slices on %s are aligned", function, offset,
                device->base_alignment, device->id);
 
   return FALSE;
@@ -762,7 +763,8 @@ _gpu_memory_slice (GpuMemory       *memory,
     storage = slice_storage (memory, function, flags, acquired->offset + offset, size, error);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a slice of 0 bytes at offset %" G_GSIZE_FORMAT, function, offset);
+                 "%s: a slice cannot have 0 bytes (at offset %" G_GSIZE_FORMAT ")", function,
+                 offset);
 
   _gpu_storage_unuse (acquired);
 

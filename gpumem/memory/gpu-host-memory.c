@@ -192,7 +192,7 @@ check_flags (const char          *function,
 
   text = _gpu_flags_get_nicks (GPU_TYPE_HOST_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the flags %s are not for memory that is %s", function, text, what);
+               "%s: the flags %s are not supported for memory that is %s", function, text, what);
 
   return FALSE;
 }
@@ -205,7 +205,8 @@ check_size (const char  *function,
   if (size != 0)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: memory of 0 bytes", function);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: memory cannot have 0 bytes",
+               function);
 
   return FALSE;
 }
@@ -263,7 +264,7 @@ _gpu_host_memory_allocate (GpuContext          *context,
 
   if (backend->buffer->alloc_host == NULL)
     {
-      _gpu_backend_fail (backend, function, "page-locked memory of the host", error);
+      _gpu_backend_fail (backend, function, "page-locked host memory", error);
       return NULL;
     }
 
@@ -434,14 +435,15 @@ gpu_host_memory_new_aligned (GpuContext  *context,
 
   if (backend->buffer->use_host == NULL)
     {
-      _gpu_backend_fail (backend, function, "aligned memory of the host", error);
+      _gpu_backend_fail (backend, function, "aligned host memory", error);
       return NULL;
     }
 
   if ((alignment & (alignment - 1)) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the alignment %" G_GSIZE_FORMAT " is no power of two", function, alignment);
+                   "%s: the alignment %" G_GSIZE_FORMAT " is not a power of two", function,
+                   alignment);
       return NULL;
     }
 
@@ -513,7 +515,7 @@ gpu_host_memory_new_registered (GpuContext          *context,
 
   if (backend->buffer->register_host == NULL)
     {
-      _gpu_backend_fail (backend, function, "registered memory of the host", error);
+      _gpu_backend_fail (backend, function, "registered host memory", error);
       return NULL;
     }
 

@@ -91,7 +91,7 @@ initialize (GpuImage  *image,
   if (creation->description->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an image of type 1d-buffer is made over a buffer, with "
+                   "%s: an image of type 1d-buffer is created over a buffer, with "
                    "gpu_image_new_for_buffer()", creation->function);
       return FALSE;
     }
@@ -136,7 +136,7 @@ set_layers (GpuImage  *image,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "gpu_image_new: height %" G_GSIZE_FORMAT ", depth %" G_GSIZE_FORMAT " and n-layers %"
-               G_GSIZE_FORMAT " do not make an image of type %s", description->extent.height,
+               G_GSIZE_FORMAT " are not valid for an image of type %s", description->extent.height,
                description->extent.depth, image->n_layers,
                _gpu_image_type_get_name (description->type));
 
@@ -291,7 +291,7 @@ resolve_bytes (Creation              *creation,
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: an image of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
                " texels, row pitch %" G_GSIZE_FORMAT ", slice pitch %" G_GSIZE_FORMAT ", is %"
-               G_GSIZE_FORMAT " bytes, not the %" G_GSIZE_FORMAT " that were given",
+               G_GSIZE_FORMAT " bytes, but %" G_GSIZE_FORMAT " were given",
                creation->function, extent->width, extent->height, extent->depth, side.row_pitch,
                side.slice_pitch, end, g_bytes_get_size (bytes));
 
@@ -371,8 +371,8 @@ check_host (const Creation        *creation,
   flags = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, creation->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: memory flags %s, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
-               G_GSIZE_FORMAT ", those of the last ones too, do not go together with texels of %"
-               G_GSIZE_FORMAT " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
+               G_GSIZE_FORMAT " (also of the last ones) do not fit texels of %" G_GSIZE_FORMAT
+               " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
                creation->function, flags, creation->row_pitch, creation->slice_pitch,
                texel_size, size);
 
@@ -432,7 +432,7 @@ gpu_image_new_for_host_bytes (GpuContext            *context,
 
   if (backend->image->create_for_host == NULL)
     {
-      _gpu_backend_fail (backend, creation.function, "images over memory of the host", error);
+      _gpu_backend_fail (backend, creation.function, "images over host memory", error);
       return NULL;
     }
 
@@ -476,9 +476,9 @@ check_rows (const GpuImageDescription  *description,
   if (row_pitch < row_size || row_pitch % description->texel_size != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: a row pitch of %" G_GSIZE_FORMAT " bytes, for rows of %" G_GSIZE_FORMAT
-                   " bytes with texels of %" G_GSIZE_FORMAT, function, row_pitch, row_size,
-                   description->texel_size);
+                   "%s: a row pitch of %" G_GSIZE_FORMAT " bytes does not fit rows of %"
+                   G_GSIZE_FORMAT " bytes with texels of %" G_GSIZE_FORMAT, function, row_pitch,
+                   row_size, description->texel_size);
       return FALSE;
     }
 
@@ -488,7 +488,7 @@ check_rows (const GpuImageDescription  *description,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of %" G_GSIZE_FORMAT
-               " bytes with a row pitch of %" G_GSIZE_FORMAT " reach past the %" G_GSIZE_FORMAT
+               " bytes with a row pitch of %" G_GSIZE_FORMAT " exceed the %" G_GSIZE_FORMAT
                " bytes of the buffer", function, extent->width, extent->height,
                description->texel_size, row_pitch, size);
 
@@ -506,7 +506,7 @@ check_view_type (GpuNativeContext  *context,
   if (!is_2d && type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an image over a buffer is of type 1d-buffer or 2d, not %s", function,
+                   "%s: an image over a buffer must be of type 1d-buffer or 2d, not %s", function,
                    _gpu_image_type_get_name (type));
       return FALSE;
     }
@@ -547,8 +547,8 @@ create_view (GpuBuffer            *buffer,
   if (storage->buffer->is_host_only)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: kernels on %s do not reach the %" G_GSIZE_FORMAT
-                   " bytes of memory of the host", function, context->devices[0]->id, memory->size);
+                   "%s: kernels on %s cannot access the %" G_GSIZE_FORMAT
+                   " bytes of host memory", function, context->devices[0]->id, memory->size);
       return NULL;
     }
 
@@ -672,10 +672,10 @@ gpu_image_get_level (GpuImage  *image,
 
   if (level >= image->description.n_levels)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: level %u of an image that has %u", function, level,
+                 "%s: level %u of an image with %u levels", function, level,
                  image->description.n_levels);
   else if (storage->context->backend->image->get_level == NULL)
-    _gpu_backend_fail (storage->context->backend, function, "levels of images", error);
+    _gpu_backend_fail (storage->context->backend, function, "access to mip levels", error);
   else if ((native = storage->context->backend->image->get_level (storage->context,
                                                                   (GpuNativeImage *)
                                                                   storage->buffer, level,
@@ -752,7 +752,7 @@ gpu_image_new_wrapped (GpuContext            *context,
   if (handle == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
   else if (native->backend->image->wrap == NULL)
-    _gpu_backend_fail (native->backend, function, "images to wrap", error);
+    _gpu_backend_fail (native->backend, function, "support for wrapping images", error);
   else if ((wrapped = native->backend->image->wrap (native, handle, format, mode, error)) == NULL)
     g_prefix_error (error, "%s: ", function);
 

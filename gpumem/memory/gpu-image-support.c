@@ -55,7 +55,7 @@ check_type (GpuNativeContext  *context,
   if (!_gpu_image_type_is_known (type))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: there is no type of images %d", function, type);
+                   "%s: unknown image type %d", function, type);
       return FALSE;
     }
 
@@ -113,7 +113,7 @@ check_format (GpuNativeContext      *context,
   if (!_gpu_image_format_is_known (format))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: channel order %d and channel type %d are no format", function,
+                   "%s: channel order %d and channel type %d are not a valid format", function,
                    format->channel_order, format->channel_type);
       return FALSE;
     }
@@ -145,7 +145,7 @@ fail_extent (const GpuImageDescription  *description,
              GError                    **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: an image of type %s has %s, not " EXTENT_FORMAT " texels", function,
+               "%s: an image of type %s must have %s, not " EXTENT_FORMAT " texels", function,
                _gpu_image_type_get_name (description->type), what,
                EXTENT_ARGS (&description->extent));
 
@@ -203,8 +203,8 @@ check_extent (GpuNativeContext           *context,
       || !_gpu_image_get_size (description, description->n_levels, &size))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an image of " EXTENT_FORMAT " texels is more than the " EXTENT_FORMAT
-                   " that %s has for type %s", function, EXTENT_ARGS (extent),
+                   "%s: an image of " EXTENT_FORMAT " texels exceeds the maximum of " EXTENT_FORMAT
+                   " texels on %s for type %s", function, EXTENT_ARGS (extent),
                    EXTENT_ARGS (&most), context->devices[0]->id,
                    _gpu_image_type_get_name (description->type));
       return FALSE;
@@ -224,7 +224,7 @@ check_levels (GpuNativeContext           *context,
   if (description->n_levels == 0 || description->n_levels > most)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: %u mip levels for an image of " EXTENT_FORMAT " texels, which can have %u",
+                   "%s: %u mip levels for an image of " EXTENT_FORMAT " texels; the maximum is %u",
                    function, description->n_levels, EXTENT_ARGS (&description->extent), most);
       return FALSE;
     }

@@ -274,8 +274,7 @@ install_construct_properties (void)
   /**
    * GpuImage:n-layers:
    *
-   * The number of layers of an array, or of sides of a cube or of an array of cubes; 1 for other
-   * images.
+   * The number of layers of an array, or of sides of cubes; 1 for other images.
    *
    * Since: 0.1
    */

@@ -347,7 +347,7 @@ _gpu_memory_fail (GpuMemory   *memory,
   else if (state == GPU_MEMORY_STATE_SPILLED)
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
-                 "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
+                 "gpu_buffer_unspill() restores it", function, (void *) memory, memory->size);
   else /* the move may have finished by now */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
@@ -395,8 +395,8 @@ _gpu_memory_check_range_slowly (GpuMemory   *memory,
 
   if (memory->is_image)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the %s is an image, which is reached by regions of texels, not by %"
-                 G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " on", function, what, size,
+                 "%s: the %s is an image, which requires regions of texels, not %"
+                 G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT, function, what, size,
                  offset);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -438,7 +438,7 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
   text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, given);
   of_parent = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, parent->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory flags %s do not go with the parent's, %s", function, text,
+               "%s: the memory flags %s exceed those of the parent, %s", function, text,
                of_parent);
 
   return FALSE;
@@ -460,7 +460,7 @@ _gpu_memory_check_host (GpuMemory   *memory,
 
   text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the flags of the memory, %s, do not let the host %s it", function, text,
+               "%s: the flags of the memory, %s, forbid the host to %s it", function, text,
                write ? "write" : "read");
 
   return FALSE;

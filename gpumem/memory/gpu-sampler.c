@@ -434,7 +434,7 @@ check_address_modes (const GpuSamplerDescription  *description,
       if ((guint) mode > GPU_ADDRESS_MODE_MIRRORED_REPEAT)
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_sampler_new: there is no address mode %d", mode);
+                       "gpu_sampler_new: unknown address mode %d", mode);
           return FALSE;
         }
 
@@ -443,7 +443,7 @@ check_address_modes (const GpuSamplerDescription  *description,
           g_autofree char *nick = _gpu_enum_get_nick (GPU_TYPE_ADDRESS_MODE, mode);
 
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_sampler_new: address mode %s, which repeats the image, needs "
+                       "gpu_sampler_new: address mode %s, which repeats the image, requires "
                        "normalized coordinates", nick);
           return FALSE;
         }
@@ -458,15 +458,15 @@ check_description (const GpuSamplerDescription  *description,
 {
   if ((guint) description->filter_mode > GPU_FILTER_MODE_LINEAR
       || (guint) description->mip_filter_mode > GPU_FILTER_MODE_LINEAR)
-    return fail_description ("there is no such filter mode", error);
+    return fail_description ("unknown filter mode", error);
 
   if ((guint) description->read_mode > GPU_READ_MODE_NORMALIZED)
-    return fail_description ("there is no such read mode", error);
+    return fail_description ("unknown read mode", error);
 
   if (description->read_mode == GPU_READ_MODE_ELEMENT
       && (description->filter_mode == GPU_FILTER_MODE_LINEAR
           || description->mip_filter_mode == GPU_FILTER_MODE_LINEAR))
-    return fail_description ("integers that are read as they stand in memory cannot be filtered",
+    return fail_description ("integers that are read as stored in memory cannot be filtered",
                              error);
 
   if (isnan (description->lod_bias) || !(description->min_lod <= description->max_lod))
@@ -621,7 +621,7 @@ gpu_sampler_new_wrapped (GpuContext   *context,
   if (handle == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
   else if (native->backend->sampler->wrap == NULL)
-    _gpu_backend_fail (native->backend, function, "samplers to wrap", error);
+    _gpu_backend_fail (native->backend, function, "support for wrapping samplers", error);
   else if ((wrapped = native->backend->sampler->wrap (native, handle, mode, error)) == NULL)
     g_prefix_error (error, "%s: ", function);
 

@@ -74,7 +74,8 @@ struct _GpuStorage
   GpuNativeBuffer  *buffer;
 
   /* Fields of a root; see _gpu_storage_lock() for their lock. */
-  GpuTimeline      *biased_to;      /* atomic; the only one with uses that may be pending, or NULL */
+  GpuTimeline      *biased_to;      /* atomic; the only timeline with possibly pending uses, or
+                                     * NULL */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
   GpuPoint          writer;
   GpuPoint          reader;

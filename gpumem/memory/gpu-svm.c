@@ -226,7 +226,7 @@ check_arguments (const Allocation  *allocation,
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, allocation->svm_flags);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the flags %s do not go together", allocation->function, text);
+                   "%s: the flags %s cannot be combined", allocation->function, text);
       return FALSE;
     }
 
@@ -234,7 +234,7 @@ check_arguments (const Allocation  *allocation,
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, allocation->flags);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory flags %s are not for shared virtual memory",
+                   "%s: the memory flags %s are not supported for shared virtual memory",
                    allocation->function, text);
       return FALSE;
     }
@@ -244,8 +244,8 @@ check_arguments (const Allocation  *allocation,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: an alignment of %" G_GSIZE_FORMAT " bytes, which is no power of two or too "
-               "large", allocation->function, allocation->alignment);
+               "%s: the alignment of %" G_GSIZE_FORMAT " bytes is not a power of two or too large",
+               allocation->function, allocation->alignment);
 
   return FALSE;
 }
@@ -293,9 +293,9 @@ check_devices (const Allocation        *allocation,
   }
   kinds[] =
   {
-    { GPU_CAPABILITIES_SVM_SYSTEM, allocation->host != NULL, "use of ordinary memory of the host" },
+    { GPU_CAPABILITIES_SVM_SYSTEM, allocation->host != NULL, "access to pageable host memory" },
     { GPU_CAPABILITIES_SVM_ATOMICS, (allocation->svm_flags & GPU_SVM_FLAGS_ATOMICS) != 0,
-      "shared virtual memory with atomic operations across host and device" },
+      "shared virtual memory with atomic operations between host and device" },
     { GPU_CAPABILITIES_SVM_FINE, (allocation->svm_flags & GPU_SVM_FLAGS_FINE_GRAIN) != 0,
       "fine grain shared virtual memory" },
     { GPU_CAPABILITIES_SVM_COARSE, allocation->host == NULL, "shared virtual memory" }
@@ -359,7 +359,7 @@ check_tracked (const Allocation       *allocation,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: on %s uses of shared memory have to be tracked: host and streams take turns",
+               "%s: on %s uses of shared memory must be tracked: host and streams take turns",
                allocation->function, context->devices[0]->id);
 
   return FALSE;
@@ -592,7 +592,7 @@ gpu_svm_get_bytes (GpuSvm  *svm,
   if (svm->data == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the memory is of coarse grain: the host reaches it with gpu_svm_map()",
+                   "%s: the memory is coarse grain: the host accesses it with gpu_svm_map()",
                    function);
       return NULL;
     }

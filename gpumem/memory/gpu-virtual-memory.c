@@ -18,8 +18,9 @@ _gpu_virtual_check (GpuNativeContext  *context,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "device %s cannot have addresses apart from the memory behind them%s",
-               context->devices[0]->id, shareable ? " that passes as a file descriptor" : "");
+               "device %s cannot map memory%s to reserved addresses",
+               context->devices[0]->id,
+               shareable ? " that can be shared as a file descriptor" : "");
 
   return FALSE;
 }
