@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shapes and strides: what arrays compute, without any memory. */
+/* Shapes and strides of arrays: pure computations, without memory. */
 #pragma once
 
 #include <gpumem/gpumem.h>
 
 G_BEGIN_DECLS
 
-/* Where the elements of an array lie. The strides are in bytes, and may be negative, or 0. */
+/* The position of the elements of an array. Strides are in bytes, and may be negative or 0. */
 typedef struct
 {
   guint  n_dims;
@@ -16,7 +16,7 @@ typedef struct
   gssize strides[GPU_ARRAY_MAX_DIMS];
 } GpuArrayLayout;
 
-/* All that can fail sets an error that begins with @function, and leaves the layout as it was. */
+/* Functions that fail set an error that begins with @function, and leave the layout unchanged. */
 
 /* A dense array at offset 0. */
 gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
@@ -27,10 +27,10 @@ gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
                                          const char            *function,
                                          GError               **error);
 gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
-/* Of the elements alone, without what lies between them. */
+/* The size of the elements in bytes, without the gaps between them. */
 gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
-/* The first byte that an element has, and the first after the last one. FALSE if there are no such
- * addresses. */
+/* The first byte of any element, and the first byte after all of them. FALSE if they exceed the
+ * address space. */
 gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
                                          gsize                 *begin,
                                          gsize                 *end);
@@ -38,14 +38,14 @@ gboolean _gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
                                          GpuArrayOrder          order);
 gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
                                          const GpuArrayLayout  *b);
-/* Whether two elements may have a byte in common: of what is longer than 1, the strides are too
- * short for each other. */
+/* Whether two elements may share a byte: some dimension longer than 1 has a stride that is shorter
+ * than the extent of the dimensions inside it. */
 gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
 /* "(2, 3)" */
 char    *_gpu_array_numbers_to_string   (const gssize          *numbers,
                                          guint                  n);
-/* The same shape, dense, with the dimensions in the order of @order's strides; elements that share
- * their place share one here. */
+/* A dense layout of the same shape, with the dimensions in the order of the strides of @layout.
+ * Elements that share memory in @layout are stored once. */
 void     _gpu_array_layout_pack         (const GpuArrayLayout  *layout,
                                          GpuArrayLayout        *packed);
 

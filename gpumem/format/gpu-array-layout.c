@@ -17,7 +17,7 @@ _gpu_array_numbers_to_string (const gssize *numbers,
   return g_string_free (g_string_append (text, n == 1 ? ",)" : ")"), FALSE);
 }
 
-/* "function: the shape (2, 3) " and what is wrong with it. */
+/* Fails with "function: the shape (2, 3) ", followed by @what. */
 static gboolean
 fail_shape (const char    *function,
             const gssize  *shape,
@@ -33,7 +33,7 @@ fail_shape (const char    *function,
   return FALSE;
 }
 
-/* Like NumPy's: also without elements, the lengths that are not 0 have to have a product. */
+/* As in NumPy, the product of the lengths that are not 0 must be valid even without elements. */
 static gboolean
 check_shape (const char    *function,
              const gssize  *shape,
@@ -181,7 +181,7 @@ _gpu_array_layout_same_shape (const GpuArrayLayout *a,
          && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
 }
 
-/* For strides of dimensions with fewer than two elements, whose value does not matter. */
+/* May wrap: a stride of a dimension with fewer than two elements is never used. */
 static gssize
 wrapping_product (gssize a,
                   gssize b)
@@ -195,8 +195,8 @@ absolute (gssize number)
   return number < 0 ? (gsize) 0 - (gsize) number : (gsize) number;
 }
 
-/* The dimensions that are longer than 1, from the shortest stride to the longest; of those that are
- * equal, the last first. */
+/* The dimensions longer than 1, by stride from the shortest to the longest; equal strides in
+ * descending order of the dimension. */
 static guint
 sort_axes (const GpuArrayLayout *layout,
            guint                *axes)
@@ -294,7 +294,7 @@ check_axis (const GpuArrayLayout  *layout,
   return FALSE;
 }
 
-/* An index of Python's, which counts from the end if it is negative. */
+/* A Python index: a negative one counts from the end. */
 static gssize
 clamp_index (gssize index,
              gssize length,
@@ -307,8 +307,8 @@ clamp_index (gssize index,
   return CLAMP (index, least, most);
 }
 
-/* Moves the offset to an index. An array without elements keeps its offset: the product of index
- * and stride could overflow there. */
+/* Adds the offset of an index. An array without elements keeps its offset, because the product of
+ * index and stride could overflow. */
 static void
 move_offset (GpuArrayLayout *layout,
              guint           axis,
@@ -337,7 +337,7 @@ _gpu_array_layout_slice (GpuArrayLayout  *layout,
   if (step == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: a step of 0 along axis %u leads nowhere", function, axis);
+                   "%s: a step of 0 along axis %u is invalid", function, axis);
       return FALSE;
     }
 
@@ -360,7 +360,8 @@ _gpu_array_layout_slice (GpuArrayLayout  *layout,
 
   move_offset (layout, axis, start);
 
-  /* Of a single element the stride leads nowhere, and a large step would be too much for it. */
+  /* The stride of a single element is never used, and its product with a large step could
+   * overflow. */
   if (layout->shape[axis] > 1)
     layout->strides[axis] = wrapping_product (layout->strides[axis], step);
 
@@ -411,7 +412,7 @@ _gpu_array_layout_insert_axis (GpuArrayLayout  *layout,
   if (axis > layout->n_dims || layout->n_dims == GPU_ARRAY_MAX_DIMS)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an array of %u dimensions gets no axis %u: there are %d at most", function,
+                   "%s: an array of %u dimensions cannot get axis %u: the limit is %d", function,
                    layout->n_dims, axis, GPU_ARRAY_MAX_DIMS);
       return FALSE;
     }
@@ -442,7 +443,8 @@ _gpu_array_layout_permute (GpuArrayLayout  *layout,
   if (n_axes != layout->n_dims)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: %u axes are no order of %u dimensions", function, n_axes, layout->n_dims);
+                   "%s: %u axes are not a permutation of %u dimensions", function, n_axes,
+                   layout->n_dims);
       return FALSE;
     }
 
@@ -505,13 +507,13 @@ _gpu_array_layout_broadcast (GpuArrayLayout  *layout,
   {
     g_autofree char *to = _gpu_array_numbers_to_string (shape, n_dims);
 
-    g_autofree char *what = g_strdup_printf ("does not repeat to %s", to);
+    g_autofree char *what = g_strdup_printf ("cannot be broadcast to %s", to);
 
     return fail_shape (function, old.shape, old.n_dims, what, error);
   }
 }
 
-/* Replaces the length -1 by what the others leave over. */
+/* Replaces the length -1 by the length that preserves the number of elements. */
 static gboolean
 complete_shape (gsize         n_elements,
                 gsize         item_size,
@@ -543,7 +545,7 @@ complete_shape (gsize         n_elements,
 
   if (known != n_elements)
     {
-      g_autofree char *what = g_strdup_printf ("is not that of %" G_GSIZE_FORMAT " elements",
+      g_autofree char *what = g_strdup_printf ("does not have %" G_GSIZE_FORMAT " elements",
                                                n_elements);
 
       return fail_shape (function, shape, n_dims, what, error);
@@ -552,7 +554,7 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Whether a step of the dimension with @stride is the whole length of the next inner one. */
+/* Whether @stride equals the whole length of the next inner dimension. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,
@@ -563,9 +565,9 @@ follows (gssize stride,
   return !__builtin_mul_overflow (inner_stride, inner_length, &end) && stride == end;
 }
 
-/* Splits and joins dimensions, from the one that moves fastest on. Both @old and @new are in that
- * order, and @old has none of length 1. FALSE if elements that follow each other in the new shape
- * do not lie so. */
+/* Splits and joins dimensions, beginning with the fastest-varying one. Both @old and @new are in
+ * that order, and @old has no dimension of length 1. FALSE if adjacent elements of the new shape
+ * would not be at a constant distance. */
 static gboolean
 fit_strides (const gssize *old,
              const gssize *old_strides,
@@ -623,7 +625,7 @@ reverse (gssize *numbers,
     }
 }
 
-/* The strides of the new shape, both of which are in the order of the last index first for C. */
+/* Finds the strides of the new shape. For C order, both shapes are reversed, last index first. */
 static gboolean
 find_strides (const GpuArrayLayout *layout,
               GpuArrayLayout       *new,
@@ -686,8 +688,8 @@ _gpu_array_layout_reshape (GpuArrayLayout  *layout,
     {
       g_autofree char *old = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
       g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
-      g_autofree char *what = g_strdup_printf ("is not that of an array of shape %s and strides %s "
-                                               "without a copy", old, strides);
+      g_autofree char *what = g_strdup_printf ("is not possible for an array of shape %s and "
+                                               "strides %s without a copy", old, strides);
 
       return fail_shape (function, new.shape, n_dims, what, error);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between two layouts of one shape, as regions of rows and slices. */
+/* Copies between two layouts of one shape, as a series of regions of rows and slices. */
 #pragma once
 
 #include "gpumem/format/gpu-array-layout-private.h"
 
 G_BEGIN_DECLS
 
-/* One of the two sides. Row and slice pitch are 0 where there is one row, or one slice. */
+/* The source or the destination. The pitches are 0 for a single row or slice. */
 typedef struct
 {
   gsize offset;                     /* of the first region, in bytes */
@@ -26,7 +26,7 @@ typedef struct
   gsize             n_regions;
 } GpuArrayPlan;
 
-/* @func gets each region in turn, with where it begins on either side. FALSE from it ends it. */
+/* Called for each region, with its offset on either side. FALSE stops the iteration. */
 typedef gboolean (*GpuArrayPlanFunc) (const GpuArrayPlan  *plan,
                                       gsize                to,
                                       gsize                from,
@@ -41,10 +41,10 @@ gboolean _gpu_array_plan_run      (const GpuArrayPlan    *plan,
                                    GpuArrayPlanFunc       func,
                                    gpointer               data,
                                    GError               **error);
-/* Without the @n innermost loops: somebody does those with each region. */
+/* Removes the @n innermost loops, which the caller executes for each region. */
 void     _gpu_array_plan_drop_loops (GpuArrayPlan        *plan,
                                    guint                  n);
-/* Copies between memory of the host. */
+/* Copies host memory. */
 void     _gpu_array_plan_copy     (const GpuArrayPlan    *plan,
                                    gpointer               to,
                                    gconstpointer          from);

@@ -8,12 +8,12 @@
 typedef struct
 {
   gsize  count;
-  gssize to;                        /* bytes from one to the next */
+  gssize to;                        /* bytes from one element to the next */
   gssize from;
 } Axis;
 
-/* The dimensions that lead anywhere, those of the shortest steps of the destination first, and all
- * of these forwards. */
+/* The dimensions with more than one element and a stride, by step of the destination from the
+ * shortest to the longest, with negative steps of the destination reversed. */
 static guint
 list_axes (GpuArrayPlan         *plan,
            const GpuArrayLayout *to,
@@ -48,18 +48,18 @@ list_axes (GpuArrayPlan         *plan,
   return n;
 }
 
-/* Whether @step is the whole length of the last axis. */
+/* Whether @step equals the whole length of the last axis. */
 static gboolean
-goes_on (gssize step,
-         gssize last_step,
-         gsize  last_count)
+extends_axis (gssize step,
+              gssize last_step,
+              gsize  last_count)
 {
   gssize end;
 
   return !__builtin_mul_overflow (last_step, (gssize) last_count, &end) && step == end;
 }
 
-/* Those that go on where the one before ends, on both sides, are one. */
+/* Joins axes that continue where the previous one ends, on both sides. */
 static guint
 join_axes (Axis  *axes,
            guint  n)
@@ -70,8 +70,8 @@ join_axes (Axis  *axes,
     {
       Axis *last = joined > 0 ? &axes[joined - 1] : NULL;
 
-      if (last != NULL && goes_on (axes[i].to, last->to, last->count)
-          && goes_on (axes[i].from, last->from, last->count))
+      if (last != NULL && extends_axis (axes[i].to, last->to, last->count)
+          && extends_axis (axes[i].from, last->from, last->count))
         last->count *= axes[i].count;
       else
         axes[joined++] = axes[i];
@@ -80,7 +80,7 @@ join_axes (Axis  *axes,
   return joined;
 }
 
-/* Whether an axis can be the rows, or the slices, above what is so long on either side. */
+/* Whether an axis can serve as rows (or slices) around rows (or slices) of these sizes. */
 static gboolean
 holds (const Axis *axis,
        gsize       to,
@@ -205,7 +205,7 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* With a width that the compiler knows where it is that of a number. Pitches may be negative. */
+/* For the sizes of numbers, the width is a constant for the compiler. Pitches may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)
@@ -257,8 +257,8 @@ copy_region (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
-/* A copy that is nothing but loops has the innermost of them as rows: pitches of the host may be
- * any. */
+/* If a copy consists of loops only, the innermost loop becomes the rows: on the host pitches are
+ * arbitrary. */
 void
 _gpu_array_plan_copy (const GpuArrayPlan *plan,
                       gpointer            to,

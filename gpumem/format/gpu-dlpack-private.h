@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ABI of DLPack 1.1, and of what was before its versions. */
+/* The ABI of DLPack 1.1, and of DLPack before it had versions. */
 #pragma once
 
 #include <glib.h>

@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* Limits the depth of records within records, as functions that walk over fields recurse. */
+/* The maximum depth of records within records, because functions that walk over fields recurse. */
 #define GPU_DTYPE_MAX_NESTING 64
 
 typedef struct
@@ -17,7 +17,7 @@ typedef struct
   gssize   *shape;                  /* NULL if @n_dims is 0 */
 } GpuDTypeField;
 
-/* Immutable: what adds a field makes another. */
+/* Immutable: adding a field creates another type. */
 struct _GpuDType
 {
   gatomicrefcount  refs;
@@ -27,18 +27,18 @@ struct _GpuDType
   guint            nesting;         /* depth of records, including itself; 0 for a number */
 };
 
-/* Of GpuDTypeField, which it owns the parts of. */
+/* (transfer full): an array of GpuDTypeField, which owns the contents of the fields. */
 GArray   *_gpu_dtype_fields_new     (void);
-/* A copy of @field. */
+/* Appends a copy of @field. */
 void      _gpu_dtype_fields_append  (GArray               *fields,
                                      const GpuDTypeField  *field);
-/* Takes @fields, which lie within the record. NULL if two fields have the same name, a field has no
- * name, @item_size is 0, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
+/* Takes ownership of @fields, which must lie within the record. NULL if two fields have the same
+ * name, a field has no name, @item_size is 0, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
 GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
                                      gsize                 item_size);
-/* All the elements of the field: those of its shape. */
+/* The size of the field in bytes, with all elements of its shape. */
 gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
-/* Letters that stand for the kind: of NumPy, 0 for what it has no letter for. */
+/* The letter of NumPy for the kind, or 0. */
 char      _gpu_dtype_get_letter     (GpuDType             *dtype);
 
 G_END_DECLS

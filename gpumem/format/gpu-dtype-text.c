@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Types as texts: those of NumPy, and the formats of Python's buffers. */
+/* Types as text: the names of NumPy and the formats of Python's buffers. */
 #include "config.h"
 
 #include <string.h>
 
 #include "gpumem/format/gpu-dtype-private.h"
 
-/* The letters of NumPy, by kind. */
+/* The letters of NumPy, indexed by kind. */
 static const char letters[] = "biuf\0cVV";
 
 static const struct
 {
   const char   *name;
   GpuDTypeKind  kind;
-  gsize         bits;               /* of the name, 0 for none */
+  gsize         bits;               /* part of the name, or 0 */
 } names[] =
 {
   { "bool", GPU_DTYPE_KIND_BOOL, 0 },
@@ -25,8 +25,7 @@ static const struct
   { "void", GPU_DTYPE_KIND_OPAQUE, 1 }
 };
 
-/* PEP 3118: letter, kind and size; the native size differs from the standard one for 'l' and 'L'.
- * */
+/* PEP 3118: letter, native size, standard size and kind. The sizes differ for 'l' and 'L'. */
 static const struct
 {
   char          letter;
@@ -120,16 +119,16 @@ parse_typestr (const char *text)
 
 /**
  * gpu_dtype_new_from_string:
- * @text: what NumPy calls the type
+ * @text: a name or type string of NumPy
  * @error: return location for an error
  *
- * Makes a type from its name, `float32`, `bfloat16`, `bool` or `void96`, or from what NumPy's
- * array interface has for it: a letter, `b`, `i`, `u`, `f`, `c` or `V`, and the number of bytes,
- * with a byte order before it or without, `<f4` or `|V12`. What `V` stands for is opaque: fields
- * are no part of such a text.
+ * Creates a type from its name, such as `float32`, `bfloat16`, `bool` or `void96`, or from a type
+ * string of NumPy's array interface: an optional byte order, a letter of `b`, `i`, `u`, `f`, `c`
+ * and `V`, and the number of bytes, such as `<f4` or `|V12`. The types of `V` are opaque: the text
+ * does not contain fields.
  *
- * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is none
- *   of that name, or %GPU_ERROR_NOT_SUPPORTED if the byte order is not that of the host
+ * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @text is not a
+ *   type, or %GPU_ERROR_NOT_SUPPORTED if the byte order is not that of the host
  *
  * Since: 0.1
  */
@@ -166,8 +165,8 @@ gpu_dtype_new_from_string (const char  *text,
  * gpu_dtype_to_string:
  * @dtype: a #GpuDType
  *
- * Tells what NumPy's array interface has for the type: `<f4` or `|b1`; `|V12` for what is opaque
- * and for records, whose fields are left out. NumPy knows no brain floats: they are `bfloat16`.
+ * Gets the type string of NumPy's array interface: `<f4` or `|b1`; `|V12` for opaque types and for
+ * records, without their fields. NumPy does not support brain floats: they are `bfloat16`.
  *
  * Returns: (transfer full): the text
  *
@@ -196,8 +195,8 @@ gpu_dtype_to_string (GpuDType *dtype)
  * gpu_dtype_get_name:
  * @dtype: a #GpuDType
  *
- * Tells the name, with the number of bits: `float32`, `bfloat16`, `bool`; `void96` for what is
- * opaque and for records.
+ * Gets the name of the type, with the number of bits: `float32`, `bfloat16`, `bool`; `void96` for
+ * opaque types and for records.
  *
  * Returns: (transfer full): the name
  *
@@ -228,13 +227,13 @@ typedef struct
   gboolean    is_too_deep;
 } Parser;
 
-/* What stands before the letter, and the type. */
+/* An element of a format: the type and the shape or count before its letter. */
 typedef struct
 {
   GpuDType *type;
   gssize    shape[GPU_ARRAY_MAX_DIMS];
   guint     n_dims;
-  gssize    count;                  /* 0 for none */
+  gssize    count;                  /* 0 for no count */
   gsize     alignment;
   gboolean  is_padding;
 } Item;
@@ -261,7 +260,7 @@ parse_number (Parser *parser,
   return value > 0 && value <= G_MAXSSIZE;
 }
 
-/* (2,3), and a number. */
+/* An optional shape such as (2,3), and an optional count. */
 static gboolean
 parse_shape (Parser *parser,
              Item   *item)
@@ -319,7 +318,7 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* A number that is no size stands for one dimension. */
+/* A count that is not a size of opaque bytes is a shape of one dimension. */
 static gboolean
 take_count (Item *item)
 {
@@ -361,7 +360,7 @@ parse_item (Parser *parser,
   return item->type != NULL && take_count (item);
 }
 
-/* :name:, or a name like those of NumPy for what has none. */
+/* A name such as :name:, or the default name of NumPy. */
 static char *
 parse_field_name (Parser *parser,
                   guint   n_fields)
@@ -380,7 +379,7 @@ parse_field_name (Parser *parser,
   return g_strndup (begin, end - begin);
 }
 
-/* Adds the field to the list, and its size to that of the record. */
+/* Adds the field to @fields, and its size to the size of the record. */
 static gboolean
 take_field (Parser *parser,
             Item   *item,
@@ -416,7 +415,7 @@ take_field (Parser *parser,
   return TRUE;
 }
 
-/* What follows "T{", up to its end. */
+/* Parses the fields after "T{", up to the closing brace. */
 static GpuDType *
 parse_record (Parser *parser,
               gsize  *alignment)
@@ -443,7 +442,7 @@ parse_record (Parser *parser,
   return _gpu_dtype_new_for_fields (g_steal_pointer (&fields), size);
 }
 
-/* The type of all of an item: a record with a single field, if it has a shape. */
+/* The type of the whole item: a record with a single field if it has a shape. */
 static GpuDType *
 to_type (const Item *item)
 {
@@ -472,10 +471,10 @@ to_type (const Item *item)
  * @format: a format of PEP 3118
  * @error: return location for an error
  *
- * Makes a type from the format of a buffer of Python's, one element of it: `f`, `<q`, `Zd`, `12x`
- * or `T{i:id:f:weight:}`. What `c`, `s` and `x` stand for is opaque, of as many bytes as the number
- * before them says; several of anything else, and `(2)x`, two opaque bytes, are a record with the
- * field `f0`. Fields that have no name are called so, too, by their number.
+ * Creates a type from the format of an element of a Python buffer: `f`, `<q`, `Zd`, `12x` or
+ * `T{i:id:f:weight:}`. `c`, `s` and `x` are opaque, with the preceding count as the number of
+ * bytes. Several elements of any other type, or a shape as in `(2)x`, become a record with the
+ * field `f0`. Fields without a name are also named by their index: `f0`, `f1` and so on.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @format is not
  *   valid, contains pointers or other elements that are not data, nests records more than 64 deep,
@@ -505,7 +504,7 @@ gpu_dtype_new_from_format (const char  *format,
                  GPU_DTYPE_MAX_NESTING);
   else if (dtype == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_dtype_new_from_format: there is no type for '%s', from '%s' on", format,
+                 "gpu_dtype_new_from_format: '%s' is not a valid format at '%s'", format,
                  parser.next);
 
   return dtype;
@@ -586,10 +585,11 @@ append_format (GString  *text,
  * gpu_dtype_to_format:
  * @dtype: a #GpuDType
  *
- * Tells the format of PEP 3118, which gpu_dtype_new_from_format() takes.
+ * Gets the format of PEP 3118, as accepted by gpu_dtype_new_from_format().
  *
- * Returns: (transfer full) (nullable): the format; %NULL for what has none: brain floats, and
- *   records whose fields overlap, are not in the order of their offsets, or have a colon in a name
+ * Returns: (transfer full) (nullable): the format, or %NULL for types without one: brain floats,
+ *   and records whose fields overlap, are not in the order of their offsets, or have a colon in a
+ *   name
  *
  * Since: 0.1
  */

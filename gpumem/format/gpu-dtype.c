@@ -8,31 +8,43 @@
 /**
  * SECTION:gpu-dtype
  * @title: GpuDType
- * @short_description: what the elements of an array are
+ * @short_description: Element types of arrays
  * @see_also: #GpuArray
- *
- * A type has a kind and a size: `%GPU_DTYPE_KIND_FLOAT` of 4 bytes is what C calls `float`. Records
- * have fields with names, of which each is of a type itself. The byte order is always that of the
- * host. Types never change, and any thread may use them.
- *
- * As a text a type is what NumPy has for it, see gpu_dtype_new_from_string(), or what Python's
- * buffers have, see gpu_dtype_new_from_format(). The numbers are there without making them, as
- * `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in Python and JavaScript: `BOOL`, `INT8`,
- * `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`, `UINT64`, `FLOAT16`, `FLOAT32`,
- * `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
  */
 
 /**
  * GpuDType:
  *
- * The type of an element.
+ * The type of the elements of an array: a number, opaque bytes or a record with fields.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDType) empty = gpu_dtype_new_record (8, &error);
+ * g_autoptr (GpuDType) half = gpu_dtype_add_field (empty, "id", GPU_DTYPE_UINT32, 0, NULL, 0,
+ *                                                  &error);
+ * g_autoptr (GpuDType) record = gpu_dtype_add_field (half, "weight", GPU_DTYPE_FLOAT32, 4, NULL, 0,
+ *                                                    &error);
+ * g_autofree char *format = gpu_dtype_to_format (record);
+ *
+ * g_print ("%s: %" G_GSIZE_FORMAT " bytes\n", format, gpu_dtype_get_item_size (record));
+ * ]|
+ *
+ * A type has a kind and a size: %GPU_DTYPE_KIND_FLOAT of 4 bytes is the C type `float`. Records
+ * have named fields, each with a type of its own. The byte order is always that of the host. Types
+ * are immutable, and any thread may use them.
+ *
+ * The text of a type is a name or type string of NumPy, see gpu_dtype_new_from_string(), or the
+ * format of a Python buffer, see gpu_dtype_new_from_format().
+ *
+ * The types of numbers are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in
+ * Python and JavaScript: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`,
+ * `UINT64`, `FLOAT16`, `FLOAT32`, `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
  *
  * Since: 0.1
  */
 
 G_DEFINE_BOXED_TYPE (GpuDType, gpu_dtype, gpu_dtype_ref, gpu_dtype_unref)
 
-/* The sizes of numbers are powers of two: these are the logarithms of the least and the most. */
+/* The sizes of numbers are powers of two: the binary logarithms of the smallest and the largest. */
 static const struct
 {
   guint least;
@@ -136,13 +148,14 @@ _gpu_dtype_field_get_size (const GpuDTypeField *field)
 /**
  * gpu_dtype_get_number:
  * @kind: a kind of numbers
- * @item_size: bytes of one
+ * @item_size: size of a number in bytes
  *
- * Gets a type of numbers: booleans of 1 byte, integers of 1, 2, 4 and 8, floating-point numbers of
- * 2, 4, 8 and 16, brain floats of 2 and complex numbers of 4, 8, 16 and 32.
+ * Gets a type of numbers: booleans of 1 byte, integers of 1, 2, 4 and 8 bytes, floating-point
+ * numbers of 2, 4, 8 and 16 bytes, brain floats of 2 bytes, and complex numbers of 4, 8, 16 and 32
+ * bytes.
  *
- * Returns: (transfer none) (nullable): the type, the same each time, or %NULL if there are no such
- *   numbers
+ * Returns: (transfer none) (nullable): the type, the same for each call, or %NULL if the size is
+ *   invalid for @kind
  *
  * Since: 0.1
  */
@@ -178,15 +191,15 @@ gpu_dtype_get_number (GpuDTypeKind kind,
 
 /**
  * gpu_dtype_new:
- * @kind: what the elements are
- * @item_size: bytes of one, not 0
+ * @kind: the kind of the elements
+ * @item_size: size of an element in bytes, not 0
  * @error: return location for an error
  *
- * Makes a type: one of numbers, as of gpu_dtype_get_number(), or opaque bytes of any size, or a
+ * Creates a type: one of the numbers of gpu_dtype_get_number(), or opaque bytes of any size, or a
  * record without fields, see gpu_dtype_new_record().
  *
- * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is none
- *   of that kind and size
+ * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @item_size is
+ *   invalid for @kind
  *
  * Since: 0.1
  */
@@ -213,18 +226,10 @@ gpu_dtype_new (GpuDTypeKind   kind,
 
 /**
  * gpu_dtype_new_record:
- * @item_size: bytes of a record, with all the gaps in it, not 0
+ * @item_size: size of a record in bytes, with all its gaps, not 0
  * @error: return location for an error
  *
- * Makes the type of a record. Its fields come with gpu_dtype_add_field():
- *
- * |[<!-- language="C" -->
- * g_autoptr (GpuDType) empty = gpu_dtype_new_record (8, &error);
- * g_autoptr (GpuDType) half = gpu_dtype_add_field (empty, "id", GPU_DTYPE_UINT32, 0, NULL, 0,
- *                                                  &error);
- * g_autoptr (GpuDType) record = gpu_dtype_add_field (half, "weight", GPU_DTYPE_FLOAT32, 4, NULL, 0,
- *                                                    &error);
- * ]|
+ * Creates the type of a record without fields. gpu_dtype_add_field() adds fields.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT
  *
@@ -237,7 +242,7 @@ gpu_dtype_new_record (gsize    item_size,
   return gpu_dtype_new (GPU_DTYPE_KIND_RECORD, item_size, error);
 }
 
-/* FALSE, and an error, if the field does not lie within the record. */
+/* FALSE with @error if the field does not lie within the record. */
 static gboolean
 check_field (GpuDType             *dtype,
              const GpuDTypeField  *field,
@@ -283,19 +288,17 @@ check_field (GpuDType             *dtype,
  * @dtype: the type of a record
  * @name: name of the field
  * @type: its type
- * @offset: where it begins in the record, in bytes
- * @shape: (array length=n_dims) (nullable): how many of @type it has along each dimension, %NULL
- *   for a single one
+ * @offset: offset of the field in the record, in bytes
+ * @shape: (array length=n_dims) (nullable): number of elements of @type along each dimension, or
+ *   %NULL for a single element
  * @n_dims: number of elements in @shape
  * @error: return location for an error
  *
- * Makes another type, with one field more. Fields may overlap, as those of a union do.
+ * Creates a type that has one more field than @dtype. Fields may overlap, like those of a union.
  *
  * Returns: (transfer full): the new type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @dtype is
  *   not a record, has a field of that name or is too small, or if records would nest more than 64
  *   deep
- *
- * Since: 0.1
  */
 GpuDType *
 gpu_dtype_add_field (GpuDType      *dtype,
@@ -333,7 +336,7 @@ gpu_dtype_add_field (GpuDType      *dtype,
  * gpu_dtype_ref:
  * @dtype: a #GpuDType
  *
- * Takes a reference. Any thread may do so at any time.
+ * Acquires a reference. Any thread may call it at any time.
  *
  * Returns: (transfer full): @dtype
  *
@@ -353,7 +356,7 @@ gpu_dtype_ref (GpuDType *dtype)
  * gpu_dtype_unref:
  * @dtype: (transfer full): a #GpuDType
  *
- * Drops a reference. Any thread may do so at any time.
+ * Releases a reference. Any thread may call it at any time.
  *
  * Since: 0.1
  */
@@ -373,7 +376,7 @@ gpu_dtype_unref (GpuDType *dtype)
  * gpu_dtype_get_kind:
  * @dtype: a #GpuDType
  *
- * Gets what the elements are.
+ * Gets the kind of the elements.
  *
  * Returns: the kind
  *
@@ -409,9 +412,9 @@ gpu_dtype_get_item_size (GpuDType *dtype)
  * gpu_dtype_get_n_fields:
  * @dtype: a #GpuDType
  *
- * Gets how many fields it has.
+ * Gets the number of fields.
  *
- * Returns: number of fields, 0 for what is no record
+ * Returns: the number of fields, 0 unless @dtype is a record
  *
  * Since: 0.1
  */
@@ -434,7 +437,7 @@ get_field (GpuDType *dtype,
 /**
  * gpu_dtype_get_field_name:
  * @dtype: a #GpuDType
- * @index: number of a field
+ * @index: index of a field
  *
  * Gets the name of a field.
  *
@@ -458,7 +461,7 @@ gpu_dtype_get_field_name (GpuDType *dtype,
 /**
  * gpu_dtype_get_field_type:
  * @dtype: a #GpuDType
- * @index: number of a field
+ * @index: index of a field
  *
  * Gets the type of a field.
  *
@@ -482,9 +485,9 @@ gpu_dtype_get_field_type (GpuDType *dtype,
 /**
  * gpu_dtype_get_field_offset:
  * @dtype: a #GpuDType
- * @index: number of a field
+ * @index: index of a field
  *
- * Gets where a field begins within a record.
+ * Gets the offset of a field within a record.
  *
  * Returns: the offset in bytes, 0 if there is no such field
  *
@@ -506,13 +509,13 @@ gpu_dtype_get_field_offset (GpuDType *dtype,
 /**
  * gpu_dtype_get_field_shape:
  * @dtype: a #GpuDType
- * @index: number of a field
- * @n_dims: (out): number of elements that are returned
+ * @index: index of a field
+ * @n_dims: (out): number of elements in the shape
  *
- * Gets how many of its type a field has along each dimension.
+ * Gets the shape of a field: the number of elements along each dimension.
  *
- * Returns: (array length=n_dims) (transfer none) (nullable): the shape, or %NULL for a single one,
- *   or if there is no such field
+ * Returns: (array length=n_dims) (transfer none) (nullable): the shape, or %NULL for a single
+ *   element, or if there is no such field
  *
  * Since: 0.1
  */
@@ -539,7 +542,7 @@ gpu_dtype_get_field_shape (GpuDType *dtype,
  *
  * Finds a field by its name.
  *
- * Returns: the number of the field, or -1 if there is none of that name
+ * Returns: the index of the field, or -1 if there is no field of that name
  *
  * Since: 0.1
  */
@@ -579,11 +582,11 @@ fields_equal (const GpuDTypeField *a,
 /**
  * gpu_dtype_equal:
  * @a: a #GpuDType
- * @b: another
+ * @b: a #GpuDType
  *
- * Compares two types, with all their fields.
+ * Compares two types, including all their fields.
  *
- * Returns: whether they are the same
+ * Returns: %TRUE if @a and @b are equal
  *
  * Since: 0.1
  */
@@ -614,7 +617,7 @@ gpu_dtype_equal (GpuDType *a,
  * gpu_dtype_hash:
  * @dtype: a #GpuDType
  *
- * Computes a hash value that goes with gpu_dtype_equal().
+ * Computes a hash value that is consistent with gpu_dtype_equal().
  *
  * Returns: the hash value
  *

@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 
 #define GPU_TYPE_DTYPE (gpu_dtype_get_type ())
 
-/* Borrowed, for as long as the process runs */
+/* Borrowed references, valid for the lifetime of the process */
 #define GPU_DTYPE_BOOL       (gpu_dtype_get_number (GPU_DTYPE_KIND_BOOL, 1))
 #define GPU_DTYPE_INT8       (gpu_dtype_get_number (GPU_DTYPE_KIND_INT, 1))
 #define GPU_DTYPE_INT16      (gpu_dtype_get_number (GPU_DTYPE_KIND_INT, 2))

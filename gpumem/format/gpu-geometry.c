@@ -6,17 +6,17 @@
 /**
  * SECTION:gpu-geometry
  * @title: Sizes and layouts
- * @short_description: regions of memory, grids of work-items
+ * @short_description: Regions of memory and grids of work-items
  *
- * #GpuExtent is a size in up to three dimensions, #GpuLayout says where such a region lies in
- * linear memory. Both are plain structures: a C program puts them on its stack and fills them in,
+ * #GpuExtent is a size in up to three dimensions. #GpuLayout is the position of a region in linear
+ * memory. Both are plain structures, which a C program puts on its stack:
  *
  * |[<!-- language="C" -->
  * GpuExtent grid = { 1920, 1080, 1 };
  * ]|
  *
- * and the functions here allocate them for languages that need that; g_free() frees them. A height
- * or depth of 0 is not 1.
+ * The functions here allocate them for languages that require that; g_free() frees them. A height
+ * or depth of 0 is not the same as 1.
  */
 
 static GpuExtent *
@@ -40,7 +40,7 @@ G_DEFINE_BOXED_TYPE (GpuLayout, gpu_layout, copy_layout, g_free)
  * @height: rows, or work-items along the second dimension
  * @depth: slices, or work-items along the third dimension
  *
- * Makes a size.
+ * Creates a size.
  *
  * Returns: (transfer full): a new #GpuExtent
  *
@@ -63,11 +63,11 @@ gpu_extent_new (gsize width,
 /**
  * gpu_extent_equal:
  * @a: a #GpuExtent
- * @b: another
+ * @b: a #GpuExtent
  *
  * Compares two sizes.
  *
- * Returns: whether all three dimensions are the same
+ * Returns: %TRUE if all three dimensions are equal
  *
  * Since: 0.1
  */
@@ -86,10 +86,10 @@ gpu_extent_equal (const GpuExtent *a,
  * @x: first byte within a row
  * @y: first row
  * @z: first slice
- * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly
+ * @row_pitch: bytes from one row to the next; 0 for rows without gaps
+ * @slice_pitch: bytes from one slice to the next; 0 for slices without gaps
  *
- * Makes a layout.
+ * Creates a layout.
  *
  * Returns: (transfer full): a new #GpuLayout
  *

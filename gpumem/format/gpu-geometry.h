@@ -11,10 +11,10 @@ G_BEGIN_DECLS
 
 /**
  * GpuExtent:
- * @width: bytes of a row of memory, texels of one of an image, or work-items along the first
- *   dimension
- * @height: rows, or work-items along the second dimension; 1 where there is one
- * @depth: slices, or work-items along the third dimension; 1 where there is one
+ * @width: bytes of a row in linear memory, texels of a row of an image, or work-items along the
+ *   first dimension
+ * @height: number of rows, or work-items along the second dimension; 1 for a single row
+ * @depth: number of slices, or work-items along the third dimension; 1 for a single slice
  *
  * A size in up to three dimensions: of a region of memory, of an image, of a grid or of a block.
  *
@@ -32,12 +32,11 @@ struct _GpuExtent
  * @x: first byte within a row, or first texel in an image
  * @y: first row
  * @z: first slice
- * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly, and
- *   for images, which have pitches of their own
- * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly,
- *   and for images
+ * @row_pitch: bytes from one row to the next; 0 for rows without gaps, and for images, which have
+ *   pitches of their own
+ * @slice_pitch: bytes from one slice to the next; 0 for slices without gaps, and for images
  *
- * Where a region lies: its origin, and in linear memory the pitches that lead from it.
+ * The position of a region: its origin and, in linear memory, its pitches.
  *
  * Since: 0.1
  */

@@ -8,20 +8,8 @@
 /**
  * SECTION:gpu-image-format
  * @title: GpuImageFormat
- * @short_description: what the texels of an image are
+ * @short_description: Formats of the texels of images
  * @see_also: #GpuImage, gpu_context_list_image_formats()
- *
- * A format is a plain structure of two numbers: which channels a texel has, and what each of them
- * holds. As a text it is both of their names, `rgba-unorm8` or `r-float32`. Those of
- * #GpuChannelOrder are `r`, `a`, `rg`, `ra`, `rgb`, `rgba`, `bgra`, `argb`, `abgr`, `intensity`,
- * `luminance`, `depth`, `srgba` and `sbgra`; those of #GpuChannelType are `unorm8`, `unorm16`,
- * `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`, `int8`, `int16`, `int32`, `float16`, `float32`,
- * `unorm-565`, `unorm-555` and `unorm-101010`.
- *
- * Not all of them go together: three channels are of the last three types, `rgb-unorm-565`, and
- * only few devices have others. gpu_context_list_image_formats() tells what a device has.
- *
- * A #GpuColor is the value of a texel as a program says it, whatever the format is.
  */
 
 G_DEFINE_BOXED_TYPE (GpuImageFormat, gpu_image_format, gpu_image_format_copy,
@@ -94,10 +82,10 @@ _gpu_image_format_is_known (const GpuImageFormat *format)
 
 /**
  * gpu_image_format_new:
- * @channel_order: which channels a texel has
- * @channel_type: what each of them holds
+ * @channel_order: the channels of a texel
+ * @channel_type: the type of each channel
  *
- * Makes a format. Whether a device has images of it is another matter, see
+ * Creates a format. The device may not support images of the format, see
  * gpu_context_list_image_formats().
  *
  * Returns: (transfer full): a new #GpuImageFormat
@@ -141,7 +129,7 @@ find_type (const char *text)
   return -1;
 }
 
-/* Tells what there is instead of what @text begins with, or ends with. */
+/* Sets an error that lists the valid names for the beginning or the end of @text. */
 static void
 set_unknown (const char  *text,
              gboolean     has_order,
@@ -156,8 +144,8 @@ set_unknown (const char  *text,
                             has_order ? types[i].nick : orders[i].nick);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_image_format_new_from_string: '%s' is no format such as rgba-unorm8, which %s "
-               "one of %s", shown, has_order ? "ends with" : "begins with", known->str);
+               "gpu_image_format_new_from_string: '%s' is not a format such as rgba-unorm8, which "
+               "%s one of %s", shown, has_order ? "ends with" : "begins with", known->str);
 }
 
 /**
@@ -165,10 +153,10 @@ set_unknown (const char  *text,
  * @text: a format as gpu_image_format_to_string() writes it: `rgba-unorm8`
  * @error: return location for an error
  *
- * Reads a format. The names that it is made of stand <link linkend="GpuImageFormat">there</link>.
+ * Parses a format. #GpuImageFormat lists the names.
  *
  * Returns: (transfer full): a new #GpuImageFormat, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if
- *   @text is none
+ *   @text is not a format
  *
  * Since: 0.1
  */
@@ -204,7 +192,7 @@ gpu_image_format_new_from_string (const char  *text,
  *
  * Copies a format.
  *
- * Returns: (transfer full): the copy, for gpu_image_format_free()
+ * Returns: (transfer full): the copy; free it with gpu_image_format_free()
  *
  * Since: 0.1
  */
@@ -216,7 +204,7 @@ gpu_image_format_copy (const GpuImageFormat *format)
 
 /**
  * gpu_image_format_free:
- * @format: (transfer full): a #GpuImageFormat of the heap
+ * @format: (transfer full): an allocated #GpuImageFormat
  *
  * Frees a format.
  *
@@ -235,7 +223,7 @@ gpu_image_format_free (GpuImageFormat *format)
  *
  * Compares two formats.
  *
- * Returns: %TRUE if they are the same
+ * Returns: %TRUE if @a and @b are equal
  *
  * Since: 0.1
  */
@@ -253,7 +241,7 @@ gpu_image_format_equal (const GpuImageFormat *a,
  * gpu_image_format_hash:
  * @format: a #GpuImageFormat
  *
- * A hash that goes with gpu_image_format_equal().
+ * Computes a hash that is consistent with gpu_image_format_equal().
  *
  * Returns: the hash
  *
@@ -271,9 +259,9 @@ gpu_image_format_hash (const GpuImageFormat *format)
  * gpu_image_format_to_string:
  * @format: a #GpuImageFormat
  *
- * Writes a format as the names of its channels and of their type: `rgba-unorm8`.
+ * Formats the names of the channels and of their type: `rgba-unorm8`.
  *
- * Returns: (transfer full): the text; `unknown` for numbers that are no format
+ * Returns: (transfer full): the text, `unknown` for an invalid format
  *
  * Since: 0.1
  */
@@ -295,7 +283,7 @@ gpu_image_format_to_string (const GpuImageFormat *format)
  *
  * Gets the number of channels of a texel.
  *
- * Returns: the number, 1 to 4; 0 for numbers that are no format
+ * Returns: the number of channels, 1 to 4; 0 for an invalid format
  *
  * Since: 0.1
  */
@@ -313,7 +301,7 @@ gpu_image_format_get_n_channels (const GpuImageFormat *format)
  *
  * Gets the size of a channel.
  *
- * Returns: the size in bytes; 0 where the channels of a texel share bytes
+ * Returns: the size in bytes; 0 if the channels of a texel share bytes
  *
  * Since: 0.1
  */
@@ -334,7 +322,7 @@ gpu_image_format_get_channel_size (const GpuImageFormat *format)
  *
  * Gets the size of a texel.
  *
- * Returns: the size in bytes, 1 to 16; 0 for numbers that are no format
+ * Returns: the size in bytes, 1 to 16; 0 for an invalid format
  *
  * Since: 0.1
  */
@@ -360,7 +348,7 @@ gpu_image_format_get_texel_size (const GpuImageFormat *format)
  * @blue: the blue component
  * @alpha: the alpha component
  *
- * Makes a color.
+ * Creates a color.
  *
  * Returns: (transfer full): a new #GpuColor
  *

@@ -11,10 +11,31 @@ G_BEGIN_DECLS
 
 /**
  * GpuImageFormat:
- * @channel_order: which channels a texel has
- * @channel_type: what each of them holds
+ * @channel_order: the channels of a texel
+ * @channel_type: the type of each channel
  *
  * The format of the texels of an image.
+ *
+ * |[<!-- language="C" -->
+ * const GpuExtent extent = { 640, 480, 1 };
+ * g_autoptr (GpuImageFormat) format = gpu_image_format_new_from_string ("rgba-unorm8", &error);
+ * g_autoptr (GpuImage) picture = gpu_image_new (context, GPU_MEMORY_FLAGS_NONE, format,
+ *                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error);
+ *
+ * g_assert (gpu_image_format_get_texel_size (format) == 4);
+ * ]|
+ *
+ * A format is a plain structure of two numbers. Its text consists of the names of both, such as
+ * `rgba-unorm8` or `r-float32`. The names of #GpuChannelOrder are `r`, `a`, `rg`, `ra`, `rgb`,
+ * `rgba`, `bgra`, `argb`, `abgr`, `intensity`, `luminance`, `depth`, `srgba` and `sbgra`. The names
+ * of #GpuChannelType are `unorm8`, `unorm16`, `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`,
+ * `int8`, `int16`, `int32`, `float16`, `float32`, `unorm-565`, `unorm-555` and `unorm-101010`.
+ *
+ * Only some combinations are supported. The last three types require three channels, as in
+ * `rgb-unorm-565`, and few devices support three channels of other types.
+ * gpu_context_list_image_formats() lists the formats that a device supports.
+ *
+ * A #GpuColor is the value of a texel, independent of the format.
  *
  * Since: 0.1
  */
@@ -31,8 +52,8 @@ struct _GpuImageFormat
  * @blue: the blue component
  * @alpha: the alpha component
  *
- * A color, as numbers: from 0.0 or -1.0 to 1.0 for normalized channels, and as they are for
- * integers and floating-point numbers.
+ * A color, independent of the format. Components range from 0.0 or -1.0 to 1.0 for normalized
+ * channels. For integer and floating-point channels they are the values themselves.
  *
  * Since: 0.1
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the types of images have for dimensions, and images for levels: no class is in between, so
- * back ends may use it. */
+/* The dimensions of image types and the levels of images. Independent of the classes, so that back
+ * ends may use it. */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
@@ -9,17 +9,17 @@ G_BEGIN_DECLS
 
 gboolean    _gpu_image_type_is_known         (GpuImageType                type);
 const char *_gpu_image_type_get_name         (GpuImageType                type);
-/* FALSE for what is no type of OpenCL C: "image2d_t". @name is nullable. */
+/* FALSE if @name (nullable) is not an image type of OpenCL C, such as "image2d_t". */
 gboolean    _gpu_image_type_from_name        (const char                 *name,
                                               GpuImageType               *type);
-/* 1, 2 or 3, those of a layer; and whether there are layers. */
+/* The number of dimensions of a layer, 1 to 3; and whether the type has layers. */
 guint       _gpu_image_type_get_n_dimensions (GpuImageType                type);
 gboolean    _gpu_image_type_has_layers       (GpuImageType                type);
 GpuExtent   _gpu_image_get_level_extent      (const GpuImageDescription  *description,
                                               guint                       level);
-/* Down to one texel. */
+/* The number of levels down to one texel. */
 guint       _gpu_image_get_max_levels        (const GpuImageDescription  *description);
-/* Bytes of the first @n_levels levels without gaps. FALSE if there are not so many. */
+/* Bytes of the first @n_levels levels without gaps. FALSE if they exceed a gsize. */
 gboolean    _gpu_image_get_size              (const GpuImageDescription  *description,
                                               guint                       n_levels,
                                               gsize                      *size);

@@ -6,7 +6,7 @@
 static const struct
 {
   const char *name;
-  const char *kernel_name;          /* in OpenCL C, nullable */
+  const char *kernel_name;          /* (nullable): in OpenCL C */
   guint       n_dimensions;
   gboolean    has_layers;
 }

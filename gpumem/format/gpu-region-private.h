@@ -6,9 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* Resolves @layout, NULL for tight rows from the first byte on, for a region of @extent into
- * @side, with @end the first byte after the region. FALSE if the pitches are too small, or the
- * region is larger than a gsize; nothing is compared with the size of any memory. */
+/* Resolves @layout, or NULL for rows without gaps from the first byte, for a region of @extent into
+ * @side; @end gets the first byte after the region. FALSE if the pitches are too small or the
+ * region exceeds a gsize. This does not check the size of any memory. */
 gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               const GpuExtent  *extent,
                               const char       *function,
@@ -16,7 +16,7 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               GpuRegionSide    *side,
                               gsize            *end,
                               GError          **error);
-/* The first byte after a region that is known to be within memory, and is not empty. */
+/* The first byte after a region that is known to lie within memory and to be not empty. */
 gsize    _gpu_region_get_end (const GpuRegionSide *side,
                               const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);

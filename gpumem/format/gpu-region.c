@@ -23,9 +23,9 @@ fail_pitches (const GpuExtent  *extent,
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: row pitch %" G_GSIZE_FORMAT " and slice pitch %" G_GSIZE_FORMAT " of the %s "
-               "do not hold a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %"
-               G_GSIZE_FORMAT " slices", function, row_pitch, slice_pitch, what, extent->width,
-               extent->height, extent->depth);
+               "are too small for a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT
+               " rows x %" G_GSIZE_FORMAT " slices", function, row_pitch, slice_pitch, what,
+               extent->width, extent->height, extent->depth);
 
   return FALSE;
 }
@@ -42,7 +42,7 @@ fail_origin (const GpuExtent      *extent,
                "%s: a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %"
                G_GSIZE_FORMAT " slices at byte %" G_GSIZE_FORMAT ", row %" G_GSIZE_FORMAT
                ", slice %" G_GSIZE_FORMAT " of the %s, row pitch %" G_GSIZE_FORMAT
-               ", slice pitch %" G_GSIZE_FORMAT ", lies past every address", function,
+               ", slice pitch %" G_GSIZE_FORMAT ", exceeds the address space", function,
                extent->width, extent->height, extent->depth, layout->x, layout->y, layout->z,
                what, side->row_pitch, side->slice_pitch);
 

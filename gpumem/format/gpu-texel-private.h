@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texels as they stand in memory, and as kernels see them: no driver is in between. */
+/* Texels as stored in memory and as seen by kernels, independent of any driver. */
 #pragma once
 
 #include <gpumem/gpumem.h>
@@ -10,12 +10,12 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  GPU_TEXEL_REAL,                   /* of normalized and floating-point channels */
-  GPU_TEXEL_INTEGER,                /* of signed ones */
-  GPU_TEXEL_NATURAL                 /* of unsigned ones */
+  GPU_TEXEL_REAL,                   /* normalized and floating-point channels */
+  GPU_TEXEL_INTEGER,                /* signed channels */
+  GPU_TEXEL_NATURAL                 /* unsigned channels */
 } GpuTexelKind;
 
-/* Red, green, blue, alpha: what read_imagef(), read_imagei() and read_imageui() give. */
+/* Red, green, blue, alpha: the results of read_imagef(), read_imagei() and read_imageui(). */
 typedef union
 {
   float   real[4];
@@ -24,18 +24,18 @@ typedef union
 } GpuTexel;
 
 GpuTexelKind _gpu_texel_get_kind   (const GpuImageFormat *format);
-/* The number that stands for 1.0 in @channel, 0 of the red one; 0 unless normalized. */
+/* The stored value for 1.0 in @channel, where red is 0; 0 unless the format is normalized. */
 guint        _gpu_texel_get_one    (const GpuImageFormat *format,
                                     guint                 channel);
-/* Channels that the format lacks are 0, alpha 1. */
+/* Missing channels are read as 0, and a missing alpha as 1. */
 void         _gpu_texel_read       (const GpuImageFormat *format,
                                     const guint8         *data,
                                     GpuTexel             *texel);
-/* Rounds to the nearest and to even, and clamps. */
+/* Rounds to the nearest value, ties to even, and clamps. */
 void         _gpu_texel_write      (const GpuImageFormat *format,
                                     const GpuTexel       *texel,
                                     guint8               *data);
-/* Keeps of @texel what a texel of @format can hold: the rest is 0, alpha 1. */
+/* Reduces @texel to the values that @format can store. Missing channels become 0, and alpha 1. */
 void         _gpu_texel_restrict   (const GpuImageFormat *format,
                                     GpuTexel             *texel);
 /* @data: gpu_image_format_get_texel_size() bytes. */

@@ -12,11 +12,11 @@
 #define BLUE  2
 #define ALPHA 3
 
-/* What components may come from besides the four channels. */
+/* Sources of a component besides the four channels. */
 #define ZERO 4
 #define ONE  5
 
-/* The channels of a texel in the order in which they stand, and behind them 0 and 1. */
+/* The channels of a texel in memory order, followed by 0 and 1. */
 typedef union
 {
   float   real[6];
@@ -24,7 +24,7 @@ typedef union
   guint32 natural[6];
 } Channels;
 
-/* The component that each channel is written from, the channel that each component is read from. */
+/* The component that each channel stores, and the channel that each component is read from. */
 typedef struct
 {
   guint  n_channels;
@@ -112,7 +112,7 @@ to_srgb (float value)
   return value < 0.0031308f ? 12.92f * value : 1.055f * powf (value, 1 / 2.4f) - 0.055f;
 }
 
-/* Rows of the host may begin at any byte. */
+/* Unaligned loads: rows of host memory may begin at any byte. */
 static inline guint16
 get_16 (const guint8 *data,
         guint         place)
@@ -134,7 +134,7 @@ set_16 (guint8  *data,
 
 /* --- channels that are packed together -------------------------------------------------------- */
 
-/* How far up each channel of a packed texel stands. */
+/* The lowest bit of each channel of a packed texel. */
 static guint
 get_shift (GpuChannelType type,
            guint          channel)
@@ -173,7 +173,7 @@ read_packed (const GpuImageFormat *format,
     }
 }
 
-/* As nearbyintf(), which is a call. */
+/* Like nearbyintf(), but without a function call. */
 static gint32
 round_to_even (float value)
 {
@@ -184,7 +184,7 @@ round_to_even (float value)
   return value < 0 ? whole - away : whole + away;
 }
 
-/* Rounds @value times @one, and clamps. What is no number is 0. */
+/* Rounds @value times @one, and clamps. NaN becomes 0. */
 static gint32
 quantize (float value,
           guint one,
@@ -221,7 +221,7 @@ is_packed (const GpuImageFormat *format)
   return format->channel_type >= GPU_CHANNEL_TYPE_UNORM_565;
 }
 
-/* --- channels of their own -------------------------------------------------------------------- */
+/* --- separate channels ------------------------------------------------------------------------ */
 
 static void
 read_channels (GpuChannelType  type,
@@ -325,7 +325,7 @@ write_channels (GpuChannelType  type,
 
 /* --- texels ----------------------------------------------------------------------------------- */
 
-/* One store of all four: whoever loads them together need not wait for four. */
+/* Stores all four at once, so that a load of the whole texel need not wait for four stores. */
 static void
 arrange (const GpuImageFormat *format,
          Channels             *channels,
@@ -378,7 +378,7 @@ read_any (const GpuImageFormat *format,
     texel->real[i] = from_srgb (texel->real[i]);
 }
 
-/* The formats that most images have take the short way. */
+/* The most common formats take a fast path. */
 void
 _gpu_texel_read (const GpuImageFormat *format,
                  const guint8         *data,
@@ -431,7 +431,7 @@ round_within (gdouble value,
   return isnan (value) ? 0 : nearbyint (CLAMP (value, least, most));
 }
 
-/* What the format has next to @value: a float on the way would be rounded once more. */
+/* The nearest value that the format can store. An intermediate float would be rounded twice. */
 static float
 round_real (const GpuImageFormat *format,
             guint                 component,
