@@ -11,7 +11,7 @@
 /**
  * SECTION:gpu-host-memory
  * @title: GpuHostMemory
- * @short_description: Page-locked, registered and aligned host memory
+ * @short_description: page-locked, registered and aligned host memory
  * @see_also: #GpuMemory, #GpuHostAllocator
  */
 
@@ -363,14 +363,14 @@ gpu_host_memory_new (GpuContext          *context,
 
 /* (transfer full): memory over existing bytes, without a native allocation. */
 static GpuHostMemory *
-new_over (GpuContext          *context,
-          const char          *function,
-          Allocation          *allocation,
-          GpuStorageKind       kind,
-          GpuMemoryFlags       memory_flags,
-          gpointer             owner,
-          GDestroyNotify       owner_notify,
-          GError             **error)
+new_for_existing (GpuContext          *context,
+                  const char          *function,
+                  Allocation          *allocation,
+                  GpuStorageKind       kind,
+                  GpuMemoryFlags       memory_flags,
+                  gpointer             owner,
+                  GDestroyNotify       owner_notify,
+                  GError             **error)
 {
   GpuNativeContext *native = _gpu_context_get_native (context);
   GpuNativeMemory *buffer = _gpu_memory_allocate (context, function, allocation->size, allocate,
@@ -450,13 +450,13 @@ gpu_host_memory_new_aligned (GpuContext  *context,
   if (posix_memalign (&allocation.data, rounded, size) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%s: %" G_GSIZE_FORMAT " bytes of host memory at a multiple of %" G_GSIZE_FORMAT
-                   " were requested", function, size, rounded);
+                   "%s: %" G_GSIZE_FORMAT " bytes of host memory with an alignment of %"
+                   G_GSIZE_FORMAT " were requested", function, size, rounded);
       return NULL;
     }
 
-  return new_over (context, function, &allocation, GPU_STORAGE_HOST, GPU_MEMORY_FLAGS_NONE,
-                   allocation.data, free, error);
+  return new_for_existing (context, function, &allocation, GPU_STORAGE_HOST, GPU_MEMORY_FLAGS_NONE,
+                           allocation.data, free, error);
 }
 
 /**
@@ -522,8 +522,8 @@ gpu_host_memory_new_registered (GpuContext          *context,
   if ((flags & GPU_HOST_MEMORY_FLAGS_READ_ONLY) != 0)
     memory_flags = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY;
 
-  memory = new_over (context, function, &allocation, GPU_STORAGE_FOREIGN, memory_flags,
-                     g_bytes_ref (bytes), (GDestroyNotify) g_bytes_unref, error);
+  memory = new_for_existing (context, function, &allocation, GPU_STORAGE_FOREIGN, memory_flags,
+                             g_bytes_ref (bytes), (GDestroyNotify) g_bytes_unref, error);
 
   if (memory != NULL)
     GPU_MEMORY (memory)->host_bytes = g_bytes_ref (bytes);

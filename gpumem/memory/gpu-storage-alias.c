@@ -74,37 +74,37 @@ register_locked (GpuStorage        *storage,
  * access @storage yet. */
 static void
 inherit_uses (GpuStorage *storage,
-              GpuStorage *gone)
+              GpuStorage *released)
 {
-  GpuPoint *writer = &gone->writer;
+  GpuPoint *writer = &released->writer;
 
-  _gpu_storage_lock (gone);
+  _gpu_storage_lock (released);
 
   if (_gpu_point_is_pending (writer))
     {
       _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
-      storage->is_writer_read = gone->is_writer_read;
+      storage->is_writer_read = released->is_writer_read;
     }
 
-  if (_gpu_point_is_pending (&gone->reader))
-    _gpu_storage_add_use_locked (storage, gone->reader.timeline, gone->reader.seq, FALSE);
+  if (_gpu_point_is_pending (&released->reader))
+    _gpu_storage_add_use_locked (storage, released->reader.timeline, released->reader.seq, FALSE);
 
-  for (guint i = 0; gone->readers != NULL && i < gone->readers->len; i++)
+  for (guint i = 0; released->readers != NULL && i < released->readers->len; i++)
     {
-      const GpuPoint *reader = &g_array_index (gone->readers, GpuPoint, i);
+      const GpuPoint *reader = &g_array_index (released->readers, GpuPoint, i);
 
       if (_gpu_point_is_pending (reader))
         _gpu_storage_add_use_locked (storage, reader->timeline, reader->seq, FALSE);
     }
 
-  _gpu_storage_unlock (gone);
+  _gpu_storage_unlock (released);
 }
 
-/* FALSE with a reference in @gone, if the uses of that storage must be inherited first. */
+/* FALSE with a reference in @released, if the uses of that storage must be inherited first. */
 static gboolean
 alias_or_register (GpuStorage        *storage,
                    const GpuAliasKey *alias_key,
-                   GpuStorage       **gone)
+                   GpuStorage       **released)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&storage->context->lock);
   gsize offset;
@@ -118,10 +118,10 @@ alias_or_register (GpuStorage        *storage,
       return TRUE;
     }
 
-  if (found != NULL && found != *gone)
+  if (found != NULL && found != *released)
     {
-      g_clear_pointer (gone, _gpu_storage_unref);
-      *gone = _gpu_storage_ref (found);
+      g_clear_pointer (released, _gpu_storage_unref);
+      *released = _gpu_storage_ref (found);
       return FALSE;
     }
 
@@ -135,7 +135,7 @@ _gpu_storage_register_alias (GpuStorage *storage,
                              gboolean    is_new)
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
-  g_autoptr (GpuStorage) gone = NULL;
+  g_autoptr (GpuStorage) released = NULL;
   GpuAliasKey alias_key = { 0 };
 
   if (ops->identify != NULL)
@@ -153,8 +153,8 @@ _gpu_storage_register_alias (GpuStorage *storage,
       return;
     }
 
-  while (!alias_or_register (storage, &alias_key, &gone))
-    inherit_uses (storage, gone);
+  while (!alias_or_register (storage, &alias_key, &released))
+    inherit_uses (storage, released);
 }
 
 void

@@ -229,7 +229,7 @@ _gpu_storage_bias_locked (GpuStorage  *root,
         return;
     }
 
-  /* Not counted again for the same stream, which drops its bias to use this and other memory. */
+  /* A submission that also uses other memory drops the bias and sets it again: count that once. */
   if (root->last_biased_to != timeline)
     root->n_biases++;
 
@@ -379,7 +379,7 @@ ref_timeline (gconstpointer timeline,
 
 /* Direct uses did not wait for earlier uses, so they are recorded as reads. */
 static GPU_COLD void
-enter_streams (GpuStorage *root)
+record_stream_uses_slowly (GpuStorage *root)
 {
   g_autoptr (GPtrArray) streams = NULL;
 
@@ -402,10 +402,10 @@ enter_streams (GpuStorage *root)
 }
 
 static inline void
-enter_streams_of (GpuStorage *root)
+record_stream_uses (GpuStorage *root)
 {
   if (G_UNLIKELY (g_atomic_pointer_get (&root->streams) != NULL))
-    enter_streams (root);
+    record_stream_uses_slowly (root);
 }
 
 /* The uses of @root so far that have not completed, or NULL. Later uses are impossible: no user is
@@ -465,7 +465,7 @@ _gpu_storage_renew (GpuStorage  *storage,
       || g_atomic_pointer_get (&storage->hooks) != NULL)
     return FALSE;
 
-  enter_streams_of (storage);
+  record_stream_uses (storage);
   *uses = NULL;
 
   if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
@@ -527,7 +527,7 @@ wait_for (GArray        *uses,
 GArray *
 _gpu_storage_list_work (GpuStorage *root)
 {
-  enter_streams_of (root);
+  record_stream_uses (root);
 
   return _gpu_storage_list_uses (root, TRUE);
 }
@@ -663,7 +663,7 @@ GpuStorageHook *
 _gpu_storage_take_hook (GpuStorage    *storage,
                         gconstpointer  owner)
 {
-  GpuStorageHook **place = &storage->hooks;
+  GpuStorageHook **link = &storage->hooks;
   GpuStorageHook *hook;
 
   if (g_atomic_pointer_get (&storage->hooks) == NULL)
@@ -671,13 +671,13 @@ _gpu_storage_take_hook (GpuStorage    *storage,
 
   g_mutex_lock (&storage->lock);
 
-  while (*place != NULL && owner != NULL && (*place)->owner != owner)
-    place = &(*place)->next;
+  while (*link != NULL && owner != NULL && (*link)->owner != owner)
+    link = &(*link)->next;
 
-  hook = *place;
+  hook = *link;
 
   if (hook != NULL)
-    g_atomic_pointer_set (place, hook->next);
+    g_atomic_pointer_set (link, hook->next);
 
   g_mutex_unlock (&storage->lock);
 
@@ -720,7 +720,7 @@ _gpu_storage_unuse (GpuStorage *storage)
   if (!g_atomic_int_dec_and_test (&storage->users))
     return;
 
-  enter_streams_of (storage->root);
+  record_stream_uses (storage->root);
   storage->pending = list_pending (storage->root);
   _gpu_storage_resume_release (storage);
 }
