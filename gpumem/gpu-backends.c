@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The drivers in this build, in order of preference. Only this file names them all. */
+/* The back ends in this build, in order of preference. No other file names all of them. */
 #include "config.h"
 
 #include "gpumem/backend/gpu-backend.h"

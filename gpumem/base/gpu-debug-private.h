@@ -13,7 +13,7 @@ typedef enum
   GPU_DEBUG_COMPLETION = 1 << 2,    /* points reached, references released */
   GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
   GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that block or are staged */
-  GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end sleeps before each operation */
+  GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end delays each operation */
   GPU_DEBUG_BUILD      = 1 << 6,    /* build logs of programs */
   GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends skipped */
   GPU_DEBUG_STAGE      = 1 << 8,    /* stage every copy that can be, however small */

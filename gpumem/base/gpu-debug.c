@@ -6,7 +6,7 @@
 /**
  * SECTION:gpu-debug
  * @title: Debugging
- * @short_description: Debug output and live objects
+ * @short_description: debug output and live objects
  *
  * The environment variable `GPUMEM_DEBUG` makes the library print debug output on the standard
  * error. Its value is a list of keys, separated by commas:

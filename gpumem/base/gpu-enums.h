@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /**
  * SECTION:gpu-enums
  * @title: Enumerations
- * @short_description: Enumerations and flags
+ * @short_description: enumerations and flags
  *
  * The enumerations and flags that the classes share. Language bindings name them
  * `Gpu.MapFlags.READ` and the like.
@@ -330,7 +330,7 @@ typedef enum
 
 /**
  * GpuEventFlags:
- * @GPU_EVENT_FLAGS_NONE: no driver event until a thread or stream waits
+ * @GPU_EVENT_FLAGS_NONE: no driver event is recorded until a thread or stream waits
  * @GPU_EVENT_FLAGS_TIMING: the time of the point is recorded
  * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, after the polling time that
  *   #GpuContextFlags describes
@@ -350,7 +350,7 @@ typedef enum
 
 /**
  * GpuEventStatus:
- * @GPU_EVENT_STATUS_PENDING: the work before the event is in flight
+ * @GPU_EVENT_STATUS_PENDING: the event has not been reached yet
  * @GPU_EVENT_STATUS_COMPLETE: all the work before the event has completed
  * @GPU_EVENT_STATUS_FAILED: some of the work before the event failed
  *

@@ -6,7 +6,7 @@
 /**
  * SECTION:gpu-error
  * @title: Errors
- * @short_description: Error domain and codes
+ * @short_description: error domain and codes
  *
  * Functions that can fail report a #GError, usually of the domain #GPU_ERROR. The message begins
  * with the function of this library that failed. If a driver call failed, its name and its code, by

@@ -31,7 +31,7 @@ has_job_locked (const GpuWorkers *workers)
   return workers->jobs.length > 0 || workers->deferred.length > 0;
 }
 
-/* NULL if the thread is not needed any more. */
+/* NULL if the thread is no longer needed. */
 static Job *
 take_job (GpuWorkers *workers)
 {

@@ -8,7 +8,7 @@
 /**
  * SECTION:gpu-dtype
  * @title: GpuDType
- * @short_description: Element types of arrays
+ * @short_description: element types of arrays
  * @see_also: #GpuArray
  */
 

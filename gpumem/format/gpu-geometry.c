@@ -6,7 +6,7 @@
 /**
  * SECTION:gpu-geometry
  * @title: Sizes and layouts
- * @short_description: Regions of memory and grids of work-items
+ * @short_description: regions of memory and grids of work-items
  *
  * #GpuExtent is a size in up to three dimensions. #GpuLayout is the position of a region in linear
  * memory. Both are plain structures, which a C program puts on its stack:

@@ -8,7 +8,7 @@
 /**
  * SECTION:gpu-image-format
  * @title: GpuImageFormat
- * @short_description: Formats of the texels of images
+ * @short_description: formats of the texels of images
  * @see_also: #GpuImage, gpu_context_list_image_formats()
  */
 

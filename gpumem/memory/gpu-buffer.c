@@ -11,7 +11,7 @@
 /**
  * SECTION:gpu-buffer
  * @title: GpuBuffer
- * @short_description: Linear memory of a device
+ * @short_description: linear memory of a device
  * @see_also: #GpuMemory, #GpuStream, #GpuMemoryPool
  */
 

@@ -7,7 +7,7 @@
 /**
  * SECTION:gpu-image
  * @title: GpuImage
- * @short_description: Images that kernels read through samplers
+ * @short_description: images that kernels read through samplers
  * @see_also: #GpuImageFormat, #GpuSampler
  */
 

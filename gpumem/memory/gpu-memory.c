@@ -11,7 +11,7 @@
 /**
  * SECTION:gpu-memory
  * @title: GpuMemory
- * @short_description: Base class of device memory
+ * @short_description: base class of device memory
  * @see_also: #GpuBuffer, #GpuImage, #GpuSvm, #GpuHostMemory
  */
 

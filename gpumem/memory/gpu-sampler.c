@@ -12,7 +12,7 @@
 /**
  * SECTION:gpu-sampler
  * @title: GpuSampler
- * @short_description: Parameters for reading images in kernels
+ * @short_description: parameters for reading images in kernels
  * @see_also: #GpuImage, gpu_arguments_add_sampler(), gpu_arguments_add_texture()
  */
 

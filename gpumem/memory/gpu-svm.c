@@ -10,7 +10,7 @@
 /**
  * SECTION:gpu-svm
  * @title: GpuSvm
- * @short_description: Memory at one address for host and device
+ * @short_description: memory at one address for host and device
  * @see_also: #GpuMapping, gpu_arguments_add_indirect()
  */
 
@@ -53,9 +53,9 @@
  *
  * CUDA devices without %GPU_CAPABILITIES_SVM_FINE cannot use managed memory at the same time as the
  * host. There the memory belongs to one stream at a time, or to the host while any part of it is
- * mapped; work of the device that uses it meanwhile fails with %GPU_ERROR_BUSY. The library
- * attaches the memory to the stream of each use (cuStreamAttachMemAsync). Uses on several streams
- * run one after another, even if they only read.
+ * mapped. While it is mapped, work of the device that uses it fails with %GPU_ERROR_BUSY. The
+ * library attaches the memory to the stream of each use (cuStreamAttachMemAsync). Uses on several
+ * streams run one after another, even if they only read.
  *
  * All methods may be called from any thread.
  *
