@@ -31,9 +31,9 @@
  * result = gpu_buffer_read_bytes (buffer, stream, 0, size, NULL, &error);
  * ]|
  *
- * The methods of a buffer that transfer data block. Each has a pair of functions that do the same
- * without blocking. They take a stream, or %NULL for the default stream of the context. Operations
- * that only submit work to a stream are methods of #GpuStream.
+ * Methods that read, write, copy, fill or map a buffer block the calling thread. Most of them come
+ * with a pair of asynchronous functions. They take a stream, or %NULL for the default stream of the
+ * context. Operations that only submit work to a stream are methods of #GpuStream.
  *
  * All methods may be called from any thread.
  *

@@ -27,17 +27,18 @@
  * result = gpu_image_read_bytes (picture, stream, NULL, &extent, NULL, &error);
  * ]|
  *
- * An image is an image of OpenCL. On CUDA it is an array with the texture and surface objects that
- * launches need. The sampler decides how kernels read between the texels and outside the edges.
+ * On OpenCL an image is a cl_mem object. On CUDA it is an array with the texture and surface
+ * objects that launches need. The sampler decides how kernels read between the texels and outside
+ * the edges.
  *
  * Sizes and origins are in texels. One-dimensional images have one row, two-dimensional images one
  * slice. The layers of an array follow in the next dimension: the height of an array of
  * one-dimensional images, and the depth of an array of two-dimensional images, is the number of
  * layers; a cube has a depth of six. Data on the host and in buffers has pitches in bytes.
  *
- * The methods of an image that transfer data block. Each has a pair of functions that do the same
- * without blocking. They take a stream, or %NULL for the default stream of the context. Operations
- * that only submit work to a stream are methods of #GpuStream.
+ * Methods that read, write, copy or map an image block the calling thread. Most of them come with a
+ * pair of asynchronous functions. They take a stream, or %NULL for the default stream of the
+ * context. Operations that only submit work to a stream are methods of #GpuStream.
  *
  * All methods may be called from any thread.
  *

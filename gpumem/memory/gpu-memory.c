@@ -21,13 +21,14 @@
  * The abstract base class of memory that a device can access.
  *
  * |[<!-- language="C" -->
- * g_autoptr (GpuBuffer) source = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
- * GpuMemory *memory = GPU_MEMORY (source);
+ * GpuMemory *memory = GPU_MEMORY (buffer);
+ * const gsize n_bytes = gpu_memory_get_size (memory);
+ * g_autoptr (GpuBuffer) copy = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, n_bytes, &error);
  *
- * gpu_buffer_copy (buffer, stream, 0, source, 0, size, NULL, &error);
- * gpu_memory_release (memory);
+ * gpu_stream_copy (stream, GPU_MEMORY (copy), 0, memory, 0, n_bytes, &error);
+ * gpu_memory_release (memory);      // safe: the copy still has its source
  *
- * if (!gpu_memory_wait (memory, NULL, &error))
+ * if (!gpu_memory_wait (GPU_MEMORY (copy), NULL, &error))
  *   g_warning ("the copy failed: %s", error->message);
  * ]|
  *
