@@ -13,30 +13,31 @@ G_BEGIN_DECLS
 /**
  * SECTION:gpumem-opencl
  * @title: OpenCL interoperability
- * @short_description: handles of OpenCL out of objects, and objects out of handles
+ * @short_description: conversion between objects and OpenCL handles
  * @include: gpumem/gpumem-opencl.h
  *
- * What C programs need that call OpenCL themselves beside this library: the handle behind an
- * object, with its type, and an object around a handle. Everything here is inline; programs that
- * use it link the OpenCL loader themselves. In other languages the same handles are numbers:
- * gpu_memory_get_native_handle(), gpu_buffer_new_wrapped() and their kin.
+ * These functions are for C programs that call OpenCL directly beside this library. They return
+ * the typed handle of an object, or create an object that wraps a handle. All of them are inline;
+ * a program that uses them links the OpenCL loader itself. Other languages use the same handles
+ * as numbers, through gpu_memory_get_native_handle(), gpu_buffer_new_wrapped() and similar
+ * functions.
  *
- * A handle belongs to its object: retain it to keep it for longer. The library does not see what
- * a program enqueues on such a handle itself, so the program orders that work against the
- * library's own, most easily by enqueueing it on the queue of the stream that it also gives to
- * the library.
+ * An object owns its handle; a program that keeps the handle for longer must retain it. The
+ * library does not track commands that the program enqueues itself, so the program must order
+ * them against the library's work. The easiest way is to enqueue them on the queue of a stream
+ * that the program also uses through the library.
  *
- * Queues that the library makes are never those on the device, and the library calls no function
- * of OpenCL before the first device is asked for.
+ * The library never creates on-device queues, and calls no OpenCL function before the program
+ * requests the first device.
  */
 
 /**
  * gpu_device_get_cl_device: (skip)
  * @device: a device
  *
- * The handle of @device. Any thread may call it.
+ * Gets the OpenCL handle of @device. Any thread may call this function.
  *
- * Returns: (nullable): the handle, owned by the driver; %NULL if @device is none of OpenCL
+ * Returns: (nullable): the handle, owned by the driver; %NULL if @device is not an OpenCL device
  *
  * Since: 0.1
  */
@@ -53,11 +54,11 @@ gpu_device_get_cl_device (GpuDevice *device)
  * gpu_device_find_cl_device: (skip)
  * @id: the handle of a device
  *
- * Finds the device that OpenCL knows as @id. The first call in a process starts the drivers, as
- * gpu_device_list() does. Any thread may call it.
+ * Finds the device whose OpenCL handle is @id. The first call in a process starts the drivers, as
+ * gpu_device_list() does. Any thread may call this function.
  *
- * Returns: (transfer full) (nullable): the device; %NULL if it is not listed, as parts of devices
- *   are not
+ * Returns: (transfer full) (nullable): the device; %NULL if gpu_device_list() does not contain it,
+ *   for example because @id is a sub-device
  *
  * Since: 0.1
  */
@@ -82,9 +83,9 @@ gpu_device_find_cl_device (cl_device_id id)
  * gpu_context_get_cl_context: (skip)
  * @context: a context
  *
- * The handle of @context. Any thread may call it.
+ * Gets the OpenCL handle of @context. Any thread may call this function.
  *
- * Returns: (nullable): the handle, owned by @context; %NULL if @context is none of OpenCL
+ * Returns: (nullable): the handle, owned by @context; %NULL if @context is not an OpenCL context
  *
  * Since: 0.1
  */
@@ -102,12 +103,12 @@ gpu_context_get_cl_context (GpuContext *context)
 /**
  * gpu_context_new_for_cl_context: (skip)
  * @device: one of the devices of @handle
- * @handle: a context that the program made
+ * @handle: a context that the program created
  * @mode: whether the new object takes a reference of its own or takes over the caller's
  * @error: return location for a #GError
  *
- * Makes an object around a context of OpenCL: gpu_context_new_wrapped() with types. If it fails
- * the reference stays with the caller whatever @mode is.
+ * Creates an object that wraps an OpenCL context, like gpu_context_new_wrapped() with a typed
+ * handle. If the call fails, the caller keeps its reference for every @mode.
  *
  * Returns: (transfer full): the context, or %NULL with @error set
  *
@@ -126,11 +127,11 @@ gpu_context_new_for_cl_context (GpuDevice    *device,
  * gpu_stream_get_cl_queue: (skip)
  * @stream: a stream
  *
- * The command queue of @stream. Any thread may call it. Commands that the program enqueues on it
- * are ordered with those of @stream if that is an in-order one; points of @stream that are
- * recorded later cover them.
+ * Gets the command queue of @stream. If @stream is in order, commands that the program enqueues on
+ * the queue are ordered with those of @stream, and points of @stream that are recorded later cover
+ * them. Any thread may call this function.
  *
- * Returns: (nullable): the handle, owned by @stream; %NULL if @stream is none of OpenCL
+ * Returns: (nullable): the handle, owned by @stream; %NULL if @stream is not an OpenCL stream
  *
  * Since: 0.1
  */
@@ -146,12 +147,13 @@ gpu_stream_get_cl_queue (GpuStream *stream)
 /**
  * gpu_stream_new_for_cl_queue: (skip)
  * @context: the context of @handle
- * @handle: a command queue that the program made
+ * @handle: a command queue that the program created
  * @mode: whether the new object takes a reference of its own or takes over the caller's
  * @error: return location for a #GError
  *
- * Makes a stream around a command queue: gpu_stream_new_wrapped() with types. Device and flags are
- * those of the queue. If it fails the reference stays with the caller whatever @mode is.
+ * Creates a stream that wraps a command queue, like gpu_stream_new_wrapped() with a typed handle.
+ * The stream has the device and the flags of the queue. If the call fails, the caller keeps its
+ * reference for every @mode.
  *
  * Returns: (transfer full): the stream, or %NULL with @error set
  *
@@ -170,10 +172,11 @@ gpu_stream_new_for_cl_queue (GpuContext        *context,
  * gpu_buffer_get_cl_mem: (skip)
  * @buffer: a buffer
  *
- * The memory object of @buffer; a slice has one of its own. Any thread may call it.
+ * Gets the memory object of @buffer. A slice has its own memory object. Any thread may call this
+ * function.
  *
- * Returns: (nullable): the handle, owned by @buffer; %NULL if @buffer is none of OpenCL or was
- *   released
+ * Returns: (nullable): the handle, owned by @buffer; %NULL if @buffer is not an OpenCL buffer or
+ *   was released
  *
  * Since: 0.1
  */
@@ -189,13 +192,14 @@ gpu_buffer_get_cl_mem (GpuBuffer *buffer)
 /**
  * gpu_buffer_new_for_cl_mem: (skip)
  * @context: the context of @handle
- * @handle: a buffer that the program made
+ * @handle: a buffer that the program created
  * @mode: whether the new object takes a reference of its own or takes over the caller's
  * @error: return location for a #GError
  *
- * Makes an object around a memory object: gpu_buffer_new_wrapped() with types, and with the size
- * that the driver tells. Images are refused with %GPU_ERROR_INVALID_ARGUMENT. If it fails the
- * reference stays with the caller whatever @mode is.
+ * Creates an object that wraps a memory object, like gpu_buffer_new_wrapped() with a typed handle.
+ * The driver reports the size. If the call fails, the caller keeps its reference for every @mode.
+ *
+ * Fails with %GPU_ERROR_INVALID_ARGUMENT if @handle is an image.
  *
  * Returns: (transfer full): the buffer, or %NULL with @error set
  *
@@ -214,10 +218,10 @@ gpu_buffer_new_for_cl_mem (GpuContext   *context,
  * gpu_image_get_cl_mem: (skip)
  * @image: an image
  *
- * The memory object of @image. A mip level is the same one as the image that it is a level of. Any
- * thread may call it.
+ * Gets the memory object of @image. A mip level shares the memory object of its image. Any thread
+ * may call this function.
  *
- * Returns: (nullable): the handle, owned by @image; %NULL if @image is none of OpenCL or was
+ * Returns: (nullable): the handle, owned by @image; %NULL if @image is not an OpenCL image or was
  *   released
  *
  * Since: 0.1
@@ -234,13 +238,16 @@ gpu_image_get_cl_mem (GpuImage *image)
 /**
  * gpu_image_new_for_cl_mem: (skip)
  * @context: the context of @handle
- * @handle: an image that the program made
+ * @handle: an image that the program created
  * @mode: whether the new object takes a reference of its own or takes over the caller's
  * @error: return location for a #GError
  *
- * Makes an object around an image of OpenCL: gpu_image_new_wrapped() with types, and with the
- * format that the driver tells. Buffers, and images with several samples for each texel, are
- * refused. If it fails the reference stays with the caller whatever @mode is.
+ * Creates an object that wraps an OpenCL image, like gpu_image_new_wrapped() with a typed handle.
+ * The driver reports the format. If the call fails, the caller keeps its reference for every
+ * @mode.
+ *
+ * Fails with %GPU_ERROR_INVALID_ARGUMENT if @handle is a buffer, and with %GPU_ERROR_NOT_SUPPORTED
+ * if the image has several samples per texel.
  *
  * Returns: (transfer full): the image, or %NULL with @error set
  *
@@ -259,9 +266,9 @@ gpu_image_new_for_cl_mem (GpuContext   *context,
  * gpu_sampler_get_cl_sampler: (skip)
  * @sampler: a sampler
  *
- * The sampler object of @sampler. Any thread may call it.
+ * Gets the sampler object of @sampler. Any thread may call this function.
  *
- * Returns: (nullable): the handle, owned by @sampler; %NULL if @sampler is none of OpenCL
+ * Returns: (nullable): the handle, owned by @sampler; %NULL if @sampler is not an OpenCL sampler
  *
  * Since: 0.1
  */
@@ -277,12 +284,12 @@ gpu_sampler_get_cl_sampler (GpuSampler *sampler)
 /**
  * gpu_sampler_new_for_cl_sampler: (skip)
  * @context: the context of @handle
- * @handle: a sampler that the program made
+ * @handle: a sampler that the program created
  * @mode: whether the new object takes a reference of its own or takes over the caller's
  * @error: return location for a #GError
  *
- * Makes an object around a sampler of OpenCL: gpu_sampler_new_wrapped() with types. If it fails the
- * reference stays with the caller whatever @mode is.
+ * Creates an object that wraps an OpenCL sampler, like gpu_sampler_new_wrapped() with a typed
+ * handle. If the call fails, the caller keeps its reference for every @mode.
  *
  * Returns: (transfer full): the sampler, or %NULL with @error set
  *
@@ -301,11 +308,11 @@ gpu_sampler_new_for_cl_sampler (GpuContext   *context,
  * gpu_kernel_get_cl_kernel: (skip)
  * @kernel: a kernel
  *
- * The kernel object of @kernel. A launch through the library sets all its arguments, under a lock
- * that the program cannot take: do not set arguments of this object while another thread
- * launches it.
+ * Gets the kernel object of @kernel. A launch through the library sets all arguments of the kernel
+ * object under a lock that the program cannot take, so the program must not set arguments while
+ * another thread launches @kernel.
  *
- * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is none of OpenCL
+ * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is not an OpenCL kernel
  *
  * Since: 0.1
  */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A cl_mem, its flags, and the buffers that are made of one. */
+/* Creation of buffers, their flags, and queries of a cl_mem. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* None of them means the same as the parent. */
 cl_mem_flags
 _gpu_opencl_get_access_flags (GpuMemoryFlags flags)
 {
@@ -40,7 +39,7 @@ _gpu_opencl_get_map_flags (GpuMapFlags flags)
 {
   if (flags == GPU_MAP_FLAGS_NONE)
     return CL_MAP_READ | CL_MAP_WRITE;
-  /* OpenCL has invalidation instead of the others, not beside them. */
+  /* OpenCL does not allow CL_MAP_WRITE_INVALIDATE_REGION together with other map flags. */
   if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) && !(flags & GPU_MAP_FLAGS_READ))
     return CL_MAP_WRITE_INVALIDATE_REGION;
 
@@ -143,7 +142,7 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
     return _gpu_opencl_buffer_new (mem, size);
 
   meaning = _gpu_opencl_error_map (code);
-  /* The size is not 0, so it is too large for one of the devices. */
+  /* A size of 0 was refused before, so the size is too large for one of the devices. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,

@@ -5,7 +5,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* The names in OpenCL C are the same on every device, and so are the sizes. */
+/* OpenCL C defines these names and sizes; they are the same on every device. */
 static const struct
 {
   const char *name;
@@ -28,7 +28,8 @@ static const struct
 
 static const guint widths[] = { 2, 3, 4, 8, 16 };
 
-/* "const unsigned int" is uint, as "signed char" is char. Some compilers leave typedefs alone. */
+/* Maps "const unsigned int" to "uint" and "signed char" to "char". Names of typedefs, which some
+ * compilers do not resolve, are unchanged; other names of several words become "". */
 static char *
 get_plain_name (const char *type_name)
 {
@@ -94,7 +95,7 @@ _gpu_opencl_parse_type (const char *type_name,
         }
       else if (is_width (plain + strlen (scalars[i].name), &width))
         {
-          /* Vectors of three take the room of four. */
+          /* Vectors of three elements have the size of four. */
           *size = scalars[i].size * (width == 3 ? 4 : width);
         }
     }
@@ -128,8 +129,8 @@ is_image_name (const char *word)
           || g_str_has_prefix (word, "image3d_")) && g_str_has_suffix (word, "_t");
 }
 
-/* Some compilers put qualifiers beside the names of images and samplers: "__read_only image2d_t"
- * is an image2d_t. Other types stay as they are. */
+/* Removes the qualifiers that some compilers add to the types of images and samplers:
+ * "__read_only image2d_t" becomes "image2d_t". Other types are unchanged. */
 static void
 simplify_type_name (char **type_name)
 {

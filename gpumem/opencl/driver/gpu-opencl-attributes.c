@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every info of a device. The nick is the name of the info without CL_DEVICE_, in lower case, with
+ * All infos of a device. A nick is the name of the info without CL_DEVICE_, in lower case and with
  * dashes.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Of cl_nv_device_attribute_query, but in no header. */
+/* From cl_nv_device_attribute_query; no header defines them. */
 #define CL_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT_NV 0x4007
 #define CL_DEVICE_PCI_BUS_ID_NV                   0x4008
 #define CL_DEVICE_PCI_SLOT_ID_NV                  0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV                0x400A
 
-/* Of cl_khr_spirv_queries, which older headers lack. */
+/* From cl_khr_spirv_queries, which older headers lack. */
 #ifndef CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR
 #define CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR 0x12B9
 #define CL_DEVICE_SPIRV_EXTENSIONS_KHR                0x12BA
@@ -29,10 +29,10 @@ typedef enum
   KIND_SIZES,               /* at */
   KIND_UINTS,               /* au */
   KIND_TEXT,                /* s */
-  KIND_TEXTS,               /* as, of pointers to text */
-  KIND_SPACED,              /* as, of what stands between spaces */
-  KIND_LISTED,              /* as, of what stands between semicolons */
-  KIND_FLAGS,               /* as, the names of the bits that are set */
+  KIND_TEXTS,               /* as, from pointers to text */
+  KIND_SPACED,              /* as, from a list separated by spaces */
+  KIND_LISTED,              /* as, from a list separated by semicolons */
+  KIND_FLAGS,               /* as, the names of the set bits */
   KIND_CHOICE,              /* s, the name of the value */
   KIND_HANDLE,              /* t */
   KIND_VERSION,             /* s, "3.0.0" */
@@ -53,8 +53,8 @@ typedef struct
   const char     *nick;
   cl_device_info  info;
   InfoKind        kind;
-  guint           level;        /* from this version of OpenCL on, */
-  const char     *extension;    /* or with this extension */
+  guint           level;        /* first version of OpenCL that has the info */
+  const char     *extension;    /* nullable; alternative to level */
   const InfoName *names;
 } InfoEntry;
 
@@ -329,7 +329,7 @@ static const InfoEntry entries[] =
   { "spirv-capabilities", CL_DEVICE_SPIRV_CAPABILITIES_KHR, KIND_UINTS, 31, "cl_khr_spirv_queries",
     NULL },
 
-  /* Who the device is, across APIs */
+  /* Identity of the device across APIs */
   { "pci-bus-info-khr", CL_DEVICE_PCI_BUS_INFO_KHR, KIND_PCI, NEVER, "cl_khr_pci_bus_info", NULL },
   { "uuid-khr", CL_DEVICE_UUID_KHR, KIND_UUID, NEVER, UUID, NULL },
   { "driver-uuid-khr", CL_DRIVER_UUID_KHR, KIND_UUID, NEVER, UUID, NULL },
@@ -538,7 +538,7 @@ from_pci (const cl_device_pci_bus_info_khr *pci)
                                                      pci->pci_function));
 }
 
-/* Bytes of one value of @kind; 0 for what may have any number of bytes. */
+/* Size of one value of @kind in bytes; 0 if the size varies. */
 static gsize
 get_kind_size (InfoKind kind)
 {
@@ -622,7 +622,7 @@ is_offered (GpuOpenclDevice *device,
          (entry->extension != NULL && _gpu_opencl_device_has (device, entry->extension));
 }
 
-/* What a driver does not know it answers with an error, whatever version it claims. */
+/* Drivers fail for infos that they lack, including infos of the version that they claim. */
 static gboolean
 is_refusal (const GError *error)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A program built for several devices has one binary for each. They travel as one block: a magic
- * text, their number and their sizes, all little endian in 64 bits, and then the binaries.
+ * A program built for several devices has one binary for each. The library joins them into one
+ * block: a magic text, the number of binaries and their sizes as little-endian 64-bit words, and
+ * then the binaries.
  */
 #include "config.h"
 
@@ -12,7 +13,7 @@
 #define MAGIC "GPUCLBIN"
 #define WORD 8
 
-/* Before a compiled part: a magic text, and the digest of who compiled it and of the part. */
+/* The header of a compiled part: a magic text, and a digest of the maker and the part. */
 #define PART_MAGIC "GPUCLOBJ"
 #define DIGEST_SIZE 32
 #define SEAL_SIZE (WORD + DIGEST_SIZE)
@@ -60,7 +61,7 @@ _gpu_opencl_binary_join (GBytes *const *binaries,
   return g_byte_array_free_to_bytes (array);
 }
 
-/* FALSE if the sizes do not add up. */
+/* FALSE if the sizes in the header do not match the size of the block. */
 static gboolean
 split_parts (GBytes    *bytes,
              guint      n_parts,
@@ -110,16 +111,16 @@ _gpu_opencl_binary_split (GBytes  *bytes,
   if (n_parts != n_devices)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "the binary is for another number of devices, %" G_GUINT64_FORMAT
-                   ", than the %u of the context", n_parts, n_devices);
+                   "the binary is for %" G_GUINT64_FORMAT " devices, but the context has %u",
+                   n_parts, n_devices);
       return NULL;
     }
 
   if (parts->len == 0 && !split_parts (bytes, n_devices, parts))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "the binary for %u devices is damaged: %" G_GSIZE_FORMAT " bytes are not what "
-                   "it says it has", n_devices, size);
+                   "the binary for %u devices is damaged: its size of %" G_GSIZE_FORMAT
+                   " bytes does not match its header", n_devices, size);
       return NULL;
     }
 
@@ -171,8 +172,8 @@ _gpu_opencl_part_open (GBytes      *sealed,
   if (size <= SEAL_SIZE || memcmp (data, PART_MAGIC, WORD) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%" G_GSIZE_FORMAT " bytes are no part that gpu_program_compile() made for "
-                   "OpenCL", size);
+                   "the data (%" G_GSIZE_FORMAT " bytes) is not a part compiled for OpenCL: pass "
+                   "the result of gpu_program_compile()", size);
       return NULL;
     }
 
@@ -183,7 +184,7 @@ _gpu_opencl_part_open (GBytes      *sealed,
     return g_steal_pointer (&part);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "a part of %" G_GSIZE_FORMAT " bytes is damaged, or was compiled for other devices "
-               "or by another version of the driver: compile it again", size);
+               "the compiled part of %" G_GSIZE_FORMAT " bytes is damaged, or was compiled for "
+               "other devices or by another version of the driver: compile it again", size);
   return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Queries of device information. */
+/* Device queries. */
 #include "config.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ _gpu_opencl_device_get_data (cl_device_id     id,
   if (code == CL_SUCCESS)
     {
       data = g_malloc0 (needed + 1);
-      /* Some drivers answer an empty list with an error when asked for its bytes. */
+      /* Some drivers fail a read of 0 bytes. */
       if (needed > 0)
         code = clGetDeviceInfo (id, info, needed, data, NULL);
     }

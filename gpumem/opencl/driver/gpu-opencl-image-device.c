@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which images a device has. */
+/* Image capabilities and limits of a device. */
 #include "config.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ read_limits (GpuOpenclDevice *device)
   return TRUE;
 }
 
-/* A feature of OpenCL C, which there are from 3.0 on. */
+/* Whether the device has a feature of OpenCL C; features exist since OpenCL 3.0. */
 static gboolean
 has_feature (GpuOpenclDevice *device,
              const char      *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The formats and types of images by their names in OpenCL. */
+/* Conversion of image formats and types from and to OpenCL. */
 #include "config.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "gpumem/format/gpu-texel-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* The first version of PoCL whose kernels know single halves. */
+/* The first version of PoCL that supports images with one half-float channel in kernels. */
 #define POCL_WITH_HALVES 7
 
 static const struct
@@ -58,7 +58,7 @@ types[] =
   { GPU_CHANNEL_TYPE_UNORM_101010, CL_UNORM_INT_101010 }
 };
 
-/* Cubes are none of OpenCL's. */
+/* OpenCL has no cube images. */
 static const struct
 {
   GpuImageType       type;
@@ -142,10 +142,10 @@ _gpu_opencl_image_type_from_cl (cl_mem_object_type  native,
   return FALSE;
 }
 
-/* --- which there are -------------------------------------------------------------------------- */
+/* --- supported formats ------------------------------------------------------------------------ */
 
-/* What kernels of PoCL read from images of single halves is always 234.0, and what they write is
- * dropped. */
+/* In older PoCL versions, kernels always read 234.0 from images with one half-float channel, and
+ * their writes are lost. */
 static gboolean
 is_broken (GpuNativeContext     *context,
            const GpuImageFormat *format)
@@ -218,7 +218,7 @@ _gpu_opencl_list_formats (GpuNativeContext  *context,
 
 /* --- colors ----------------------------------------------------------------------------------- */
 
-/* As the integers that they are in memory; those that are packed as they are. */
+/* The integer type with the same bits as a normalized type; packed types are unchanged. */
 static GpuChannelType
 get_integer_type (GpuChannelType type)
 {
@@ -255,7 +255,7 @@ get_number (GpuTexelKind    kind,
     }
 }
 
-/* What becomes @number, whether the driver truncates or rounds. */
+/* A value that the driver converts to @number, whether it truncates or rounds. */
 static float
 get_between (float number,
              float one)
@@ -272,7 +272,7 @@ from_srgb (float value)
   return value <= 0.04045f ? value / 12.92f : powf ((value + 0.055f) / 1.055f, 2.4f);
 }
 
-/* To the driver of NVIDIA infinity is the greatest half, in images of three dimensions. */
+/* NVIDIA's driver clamps infinity to the largest half in 3D images. */
 static gboolean
 has_wild_halves (const GpuImageFormat *format,
                  const GpuTexel       *value)

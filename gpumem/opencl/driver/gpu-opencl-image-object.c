@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An image over a cl_mem: its geometry, its descriptor and its pitches. */
+/* The cl_mem of an image: geometry, descriptor and pitches. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
@@ -39,7 +39,7 @@ _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
   return extent;
 }
 
-/* Without gaps, all levels. */
+/* The size of all mip levels, without padding. */
 static gsize
 get_size (const GpuImageDescription *description)
 {
@@ -85,7 +85,7 @@ _gpu_opencl_image_get (cl_mem          mem,
   return FALSE;
 }
 
-/* What the driver tells, where it does: the layers of an array of one dimension count as rows. */
+/* Reads the pitches from the driver, which may report 0. The layers of a 1D array count as rows. */
 static gboolean
 read_pitches (GpuOpenclImage  *image,
               GError         **error)
@@ -158,7 +158,7 @@ _gpu_opencl_image_get_descriptor (const GpuImageDescription *description)
     descriptor.image_array_size = description->extent.depth;
   else
     descriptor.image_depth = description->extent.depth;
-  /* PoCL ends the process if there is any. */
+  /* PoCL ends the process if num_mip_levels is not 0. */
   if (description->n_levels > 1)
     descriptor.num_mip_levels = description->n_levels;
 
@@ -195,7 +195,7 @@ _gpu_opencl_image_set_error (GError                    **error,
   g_autofree char *format = gpu_image_format_to_string (&description->format);
   GpuError meaning = _gpu_opencl_error_map (code);
 
-  /* Sizes that no image can have were refused before. */
+  /* Invalid sizes were refused before, so this size is only too large for the device. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateImage", code,

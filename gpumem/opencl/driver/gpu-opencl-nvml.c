@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much memory of a device of NVIDIA is free: its OpenCL does not tell, and CUDA only in a
- * context of its own, which takes memory. The management library needs none. */
+/* Free memory of an NVIDIA device, from the management library (NVML). NVIDIA's OpenCL does not
+ * report it, and CUDA reports it only in a CUDA context, which would itself use memory. */
 #include "config.h"
 
 #include <gmodule.h>
@@ -51,7 +51,7 @@ check (int          code,
   return FALSE;
 }
 
-/* Stays open and initialised, as drivers do. */
+/* The library stays open and initialized, like a driver. */
 static gboolean
 load (void)
 {
@@ -88,7 +88,7 @@ _gpu_opencl_nvml_get_free (const char  *pci_bus_id,
   if (state == MISSING)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "there is no " NVML_LIBRARY " that works");
+                           NVML_LIBRARY " is missing or does not initialize");
       return FALSE;
     }
 

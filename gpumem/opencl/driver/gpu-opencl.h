@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared by the files of the OpenCL back end. Functions of the API that came after 1.2 are only
- * called on platforms whose version has them: the loader would jump through an empty slot.
+ * Shared by the files of the OpenCL back end. Check the version of the platform before calling a
+ * function newer than OpenCL 1.2: the loader would jump through a NULL pointer.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 
 G_BEGIN_DECLS
 
-/* The tables of this driver; its address tells its objects from those of other drivers. */
+/* The ops tables of this driver; its address identifies objects of this driver. */
 extern const GpuBackend _gpu_opencl_backend;
 
-/* Texels in each dimension, and layers; zeros where there are no images. */
+/* Limits in texels, and in layers; all 0 if the device has no images. */
 typedef struct
 {
   gsize width_2d;
@@ -38,7 +38,7 @@ typedef struct
   clSetKernelArgMemPointerINTEL_fn set_argument;
   clEnqueueMemFillINTEL_fn         fill;
   clEnqueueMemcpyINTEL_fn          copy;
-  GpuSvmFlags                      fine;        /* kinds that the host may touch at any time */
+  GpuSvmFlags                      fine;        /* kinds that the host may access at any time */
 } GpuOpenclUsm;
 
 typedef struct
@@ -52,34 +52,35 @@ typedef struct
   guint                        pocl;            /* major version of PoCL, 0 for other drivers */
   GpuOpenclImageLimits         image_limits;
   char                       **extensions;      /* of the device and of its platform */
-  clCreateProgramWithILKHR_fn  create_with_il;  /* NULL where there is none */
-  GpuFdKinds                   fd_kinds;        /* that memory is made from; with the next two */
+  clCreateProgramWithILKHR_fn  create_with_il;  /* NULL if not supported */
+  GpuFdKinds                   fd_kinds;        /* importable; if not 0 the next two are set */
   clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
   clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
-  GpuOpenclUsm                 usm;             /* where base.usm_kinds is not 0 */
+  GpuOpenclUsm                 usm;             /* valid if base.usm_kinds is not 0 */
 } GpuOpenclDevice;
 
 typedef struct
 {
   GpuNativeContext  base;
   cl_context        context;
-  cl_device_id     *ids;                        /* of the devices, in their order */
-  GMutex            slices_lock;                /* of the slices of every buffer */
+  cl_device_id     *ids;                        /* handles of base.devices, in that order */
+  GMutex            slices_lock;                /* protects the slices of all buffers */
   GRWLock           slices_use;                 /* see _gpu_opencl_hold_slices() */
-  gint              has_slices;                 /* atomic; since the first was made */
+  gint              has_slices;                 /* atomic; TRUE after the first slice */
   GMutex            svm_lock;                   /* held while shared virtual memory is allocated or
                                                  * freed */
-  GMutex            internal_lock;              /* of what follows */
-  cl_command_queue  internal;                   /* maps memory of the host; NULL before any was */
-  GPtrArray        *mapped;                     /* of GpuOpenclBuffer: that memory; likewise */
+  GMutex            internal_lock;              /* protects the next two */
+  cl_command_queue  internal;                   /* maps host memory; NULL until first needed */
+  GPtrArray        *mapped;                     /* nullable; GpuOpenclBuffers of mapped host
+                                                 * memory */
 } GpuOpenclContext;
 
-/* The queue of a stream, for its events, which may outlive it. */
+/* The queue of a stream, shared with its events, which may outlive the stream. */
 typedef struct
 {
   gatomicrefcount   refs;
   GMutex            lock;
-  cl_command_queue  handle;                     /* NULL once the stream is freed; under lock */
+  cl_command_queue  handle;                     /* NULL after the stream was freed; under lock */
   gboolean          fails_late;                 /* see settle() in gpu-opencl-event.c */
 } GpuOpenclQueue;
 
@@ -87,7 +88,7 @@ typedef struct
 {
   GpuNativeStream   base;
   cl_command_queue  queue;
-  GpuOpenclQueue   *shared_queue;               /* the same, for events */
+  GpuOpenclQueue   *shared_queue;               /* of queue, for events */
   GpuOpenclDevice  *device;
   gboolean          out_of_order;
 } GpuOpenclStream;
@@ -98,47 +99,47 @@ typedef struct
   cl_event          event;
   GpuOpenclQueue   *queue;                      /* NULL for a user event */
   GArray           *pieces;                     /* nullable; events that must outlive this one:
-                                                 * PoCL uses those of failed commands again */
+                                                 * PoCL reuses the events of failed commands */
   gint              unset;                      /* atomic; a user event that has no status yet */
   gboolean          cannot_fail;                /* a user event that must not fail in the driver */
-  gint              failed;                     /* atomic; set complete there instead of failed */
-  gint              settled;                    /* atomic; its failure was seen, see settle() */
+  gint              failed;                     /* atomic; failed, but complete in the driver */
+  gint              settled;                    /* atomic; see settle() */
 } GpuOpenclEvent;
 
 typedef struct _GpuOpenclSlice GpuOpenclSlice;
 
-/* Bytes of a buffer that stands between memory of the host and memory of the host. */
+/* Size in bytes of the intermediate buffer of copies from host memory to host memory. */
 #define GPU_OPENCL_SCRATCH_SIZE ((gsize) 16 * 1024 * 1024)
 
 typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
-  cl_mem            parent;                     /* of a wrapped sub-buffer, or NULL */
-  gsize             parent_offset;              /* in that */
-  GpuOpenclSlice   *slice;                      /* what owns mem, nullable */
-  GPtrArray        *slices;                     /* nullable; those that it has, unowned */
-  gpointer          svm;                        /* nullable; where it is for host and device, mem
-                                                 * is over that */
-  gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
-  gpointer          svm_argument;               /* what kernels get in the place of mem, nullable */
-  const GpuOpenclUsm *usm;                      /* nullable: it is unified shared memory at svm, and
-                                                 * mem is NULL; with the next three */
+  cl_mem            parent;                     /* of a sub-buffer, or NULL */
+  gsize             parent_offset;              /* within parent */
+  GpuOpenclSlice   *slice;                      /* nullable; owner of mem */
+  GPtrArray        *slices;                     /* nullable; slices of this buffer, unowned */
+  gpointer          svm;                        /* nullable; address of shared virtual memory, the
+                                                 * storage of mem */
+  gpointer          svm_allocation;             /* nullable; result of clSVMAlloc() */
+  gpointer          svm_argument;               /* nullable; kernel argument instead of mem */
+  const GpuOpenclUsm *usm;                      /* not NULL for unified shared memory at svm: mem is
+                                                 * NULL and the next three are set */
   GpuSvmFlags       usm_kind;
-  gpointer          usm_start;                  /* what svm is a part of */
-  gpointer          usm_allocation;             /* what the driver gave; NULL for a part */
-  gboolean          is_mapped;                  /* mem is at base.host as long as it lives, so that
-                                                 * commands take that in its place */
-  gboolean          is_registered;              /* mem is over memory of the program */
+  gpointer          usm_start;                  /* aligned start of the memory that contains svm */
+  gpointer          usm_allocation;             /* returned by the driver; NULL for a slice */
+  gboolean          is_mapped;                  /* mem is mapped at base.host for its lifetime, so
+                                                 * commands use base.host instead of mem */
+  gboolean          is_registered;              /* mem uses memory of the program */
 } GpuOpenclBuffer;
 
 typedef struct
 {
   GpuNativeImage    base;
   cl_mem            mem;
-  cl_mem            buffer;                     /* of a 1D_BUFFER: nullable, unowned; all commands
-                                                 * but launches go to it */
-  guint             level;                      /* within mem */
+  cl_mem            buffer;                     /* of a 1D_BUFFER: nullable, unowned; the target of
+                                                 * all commands except launches */
+  guint             level;                      /* mip level within mem */
 } GpuOpenclImage;
 
 typedef struct
@@ -158,15 +159,16 @@ typedef struct
   GpuNativeKernel   base;
   cl_kernel         kernel;
   char             *name;
-  gsize             required_block[3];          /* zeros where the source requires none */
-  gboolean          takes_images;               /* or may, for all the driver tells */
-  GMutex            lock;                       /* from the first argument to the enqueueing */
-  cl_kernel         pointer_kernel;             /* the same one once more, for launches that reach
-                                                 * memory indirectly; NULL until there is one */
+  gsize             required_block[3];          /* zeros if the source requires none */
+  gboolean          takes_images;               /* also TRUE for arguments of unknown kind */
+  GMutex            lock;                       /* held from setting arguments until the launch is
+                                                 * enqueued */
+  cl_kernel         pointer_kernel;             /* second kernel object for launches that access
+                                                 * memory indirectly; NULL until needed */
   guint64           pointers;                   /* of pointer_kernel, see get_pointers() */
 } GpuOpenclKernel;
 
-/* gpu-opencl-error.c: the only file that knows what the codes of OpenCL mean. */
+/* gpu-opencl-error.c: the only file that interprets OpenCL error codes. */
 typedef struct
 {
   cl_int      code;
@@ -185,7 +187,7 @@ void            _gpu_opencl_set_error        (GError             **error,
                                               cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (4, 5);
-/* The same where the function gives @code a meaning that differs from the table. */
+/* Like _gpu_opencl_set_error(), with @meaning instead of the meaning in the table. */
 void            _gpu_opencl_set_error_as     (GError             **error,
                                               GpuError             meaning,
                                               const char          *function,
@@ -193,42 +195,43 @@ void            _gpu_opencl_set_error_as     (GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (5, 6);
 
-/* gpu-opencl-nvml.c. Bytes of a device of NVIDIA that nobody uses; where its library cannot tell it
- * is GPU_ERROR_NOT_SUPPORTED. */
+/* gpu-opencl-nvml.c. Gets the free memory of an NVIDIA device in bytes. Fails with
+ * GPU_ERROR_NOT_SUPPORTED if the management library cannot report it. */
 gboolean        _gpu_opencl_nvml_get_free    (const char          *pci_bus_id,
                                               guint64             *free_size,
                                               GError             **error);
 
 /* gpu-opencl-device-info.c */
-/* Set by the first enumeration that succeeds, read only after it. */
+/* Set by the first enumeration that succeeds; never read before. */
 extern GPtrArray *_gpu_opencl_known_devices;
-/* The device with the handle @id, if it was enumerated. */
+/* Returns the enumerated device with the handle @id, or NULL. */
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
                                               const char          *extension);
-/* The device "basic" of PoCL runs a command on the very thread that ends what the command waited
- * for, under a lock that it then wants itself: user events and other devices make it hang. So do
- * user events with Oclgrind, which runs everything, waits included, within clFlush(). */
+/* Whether user events make the device hang. PoCL's "basic" device runs a command on the thread that
+ * completes the command's dependency, and deadlocks on a lock that this thread already holds; other
+ * devices in the context have the same effect. Oclgrind executes all commands and waits inside
+ * clFlush(), so a wait for a user event never returns. */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
 /* Intel's runtime for CPUs. */
 gboolean        _gpu_opencl_device_is_intel_cpu (GpuOpenclDevice  *device);
-/* @size bytes of an info, exactly. */
+/* Reads an info of exactly @size bytes. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* An info of any size, with a nul byte behind it. */
+/* Returns an info of any size, followed by a nul byte. */
 gpointer        _gpu_opencl_device_get_data  (cl_device_id         id,
                                               cl_device_info       info,
                                               gsize               *size,
                                               GError             **error);
-/* Without spaces around it, valid UTF-8. Takes @text over. */
+/* Strips spaces at both ends and makes the text valid UTF-8. Takes ownership of @text. */
 char           *_gpu_opencl_clean_text       (char                *text);
 
 /* gpu-opencl-image-device.c */
-/* Also sets the limits. */
+/* Also sets image_limits. */
 GpuCapabilities _gpu_opencl_device_read_images (GpuOpenclDevice   *device);
 
 /* gpu-opencl-external.c: memory of other APIs. */
@@ -250,7 +253,7 @@ GpuNativeBuffer *_gpu_opencl_usm_slice       (GpuOpenclBuffer     *parent,
                                               gsize                size);
 void            _gpu_opencl_usm_get_attributes (GpuOpenclBuffer   *buffer,
                                               GVariantDict        *attributes);
-/* One of the two is unified shared memory, and the other that or memory of the host. */
+/* One side is unified shared memory; the other may be unified shared memory or host memory. */
 gboolean        _gpu_opencl_usm_copy         (GpuNativeStream     *stream,
                                               const GpuOpenclUsm  *usm,
                                               gpointer             destination,
@@ -267,18 +270,18 @@ GpuDeviceGetAttributesOp _gpu_opencl_get_attributes;
 /* gpu-opencl-event.c */
 GpuOpenclQueue *_gpu_opencl_queue_new        (cl_command_queue     handle,
                                               GpuOpenclDevice     *device);
-/* No event uses the queue afterwards. */
+/* Events do not use the queue after this call. */
 void            _gpu_opencl_queue_close      (GpuOpenclQueue      *queue);
-/* @stream is NULL for a user event. Takes @event over. */
+/* @stream is NULL for a user event. Takes ownership of @event. */
 GpuNativeEvent *_gpu_opencl_event_new        (GpuNativeStream     *stream,
                                               cl_event             event);
-/* An array of cl_event that owns them. */
+/* Returns an array of cl_event that owns its elements. */
 GArray         *_gpu_opencl_pieces_new       (void);
-/* Blocks until a command is over that had nothing to wait for. */
+/* Blocks until a command without dependencies completes. */
 gboolean        _gpu_opencl_wait_and_release (GpuNativeStream     *stream,
                                               cl_event             event,
                                               GError             **error);
-/* Ends every op that enqueues: hands the event out, or sets the error. */
+/* The last call of every op that enqueues: returns the event, or sets the error. */
 gboolean        _gpu_opencl_enqueued         (GpuNativeStream     *stream,
                                               cl_int               code,
                                               const char          *function,
@@ -288,19 +291,18 @@ gboolean        _gpu_opencl_enqueued         (GpuNativeStream     *stream,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (7, 8);
 
-/* gpu-opencl-host-memory.c: ops for memory of the host, and those of buffers where it is all that
- * a buffer is. */
+/* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers that are only host memory. */
 GpuBufferAllocHostOp _gpu_opencl_alloc_host;
 GpuBufferRegisterHostOp _gpu_opencl_register_host;
 GpuBufferUseHostOp _gpu_opencl_use_host;
 GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
                                               gsize                offset,
                                               gsize                size);
-/* Before its cl_mem is released. */
+/* Call before releasing buffer->mem. */
 void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
-/* Whether @data is within memory of the host that the driver has mapped for the library. */
-/* All of the @size bytes */
+/* Whether all @size bytes at @data are within host memory that the driver has mapped for the
+ * library. */
 gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
                                              gconstpointer       data,
                                              gsize               size);
@@ -308,20 +310,20 @@ GpuBufferCopyOp _gpu_opencl_copy_host;
 GpuBufferWriteOp _gpu_opencl_write_host;
 GpuBufferReadOp _gpu_opencl_read_host;
 GpuBufferFillOp _gpu_opencl_fill_host;
-/* An operation that does nothing. */
+/* Enqueues an operation without effect, for @event. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
                                               GError             **error);
 
 /* gpu-opencl-svm.c */
-/* Fine-grained memory is also what the host can have mapped all the time. */
+/* Also allocates host memory that stays mapped, which is fine-grained. */
 GpuSvmAllocOp _gpu_opencl_svm_alloc;
-/* With the cl_mem that is over it, which goes first. */
+/* Releases the cl_mem first, because it uses the memory. */
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 
 /* gpu-opencl-allocation.c */
-/* Takes @mem, nullable, over. */
+/* Takes ownership of @mem, which may be NULL. */
 GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
                                               gsize                size);
 GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
@@ -329,21 +331,22 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* The flags that memory made from other memory takes as well; none means the same as that has. */
+/* Access flags for memory created from other memory; 0 inherits the access of that memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
-/* Those of memory of its own, but for what it begins with. */
+/* Access flags for a new allocation; READ_WRITE by default. */
 cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
 cl_map_flags    _gpu_opencl_get_map_flags    (GpuMapFlags          flags);
-/* @size bytes of an info, exactly. */
+/* Reads an info of exactly @size bytes. */
 gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
                                               cl_mem_info          info,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* The memory that @mem is a part of, or is over, and the offset in it; NULL: none. */
+/* Returns the memory object that @mem is a part of or was created from, and the offset in it; NULL
+ * if @mem has its own memory. */
 cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
                                               gsize               *offset);
-/* Checks that memory from elsewhere belongs to @context. */
+/* Checks that foreign memory belongs to @context. */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,
                                               GError             **error);
@@ -351,10 +354,10 @@ gboolean        _gpu_opencl_mem_retain       (cl_mem               mem,
                                               GError             **error);
 
 /* gpu-opencl-image-format.c */
-/* FALSE for what has no name here. */
+/* FALSE for formats that GpuImageFormat cannot express. */
 gboolean        _gpu_opencl_format_from_cl   (const cl_image_format *native,
                                               GpuImageFormat      *format);
-/* FALSE for what OpenCL does not have. */
+/* FALSE for formats that OpenCL does not have. */
 gboolean        _gpu_opencl_format_to_cl     (const GpuImageFormat *format,
                                               cl_image_format     *native);
 cl_mem_object_type
@@ -362,22 +365,22 @@ cl_mem_object_type
 gboolean        _gpu_opencl_image_type_from_cl (cl_mem_object_type native,
                                               GpuImageType        *type);
 GpuImageListFormatsOp _gpu_opencl_list_formats;
-/* What clEnqueueFillImage() takes for a texel that is given as it stands in memory: 16 bytes. FALSE
- * for one that drivers make another of. */
+/* Converts a texel in its memory representation to a color for clEnqueueFillImage(), 16 bytes.
+ * FALSE if a driver would change the value. */
 gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gconstpointer        texel,
                                               gpointer             color);
 
 /* gpu-opencl-image-object.c */
-/* Those of a layer and, behind them, the one that counts layers. */
+/* Dimensions of a layer, plus one if the image has layers. */
 guint           _gpu_opencl_image_get_n_dimensions (GpuImageType   type);
 GpuExtent       _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
                                               guint                level);
-/* Four numbers: where a region begins, in which level. */
+/* Sets four numbers: the origin of a region, and its mip level. */
 void            _gpu_opencl_image_get_origin (const GpuOpenclImage *image,
                                               const GpuRegionSide *side,
                                               gsize               *origin);
-/* @size bytes of an info, exactly. */
+/* Reads an info of exactly @size bytes. */
 gboolean        _gpu_opencl_image_get        (cl_mem               mem,
                                               cl_image_info        info,
                                               gpointer             value,
@@ -396,7 +399,7 @@ void            _gpu_opencl_image_set_error  (GError             **error,
                                               GpuNativeContext    *context,
                                               const GpuImageDescription *description,
                                               const cl_image_desc *descriptor);
-/* Takes @mem over, also when it fails. @buffer is what a 1D_BUFFER is made over. */
+/* Takes ownership of @mem, also on failure. @buffer is the storage of a 1D_BUFFER. */
 GpuNativeImage *_gpu_opencl_image_new        (cl_mem               mem,
                                               cl_mem               buffer,
                                               const GpuImageDescription *description,
@@ -411,13 +414,13 @@ GpuImageFillOp _gpu_opencl_image_fill;
 GpuImageMapOp _gpu_opencl_image_map;
 
 /* gpu-opencl-image-info.c */
-/* What the driver tells of an image beyond other memory, by nick. */
+/* Adds the attributes that only images have. */
 gboolean        _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
                                               GVariantDict        *attributes,
                                               GError             **error);
 GpuImageWrapOp _gpu_opencl_image_wrap;
 
-/* gpu-opencl-slice.c, for NVIDIA's driver: with a reference to be released. @mem belongs to it. */
+/* gpu-opencl-slice.c, for NVIDIA's driver. Returns a reference; the slice owns @mem. */
 GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *root,
                                               cl_mem_flags         flags,
@@ -427,8 +430,9 @@ GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
 void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
 
-/* That driver crashes as well when a sub-buffer comes or goes while another thread enqueues what
- * uses one of the same buffer. So who enqueues holds them all; TRUE if there are any. */
+/* NVIDIA's driver crashes if one thread creates or releases a sub-buffer while another thread
+ * enqueues a command that uses a sub-buffer of the same buffer. Threads that enqueue therefore hold
+ * a reader lock on all slices of the context; TRUE if the lock was taken. */
 static inline gboolean
 _gpu_opencl_hold_slices (GpuNativeStream *stream)
 {
@@ -437,7 +441,8 @@ _gpu_opencl_hold_slices (GpuNativeStream *stream)
   if (G_LIKELY (!g_atomic_int_get (&context->has_slices)))
     return FALSE;
 
-  /* Past a writer that waits, which has this lock: readers alone might never be none. */
+  /* A waiting writer holds this lock and blocks new readers: overlapping readers could otherwise
+   * starve it. */
   g_mutex_lock (&context->slices_lock);
   g_rw_lock_reader_lock (&context->slices_use);
   g_mutex_unlock (&context->slices_lock);
@@ -455,19 +460,20 @@ _gpu_opencl_let_slices_go (GpuNativeStream *stream,
 
 /* gpu-opencl-region.c */
 GpuMemoryCopyRegionOp _gpu_opencl_copy_region;
-/* Fills bit by bit, with as much memory as the region has; not for images over
- * buffers. */
+/* Fills with exact texel bits, through a temporary buffer of the region's size. Not for images that
+ * have a buffer as storage. */
 GpuImageFillOp _gpu_opencl_fill_through_buffer;
 
 /* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
 GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
                                               guint                n_binaries);
-/* One binary for each of @n_devices devices; a bare binary stands for itself. */
+/* Returns one binary for each of @n_devices devices; a binary without the header is a single
+ * one. */
 GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
                                               guint                n_devices,
                                               GError             **error);
-/* What was compiled goes out with a seal: NVIDIA's driver ends the process when it is to link what
- * its compiler did not make. @maker tells the devices and drivers apart. */
+/* Compiled parts carry a digest: NVIDIA's driver ends the process if a program links a part that
+ * its own compiler did not produce. @maker identifies the devices and drivers. */
 GBytes         *_gpu_opencl_part_seal        (GBytes              *part,
                                               const char          *maker);
 GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
@@ -475,19 +481,19 @@ GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
                                               GError             **error);
 
 /* gpu-opencl-kernel.c */
-/* Takes @handle over, also when it fails. */
+/* Takes ownership of @handle, also on failure. */
 GpuNativeKernel *_gpu_opencl_kernel_new      (GpuNativeContext    *context,
                                               cl_kernel            handle,
                                               const char          *name,
                                               GError             **error);
 
-/* gpu-opencl-argument.c: what a kernel says of its arguments. */
-/* FALSE only for an error; what the driver does not tell stays unknown. */
+/* gpu-opencl-argument.c: descriptions of kernel arguments. */
+/* FALSE only for an error; attributes that the driver does not report stay unknown. */
 gboolean        _gpu_opencl_describe_argument (cl_kernel           kernel,
                                               guint                index,
                                               GpuArgumentInfo     *info,
                                               GError             **error);
-/* The code and the size of an OpenCL C type; 0 for what has none. */
+/* Gets the type code and the size of an OpenCL C type; 0 if it has none. */
 void            _gpu_opencl_parse_type       (const char          *type_name,
                                               char                *type,
                                               gsize               *size);
@@ -530,7 +536,7 @@ _gpu_opencl_memory_handle (GpuNativeMemory *memory)
                           : _gpu_opencl_buffer_handle (memory);
 }
 
-/* Unified shared memory, or NULL. */
+/* Returns the buffer if it is unified shared memory, else NULL. */
 static inline GpuOpenclBuffer *
 _gpu_opencl_memory_get_usm (GpuNativeMemory *memory)
 {
@@ -538,7 +544,7 @@ _gpu_opencl_memory_get_usm (GpuNativeMemory *memory)
                                                                         : NULL;
 }
 
-/* What commands take that are no launches. */
+/* Returns the memory object for all commands except launches. */
 static inline cl_mem
 _gpu_opencl_memory_target (GpuNativeMemory *memory)
 {
