@@ -197,10 +197,10 @@ refuses_images (TestFixture *fixture)
   g_assert_null (gpu_image_new_for_cl_mem (fixture->context, gpu_buffer_get_cl_mem (buffer),
                                            GPU_WRAP_MODE_BORROW, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_new_wrapped",
-                         "is no image", "0x10f0");
+                         "is not an image", "0x10f0");
   g_assert_null (gpu_buffer_new_for_cl_mem (fixture->context, mem, GPU_WRAP_MODE_BORROW,
                                             &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "is no buffer", "0x10f1");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "is not a buffer", "0x10f1");
   g_assert_null (gpu_image_new_for_cl_mem (second, mem, GPU_WRAP_MODE_ADOPT, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "of context");
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guint64) (guintptr) mem, &other,

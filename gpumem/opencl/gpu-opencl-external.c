@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of other APIs, by cl_khr_external_memory. */
+/* Memory of other APIs, through cl_khr_external_memory. */
 #include "config.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Uses of more buffers than this are rare: then the list is allocated. */
+/* Lists of at most this many buffers are on the stack; longer ones are rare. */
 #define N_ON_STACK 16
 
 static const struct
@@ -44,7 +44,7 @@ read_kinds (GpuOpenclDevice *device)
 void
 _gpu_opencl_device_read_external (GpuOpenclDevice *device)
 {
-  /* The buffers are made by clCreateBufferWithProperties(). */
+  /* clCreateBufferWithProperties(), which imports the memory, requires OpenCL 3.0. */
   if (device->api < 30 || !_gpu_opencl_device_has (device, "cl_khr_external_memory"))
     return;
 
@@ -116,8 +116,8 @@ _gpu_opencl_open_fd (GpuNativeContext  *context,
   mem = clCreateBufferWithProperties (_gpu_opencl_context_handle (context), properties,
                                       CL_MEM_READ_WRITE, size, NULL, &code);
 
-  /* The driver takes the descriptor over where it succeeds. Where it does not, NVIDIA's gives
-   * something that is no buffer all the same, and codes above 0. */
+  /* The driver takes ownership of the descriptor only on success. On failure, NVIDIA's driver
+   * returns an invalid non-NULL handle and a positive code: check the code, not the handle. */
   if (code != CL_SUCCESS)
     {
       close (copy);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images over buffers. */
+/* Images that use a buffer as their storage. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 
-/* Devices tell in texels what rows and beginnings have to be multiples of; 0 if of nothing. */
+/* Devices report the required alignment of rows and addresses in texels; 0 if there is none. */
 static gboolean
 check_alignment (GpuNativeDevice  *device,
                  cl_device_info    info,
@@ -25,12 +25,12 @@ check_alignment (GpuNativeDevice  *device,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "device %s wants %s of an image over a buffer to be a multiple of %u texels of "
-               SIZE " bytes, " SIZE " is none", device->id, what, texels, texel_size, value);
+               "device %s requires %s of an image over a buffer to be a multiple of %u texels of "
+               SIZE " bytes, not " SIZE, device->id, what, texels, texel_size, value);
   return FALSE;
 }
 
-/* Of memory of the host that is used in place, or in the buffer that this one is a part of. */
+/* Gets the host address of a CL_MEM_USE_HOST_PTR buffer, or the offset in the parent buffer. */
 static gboolean
 get_beginning (cl_mem    mem,
                gsize    *beginning,
@@ -66,7 +66,7 @@ check_view (GpuNativeContext           *context,
       if ((device->capabilities & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) == 0)
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "device %s of the context has no images of two dimensions over buffers",
+                       "device %s of the context does not support 2D images over buffers",
                        device->id);
           return FALSE;
         }
@@ -81,7 +81,7 @@ check_view (GpuNativeContext           *context,
   return TRUE;
 }
 
-/* PoCL makes images over whole buffers only: what begins where its buffer does can have that. */
+/* PoCL creates images only over whole buffers. A slice at offset 0 can use its parent instead. */
 static cl_mem
 get_whole_buffer (GpuOpenclBuffer *buffer)
 {
@@ -106,8 +106,8 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
   if (buffer->usm != NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "OpenCL makes images over buffers, and unified shared memory of " SIZE
-                   " bytes of %s is an address", native->size, context->devices[0]->id);
+                   "OpenCL creates images over buffers only, not over " SIZE " bytes of unified "
+                   "shared memory of %s", native->size, context->devices[0]->id);
       return NULL;
     }
 
@@ -129,8 +129,8 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
 
   if (code == CL_INVALID_MEM_OBJECT && buffer->parent != NULL)
     _gpu_opencl_set_error_as (error, GPU_ERROR_NOT_SUPPORTED, "clCreateImage", code,
-                              "the driver of %s makes no images over this slice of a buffer",
-                              context->devices[0]->id);
+                              "the driver of %s does not create images over this slice of a "
+                              "buffer", context->devices[0]->id);
   else
     _gpu_opencl_image_set_error (error, code, context, description, &descriptor);
 

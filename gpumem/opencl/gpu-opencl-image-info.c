@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What drivers tell of images, and images that somebody else made. */
+/* Attributes of images, and wrapping of foreign images. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 
-/* The format by its name, or as the two numbers that it is without one. */
+/* The name of the format, or its two numbers if it has no name. */
 static GVariant *
 from_format (const cl_image_format *native)
 {
@@ -57,7 +57,7 @@ _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
                    sizeof value.size;
       cl_int code = clGetImageInfo (image->mem, entries[i].info, size, &value, NULL);
 
-      /* What the driver does not know is left out. */
+      /* Skip infos that the driver lacks. */
       if (code == CL_INVALID_VALUE)
         continue;
       if (code != CL_SUCCESS)
@@ -99,7 +99,7 @@ read_format (cl_mem                 mem,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "image %p has channel order 0x%04x, channel type 0x%04x and texels of " SIZE
-                   " bytes, which is no format of this library", (gpointer) mem,
+                   " bytes, a format that this library does not support", (gpointer) mem,
                    native.image_channel_order, native.image_channel_data_type, texel_size);
       return FALSE;
     }
@@ -111,7 +111,7 @@ read_format (cl_mem                 mem,
 
   text = gpu_image_format_to_string (&description->format);
   expected_text = gpu_image_format_to_string (expected);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "image %p is of format %s, not %s",
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "image %p has format %s, not %s",
                (gpointer) mem, text, expected_text);
   return FALSE;
 }
@@ -162,8 +162,8 @@ read_levels (cl_mem                mem,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "image %p has %u samples for each texel: nothing can be copied", (gpointer) mem,
-               n_samples);
+               "image %p has %u samples per texel: multisampled images cannot be copied",
+               (gpointer) mem, n_samples);
   return FALSE;
 }
 
@@ -182,7 +182,7 @@ read_description (GpuNativeContext      *context,
   if (!_gpu_opencl_image_type_from_cl (type, &description->type))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "memory object %p is no image: its type is 0x%04x", (gpointer) mem, type);
+                   "memory object %p is not an image: its type is 0x%04x", (gpointer) mem, type);
       return FALSE;
     }
 
@@ -191,7 +191,7 @@ read_description (GpuNativeContext      *context,
          && read_extent (mem, description, error) && read_levels (mem, description, error);
 }
 
-/* The buffer that an image of one dimension was made over. */
+/* Reads the buffer that a 1D_BUFFER image was created from. */
 static gboolean
 read_buffer (GpuNativeContext           *context,
              cl_mem                      mem,
@@ -212,7 +212,7 @@ read_buffer (GpuNativeContext           *context,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "the driver of %s does not tell which buffer image %p is made over",
+               "the driver of %s does not report the buffer of image %p",
                context->devices[0]->id, (gpointer) mem);
   return FALSE;
 }
@@ -231,7 +231,7 @@ _gpu_opencl_image_wrap (GpuNativeContext      *context,
 
   if (!read_description (context, mem, format, &description, error)
       || !read_buffer (context, mem, &description, &buffer, error)
-      /* Until everything went well the handle stays the caller's. */
+      /* On failure the caller keeps its reference, so take another one for now. */
       || !_gpu_opencl_mem_retain (mem, error))
     return NULL;
 

@@ -25,8 +25,8 @@ create_image (GpuNativeContext           *context,
   return NULL;
 }
 
-/* A driver may read all of the last row's pitch, and of the last slice's, which need not be there:
- * rows with gaps are copied together into @packed, which stays NULL for those without. */
+/* Drivers may read the padding after the last row and the last slice, which may not be mapped. So
+ * rows with gaps are copied to @packed; it stays NULL if there are no gaps. */
 static gboolean
 pack_rows (const GpuImageDescription  *description,
            const guint8               *data,
@@ -46,7 +46,7 @@ pack_rows (const GpuImageDescription  *description,
   if (*packed == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "no " SIZE " bytes of the host to copy rows with gaps together",
+                   "cannot allocate " SIZE " bytes of host memory to remove the gaps between rows",
                    row * extent->height * extent->depth);
       return FALSE;
     }
@@ -72,7 +72,7 @@ check_levels (GpuNativeContext  *context,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "device %s of the context has no images with mip levels",
+                   "device %s of the context does not support images with mip levels",
                    context->devices[i]->id);
       return FALSE;
     }
@@ -107,7 +107,7 @@ image_create (GpuNativeContext           *context,
                        packed != NULL ? packed : (gpointer) data, error);
 }
 
-/* The driver of NVIDIA reads and maps slices as if there were no gaps between them. */
+/* NVIDIA's driver ignores gaps between slices when it reads and maps. */
 static gboolean
 check_slices (GpuNativeContext           *context,
               const GpuImageDescription  *description,
@@ -120,7 +120,7 @@ check_slices (GpuNativeContext           *context,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "the driver of %s takes no gaps between slices in memory of the host: row pitch "
+               "the driver of %s does not support gaps between slices in host memory: row pitch "
                SIZE ", " SIZE " rows, slice pitch " SIZE, context->devices[0]->id, row_pitch,
                description->extent.height, slice_pitch);
   return FALSE;
@@ -137,13 +137,13 @@ image_create_for_host (GpuNativeContext           *context,
 {
   cl_image_desc descriptor = _gpu_opencl_image_get_descriptor (description);
 
-  /* Of single rows one pitch is as good as the other. */
+  /* For slices of one row, both pitches are the distance of the slices. */
   if (description->extent.height == 1 && description->extent.depth > 1)
     row_pitch = slice_pitch;
   if (!check_slices (context, description, row_pitch, slice_pitch, error))
     return NULL;
 
-  /* Layers of one dimension lie by either pitch: PoCL takes now this one, now that one. */
+  /* For 1D arrays, PoCL uses sometimes one and sometimes the other pitch, so set both. */
   descriptor.image_row_pitch = row_pitch;
   if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     descriptor.image_slice_pitch = row_pitch;
@@ -154,7 +154,7 @@ image_create_for_host (GpuNativeContext           *context,
                        description, &descriptor, data, error);
 }
 
-/* The level goes with the origins of commands. */
+/* A level shares the cl_mem of the image; commands specify the level in their origin. */
 static GpuNativeImage *
 image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
                  GpuNativeImage    *native,
@@ -173,7 +173,7 @@ image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
   return _gpu_opencl_image_new (image->mem, image->buffer, &description, level, error);
 }
 
-/* --- how large -------------------------------------------------------------------------------- */
+/* --- size limits ------------------------------------------------------------------------------ */
 
 static GpuExtent
 get_device_extent (const GpuOpenclImageLimits *limits,

@@ -5,7 +5,7 @@
 
 /* --- linear memory ---------------------------------------------------------------------------- */
 
-/* A region as the functions for rectangles take it. */
+/* A region in the form of the clEnqueue...BufferRect() functions. */
 typedef struct
 {
   gsize origin[3];
@@ -13,8 +13,8 @@ typedef struct
   gsize slice_pitch;
 } Rectangle;
 
-/* A pitch that leads nowhere may be anything here, but drivers check it: a single slice gets
- * pitch 0, and single rows in several slices become the rows of one slice. */
+/* Unused pitches of a GpuRegionSide are arbitrary, but drivers validate them: a single slice gets
+ * slice pitch 0, and slices of one row each become the rows of one slice. */
 static Rectangle
 get_rectangle (const GpuRegionSide *side,
                const GpuExtent     *extent)
@@ -163,8 +163,9 @@ linear_fits (const GpuOpenclRegion *region,
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* Of memory of the host. What leads nowhere is 0, as drivers want it; single rows of slices lie by
- * one pitch, and layers of one dimension by either, depending on the driver. */
+/* Pitches of host memory. Drivers require unused pitches to be 0. For slices of one row, both
+ * pitches are the distance of the slices. For 1D arrays, some drivers use the row pitch as the
+ * distance of the layers and others the slice pitch, so set both. */
 static void
 get_host_pitches (const GpuOpenclImage *image,
                   const GpuRegionSide  *side,
@@ -264,8 +265,8 @@ host_fits (const GpuRegionSide *side,
              || side->slice_pitch % (extent->height > 1 ? side->row_pitch : unit) == 0);
 }
 
-/* The driver of NVIDIA takes the rows of images of three dimensions, and the layers of arrays of
- * two, for those of an array of one; within an array of two it copies other layers than told. */
+/* NVIDIA's driver confuses rows of 3D images and layers of 2D arrays with the layers of a 1D array,
+ * and copies the wrong layers within one 2D array. */
 static gboolean
 images_fit (const GpuOpenclImage *destination,
             const GpuOpenclImage *source,

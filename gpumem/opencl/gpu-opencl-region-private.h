@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of regions: what is to be done, and the single commands that do a part of it. */
+/* Copies of regions: their state, and the commands that copy a part of a region. */
 #pragma once
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
@@ -8,10 +8,10 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  cl_mem                mem;        /* NULL for memory of the host */
-  const GpuOpenclImage *image;      /* NULL for linear memory, as images over buffers are here */
-  gpointer              data;       /* of the host, or unified shared memory; NULL for others */
-  const GpuOpenclUsm   *usm;        /* of the latter, or NULL */
+  cl_mem                mem;        /* NULL for host memory and unified shared memory */
+  const GpuOpenclImage *image;      /* NULL for linear memory, which includes 1D_BUFFER images */
+  gpointer              data;       /* address of host or unified shared memory, else NULL */
+  const GpuOpenclUsm   *usm;        /* not NULL for unified shared memory */
 } GpuOpenclRegionMemory;
 
 typedef struct
@@ -19,14 +19,14 @@ typedef struct
   GpuOpenclStream       *stream;
   GpuOpenclRegionMemory  destination;
   GpuOpenclRegionMemory  source;
-  gsize                  unit;      /* bytes that extents count by: those of a texel, or 1 */
-  const char            *function;  /* the last one called */
-  cl_int                 code;      /* what it answered */
-  GArray                *pieces;    /* of cl_event: all but the last command; NULL without any */
+  gsize                  unit;      /* unit of extents in bytes: the size of a texel, or 1 */
+  const char            *function;  /* the last function called */
+  cl_int                 code;      /* its result */
+  GArray                *pieces;    /* nullable; cl_event of all commands except the last */
 } GpuOpenclRegion;
 
 /* gpu-opencl-region-command.c */
-/* FALSE if the driver would not take it in one command. */
+/* FALSE if the driver cannot copy the region in one command. */
 gboolean _gpu_opencl_region_fits    (const GpuOpenclRegion *region,
                                      const GpuRegionSide   *to,
                                      const GpuRegionSide   *from,
@@ -37,14 +37,14 @@ gboolean _gpu_opencl_region_enqueue (GpuOpenclRegion       *region,
                                      const GpuExtent       *extent,
                                      cl_event              *event);
 
-/* One of the two is memory of the host. */
+/* Whether at least one side is an address: host memory or unified shared memory. */
 static inline gboolean
 _gpu_opencl_region_has_host (const GpuOpenclRegion *region)
 {
   return region->destination.data != NULL || region->source.data != NULL;
 }
 
-/* The rows of one follow each other without gaps. */
+/* Whether the rows of @side follow each other without gaps. */
 static inline gboolean
 _gpu_opencl_region_is_tight (const GpuRegionSide *side,
                              const GpuExtent     *extent,

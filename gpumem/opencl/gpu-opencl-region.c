@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies of regions. OpenCL has functions for them, but these want a slice pitch that is a
- * multiple of the row pitch, within one buffer the same pitches on both sides, buffers without
- * gaps beside images, and images of one format. What does not fit is enqueued in pieces that do,
- * slices, or else rows; or it goes through a buffer of its own.
+ * Copies of regions. OpenCL has functions for them, with restrictions: the slice pitch must be a
+ * multiple of the row pitch, copies within one buffer need the same pitches on both sides, buffers
+ * in copies from and to images must not have gaps, and two images must have the same format. Other
+ * regions are split into slices or rows, or copied through an intermediate buffer.
  */
 #include "config.h"
 
 #include "gpumem/opencl/gpu-opencl-region-private.h"
 
-/* More commands than this take longer than a buffer in between: on an H100 each takes 9 us, and to
- * make and release a buffer another 10. */
+/* With more commands than this, an intermediate buffer is faster: on an H100 a command takes 9 us,
+ * and creating and releasing a buffer 10 us. */
 #define N_PIECES 4
 
-/* Takes @piece over. */
+/* Takes ownership of @piece. */
 static void
 retain_part (GpuOpenclRegion *region,
              cl_event         piece)
@@ -46,9 +46,9 @@ enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *from,
                const GpuExtent     *extent);
 
-/* The driver of NVIDIA counts whole slices, so it refuses regions that end within the last bytes
- * of a buffer; PoCL takes regions of one buffer that lie between each other for overlaps. What was
- * refused is tried in smaller pieces. */
+/* Whether to retry in smaller pieces. NVIDIA's driver counts whole slices, and so refuses regions
+ * that end near the end of a buffer; PoCL reports an overlap for interleaved regions of one
+ * buffer. */
 static gboolean
 is_refused (const GpuOpenclRegion *region)
 {
@@ -82,7 +82,7 @@ advance (GpuRegionSide *side,
     side->y++;
 }
 
-/* Slice by slice, or a slice row by row. */
+/* Enqueues slice by slice, or a single slice row by row. */
 static gboolean
 enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *to,
@@ -154,8 +154,8 @@ enqueue_halves (GpuOpenclRegion             *region,
                 const GpuExtent             *extent,
                 cl_event                    *event);
 
-/* The driver of NVIDIA copies between buffers and arrays of one dimension the first layer alone,
- * and any of them between images: the layers become the rows of an image of two dimensions. */
+/* Copies through a 2D image whose rows are the layers. Between a buffer and a 1D array, NVIDIA's
+ * driver copies only the first layer; between images it copies all of them. */
 static gboolean
 enqueue_layers (GpuOpenclRegion     *region,
                 const GpuRegionSide *to,
@@ -210,7 +210,7 @@ enqueue_or_layers (GpuOpenclRegion     *region,
          && enqueue_layers (region, to, from, extent, event);
 }
 
-/* One of the two, from or to @between; without an image extents count bytes. */
+/* Enqueues the copy to @between or from it. Without an image, extents are in bytes. */
 static gboolean
 enqueue_half (GpuOpenclRegion             *whole,
               gboolean                     is_first,
@@ -245,7 +245,7 @@ enqueue_half (GpuOpenclRegion             *whole,
   return success;
 }
 
-/* On a stream in order there is nothing to do between the two. */
+/* Orders the second copy after the first; in-order streams do so themselves. */
 static gboolean
 enqueue_barrier (GpuOpenclRegion *region)
 {
@@ -262,7 +262,7 @@ enqueue_barrier (GpuOpenclRegion *region)
   return region->code == CL_SUCCESS;
 }
 
-/* The driver keeps what is in between until the commands are done. */
+/* The caller may release @between afterwards: the driver retains it until the commands complete. */
 static gboolean
 enqueue_halves (GpuOpenclRegion             *region,
                 const GpuOpenclRegionMemory *between,
@@ -281,7 +281,7 @@ enqueue_halves (GpuOpenclRegion             *region,
   return enqueue_barrier (region) && enqueue_half (region, FALSE, between, to, *extent, event);
 }
 
-/* FALSE with @has_buffer unset if there was no memory for it, and nothing done. */
+/* Returns FALSE with @has_buffer FALSE, and enqueues nothing, if the buffer cannot be created. */
 static gboolean
 enqueue_through_buffer (GpuOpenclRegion     *region,
                         const GpuRegionSide *to,
@@ -306,7 +306,7 @@ enqueue_through_buffer (GpuOpenclRegion     *region,
   return region->code == CL_SUCCESS;
 }
 
-/* In how many commands a copy between an image and a buffer with gaps would go. */
+/* Counts the commands of a copy between an image and a buffer with gaps. */
 static gsize
 count_pieces (const GpuOpenclRegion *region,
               const GpuRegionSide   *to,
@@ -349,10 +349,10 @@ enqueue_whole (GpuOpenclRegion     *region,
   return !has_buffer && !both && enqueue_or_layers (region, to, from, extent, event);
 }
 
-/* --- within memory of the host ---------------------------------------------------------------- */
+/* --- within host memory ----------------------------------------------------------------------- */
 
-/* As much of a region of bytes as goes through @size bytes in between: slices, rows of one, or a
- * part of a row. */
+/* Returns the largest portion of a region that fits into @size bytes: slices, rows of one slice, or
+ * a part of a row. */
 static GpuExtent
 get_portion (const GpuExtent *extent,
              gsize            size)
@@ -377,11 +377,11 @@ get_side_at (const GpuRegionSide *side,
   return moved;
 }
 
-/* To what follows @portion at @at: FALSE if that was the last. */
+/* Moves @at from @portion to the next portion; FALSE if @portion was the last. */
 static gboolean
-move_on (GpuExtent       *at,
-         const GpuExtent *portion,
-         const GpuExtent *extent)
+move_to_next (GpuExtent       *at,
+              const GpuExtent *portion,
+              const GpuExtent *extent)
 {
   at->width += portion->width;
   if (at->width < extent->width)
@@ -398,7 +398,8 @@ move_on (GpuExtent       *at,
   return at->depth < extent->depth;
 }
 
-/* OpenCL has no command for it: a small buffer stands between, portion by portion. */
+/* OpenCL has no command for copies within host memory, so copy each portion to a small buffer and
+ * back. */
 static gboolean
 enqueue_portions (GpuOpenclRegion             *region,
                   const GpuOpenclRegionMemory *between,
@@ -420,7 +421,7 @@ enqueue_portions (GpuOpenclRegion             *region,
       const GpuRegionSide from_portion = get_side_at (from, &at);
       cl_event piece = NULL;
 
-      is_last = !move_on (&at, &portion, extent);
+      is_last = !move_to_next (&at, &portion, extent);
       if (!enqueue_halves (region, between, &to_portion, &from_portion, &portion,
                            is_last ? event : &piece))
         return FALSE;
@@ -455,7 +456,7 @@ enqueue_host_to_host (GpuOpenclRegion     *region,
   return region->code == CL_SUCCESS;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- complete copies -------------------------------------------------------------------------- */
 
 static char *
 describe_side (const GpuOpenclRegionMemory *memory,
@@ -486,7 +487,7 @@ set_region_error (GError                **error,
 #undef SIZE
 }
 
-/* An image over a buffer becomes its buffer. */
+/* For a 1D_BUFFER image, uses its buffer. */
 static void
 set_memory (GpuOpenclRegionMemory *memory,
             const GpuRegionSide   *side,
@@ -520,8 +521,8 @@ set_memory (GpuOpenclRegionMemory *memory,
     memory->image = image;
 }
 
-/* Of a slice, or another part of a buffer: PoCL crashes when it copies rows, or between images and
- * buffers, and the buffer is such a part. */
+/* Replaces a sub-buffer with its parent: PoCL crashes on sub-buffers when it copies rows, or when
+ * it copies between images and buffers. */
 static void
 use_parent (GpuOpenclRegionMemory *memory,
             GpuRegionSide         *side)
@@ -535,8 +536,8 @@ use_parent (GpuOpenclRegionMemory *memory,
   side->offset += buffer->parent_offset;
 }
 
-/* After a failure: whoever called keeps what the pieces use, and their events if it asked for
- * one. Takes @pieces over. */
+/* After a failure with commands in flight: base.partial makes the caller retain the memory that
+ * they use, and @event, if not NULL, receives their events. Takes ownership of @pieces. */
 static void
 leave_pieces (GpuOpenclStream  *stream,
               GArray           *pieces,
@@ -557,7 +558,7 @@ leave_pieces (GpuOpenclStream  *stream,
   ((GpuOpenclEvent *) *event)->pieces = pieces;
 }
 
-/* What @region has come to: @native is the event of the last command. */
+/* Returns the event or sets the error of @region. @native is the event of the last command. */
 static gboolean
 end_region (GpuOpenclRegion      *region,
             gboolean              enqueued,
@@ -690,7 +691,7 @@ _gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
   return end_region (&region, enqueued, side, &from, extent, native, event, error);
 }
 
-/* From a small buffer that holds the pattern. */
+/* Copies repeatedly from a small buffer that is filled with the pattern. */
 static gboolean
 enqueue_repeated (GpuOpenclRegion *region,
                   gconstpointer    pattern,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sub-buffers of NVIDIA's driver, which crashes when one is released while a newer one of the same
- * bytes is there. So each holds the older ones that it overlaps. A range that is asked for again is
- * given out again: what takes the place of what in turn would else never end to hold it.
+ * Sub-buffers for NVIDIA's driver, which crashes if a sub-buffer is released before a newer
+ * sub-buffer that overlaps it. So each slice holds references on the older slices that it overlaps.
+ * Requests for the same range share a slice: a program that replaces a slice again and again would
+ * otherwise build an endless chain of references.
  */
 #include "config.h"
 
@@ -10,13 +11,13 @@
 
 struct _GpuOpenclSlice
 {
-  guint             refs;       /* with the lock of the context's slices, as all that follows */
+  guint             refs;       /* this and all other fields: under slices_lock of the context */
   cl_mem            mem;
   cl_mem_flags      flags;
   cl_buffer_region  region;
   GpuOpenclBuffer  *root;
   GPtrArray        *older;      /* nullable; of referenced GpuOpenclSlice, the newest first */
-  gboolean          is_held;    /* by the slice that is being made, or by what that holds */
+  gboolean          is_held;    /* directly or indirectly referenced by the slice in creation */
 };
 
 static gboolean
@@ -43,7 +44,7 @@ find_locked (GpuOpenclBuffer        *root,
   return NULL;
 }
 
-/* The chain is as long as slices overlap: no recursion. */
+/* Not recursive: chains of overlapping slices may be long. */
 static void
 mark_held_locked (GpuOpenclSlice *slice)
 {
@@ -68,7 +69,7 @@ mark_held_locked (GpuOpenclSlice *slice)
     }
 }
 
-/* From the newest on: most of the others are held by it already. */
+/* Starts with the newest slice, which already holds most of the others. */
 static void
 hold_older_locked (GpuOpenclSlice *slice)
 {
@@ -93,7 +94,8 @@ hold_older_locked (GpuOpenclSlice *slice)
     }
 }
 
-/* With the lock, so that who is older is the same for the driver. */
+/* Caller holds slices_lock until the slice is listed, so that the list has the driver's order of
+ * creation. */
 static GpuOpenclSlice *
 create_locked (GpuOpenclContext       *context,
                GpuOpenclBuffer        *root,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the staging engine needs. NVIDIA's driver copies ordinary memory slowly, and before the call
- * returns; devices that are processors gain nothing by a copy more. */
+/* Operations for the staging engine. NVIDIA's driver copies pageable memory slowly and inside the
+ * call, so such copies are staged. CPU devices gain nothing from another copy. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
