@@ -22,7 +22,7 @@ buffer_alloc (GpuNativeContext  *context,
   return _gpu_opencl_buffer_create (context, cl_flags, size, (gpointer) data, error);
 }
 
-/* ALLOC_HOST says nothing here: the memory is on the host. */
+/* Ignores ALLOC_HOST: the memory is on the host already. */
 static GpuNativeBuffer *
 buffer_alloc_for_host (GpuNativeContext  *context,
                        GpuMemoryFlags     flags,
@@ -50,7 +50,7 @@ check_foreign (GpuNativeContext  *context,
   if (type != CL_MEM_OBJECT_BUFFER)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "memory object %p is no buffer: its type is 0x%04x", (gpointer) mem, type);
+                   "memory object %p is not a buffer: its type is 0x%04x", (gpointer) mem, type);
       return FALSE;
     }
 
@@ -71,7 +71,7 @@ check_foreign (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* What a sub-buffer was cut from may be wrapped, or ours, as well. */
+/* The parent of a foreign sub-buffer may be an object of the library too, with the same memory. */
 static void
 find_parent (GpuOpenclBuffer *buffer)
 {

@@ -5,7 +5,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* On a thread of the driver, at any moment: it may touch nothing that can go away. */
+/* Runs on a driver thread at any time, so it must not use any object. */
 static void CL_CALLBACK
 on_driver_message (const char *message,
                    const void *details G_GNUC_UNUSED,
@@ -15,7 +15,7 @@ on_driver_message (const char *message,
   _gpu_debug_print (GPU_DEBUG_ERRORS, "opencl: %s", message);
 }
 
-/* Takes @handle over. */
+/* Takes ownership of @handle. */
 static GpuNativeContext *
 new_context (cl_context              handle,
              GpuNativeDevice *const *devices,
@@ -46,7 +46,8 @@ check_devices (GpuNativeDevice *const  *devices,
       if (_gpu_opencl_device_hangs ((GpuOpenclDevice *) devices[i]))
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "device %s hangs when it waits for another device", devices[i]->id);
+                       "device %s must be the only device of a context: it hangs when it waits for "
+                   "another device", devices[i]->id);
           return FALSE;
         }
       if (((GpuOpenclDevice *) devices[i])->cl_platform ==
@@ -54,9 +55,9 @@ check_devices (GpuNativeDevice *const  *devices,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "device %s is of platform \"%s\" and device %s of platform \"%s\": a context of "
-                   "OpenCL has one platform", devices[0]->id, devices[0]->platform, devices[i]->id,
-                   devices[i]->platform);
+                   "device %s is of platform \"%s\" and device %s of platform \"%s\": all devices "
+                   "of an OpenCL context must be of one platform", devices[0]->id,
+                   devices[0]->platform, devices[i]->id, devices[i]->platform);
       return FALSE;
     }
 
@@ -99,7 +100,7 @@ context_create (GpuNativeDevice *const  *devices,
   return context;
 }
 
-/* The devices of a foreign context that we know, @device before the others. */
+/* Lists the enumerated devices of a foreign context, starting with @device. */
 static GPtrArray *
 list_foreign_devices (GpuNativeDevice  *device,
                       cl_context        handle,
@@ -136,7 +137,7 @@ list_foreign_devices (GpuNativeDevice  *device,
   if (!found)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "context %p is not one of device %s", (gpointer) handle, device->id);
+                   "context %p does not contain device %s", (gpointer) handle, device->id);
       return NULL;
     }
 
@@ -197,7 +198,7 @@ context_get_handle (GpuNativeContext *native)
   return (guint64) (guintptr) _gpu_opencl_context_handle (native);
 }
 
-/* In KiB; behind it may stand the largest block. */
+/* The driver returns the free memory in KiB, optionally followed by the largest free block. */
 static gboolean
 get_free_of_amd (GpuOpenclDevice  *device,
                  guint64          *free_size,
@@ -217,13 +218,13 @@ get_free_of_amd (GpuOpenclDevice  *device,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "CL_DEVICE_GLOBAL_FREE_MEMORY_AMD: %s answers with %" G_GSIZE_FORMAT " bytes",
+               "CL_DEVICE_GLOBAL_FREE_MEMORY_AMD: %s returns only %" G_GSIZE_FORMAT " bytes",
                device->base.id, size);
 
   return FALSE;
 }
 
-/* OpenCL itself does not tell how much memory is free. */
+/* OpenCL itself has no query for free memory. */
 static gboolean
 get_free (GpuOpenclDevice      *device,
           guint64              *free_size,
@@ -243,7 +244,7 @@ get_free (GpuOpenclDevice      *device,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "the driver of %s does not tell how much memory is free", device->base.id);
+               "the driver of %s does not report how much memory is free", device->base.id);
 
   return FALSE;
 }
@@ -288,7 +289,7 @@ context_get_limit (GpuNativeContext  *native,
   if (limit != GPU_LIMIT_PRINTF_FIFO_SIZE)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "OpenCL has no such limit: only that of printf");
+                   "OpenCL only supports the limit GPU_LIMIT_PRINTF_FIFO_SIZE");
       return FALSE;
     }
 
@@ -312,7 +313,7 @@ context_get_api_version (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* What get_priority_hint() tells apart. */
+/* The range of priorities that get_priority_hint() distinguishes. */
 static gboolean
 context_get_priority_range (GpuNativeContext  *context G_GNUC_UNUSED,
                             int               *least,
@@ -325,7 +326,7 @@ context_get_priority_range (GpuNativeContext  *context G_GNUC_UNUSED,
   return TRUE;
 }
 
-/* Threads that wait sleep, and nobody shares a context. */
+/* The flags of every context: waiting threads sleep, and contexts are never shared. */
 const GpuContextOps _gpu_opencl_context_ops =
 {
   .flags           = GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST

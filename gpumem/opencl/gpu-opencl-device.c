@@ -6,7 +6,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Of cl_nv_device_attribute_query, but in no header. */
+/* From cl_nv_device_attribute_query; no header defines them. */
 #define CL_DEVICE_PCI_BUS_ID_NV    0x4008
 #define CL_DEVICE_PCI_SLOT_ID_NV   0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV 0x400A
@@ -35,7 +35,7 @@ get_platform_text (cl_platform_id     id,
   return _gpu_opencl_clean_text (g_steal_pointer (&text));
 }
 
-/* NULL without an error where the driver has no such info. */
+/* Replaces @text with an info; leaves it unchanged on error. */
 static gboolean
 set_text (char           **text,
           cl_device_id     id,
@@ -52,7 +52,7 @@ set_text (char           **text,
   return TRUE;
 }
 
-/* "OpenCL 3.0 vendor" is 30, anything else 0. */
+/* Returns 30 for "OpenCL 3.0 vendor", and 0 for text of another form. */
 static guint
 parse_version (const char *version)
 {
@@ -111,7 +111,7 @@ read_pci_bus_id (GpuOpenclDevice *device)
                                       sizeof pci.pci_bus, NULL) &&
               _gpu_opencl_device_get (device->id, CL_DEVICE_PCI_SLOT_ID_NV, &slot, sizeof slot,
                                       NULL);
-      /* Drivers before 2018 have no domain: it stays 0. */
+      /* Drivers before 2018 do not report the domain, which stays 0. */
       if (found)
         _gpu_opencl_device_get (device->id, CL_DEVICE_PCI_DOMAIN_ID_NV, &pci.pci_domain,
                                 sizeof pci.pci_domain, NULL);
@@ -290,7 +290,7 @@ read_type (GpuOpenclDevice  *device,
   return TRUE;
 }
 
-/* NULL for a device that can be used. */
+/* Returns why the device is unusable; NULL if it is usable, and on error. */
 static char *
 find_fault (GpuOpenclDevice  *device,
             GError          **error)
@@ -299,24 +299,24 @@ find_fault (GpuOpenclDevice  *device,
   cl_bool little = CL_FALSE;
 
   if (device->level < 12)
-    return g_strdup_printf ("its version is \"%s\", and OpenCL 1.2 is needed",
+    return g_strdup_printf ("its version is \"%s\", but OpenCL 1.2 is required",
                             device->base.version);
   if (device->api < 12)
-    return g_strdup_printf ("the version of its platform is \"%s\", and OpenCL 1.2 is needed",
+    return g_strdup_printf ("the version of its platform is \"%s\", but OpenCL 1.2 is required",
                             device->platform_version);
   if (!_gpu_opencl_device_get (device->id, CL_DEVICE_AVAILABLE, &available, sizeof available,
                                error) ||
       !_gpu_opencl_device_get (device->id, CL_DEVICE_ENDIAN_LITTLE, &little, sizeof little, error))
     return NULL;
   if (!available)
-    return g_strdup ("its driver says that it is not available");
+    return g_strdup ("its driver reports that it is not available");
   if (little != (G_BYTE_ORDER == G_LITTLE_ENDIAN))
-    return g_strdup ("its byte order is not that of the host");
+    return g_strdup ("its byte order differs from that of the host");
 
   return NULL;
 }
 
-/* A device that cannot be read is listed all the same: it says why it is unusable. */
+/* A device whose infos cannot be read is still listed, as unusable and with the reason. */
 static void
 read_device (GpuOpenclDevice *device)
 {
@@ -445,7 +445,7 @@ list_platforms (cl_uint  *n_platforms,
     }
   if (code != CL_SUCCESS)
     {
-      _gpu_opencl_set_error (error, "clGetPlatformIDs", code, "no list of platforms");
+      _gpu_opencl_set_error (error, "clGetPlatformIDs", code, "cannot list the platforms");
       return NULL;
     }
 
@@ -469,7 +469,7 @@ enumerate (GPtrArray  *devices,
   if (platforms == NULL)
     return FALSE;
 
-  /* One broken driver must not hide the devices of the others. */
+  /* A broken driver must not hide the devices of other drivers. */
   for (cl_uint i = 0; i < n_platforms; i++)
     {
       g_autoptr (GError) local = NULL;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Events. Callbacks of the driver are not used anywhere: PoCL drops them when an event fails.
+ * Events. The back end does not use driver callbacks: PoCL drops them if an event fails.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* How often a wait that the driver refuses is tried again before it is given up. */
+/* Number of waits that the driver may refuse before finish_queue() is used instead. */
 #define N_WAITS 3
 
-/* After a failure: how many markers are tried, how often each is looked at, and the time between
- * in microseconds. */
+/* After a failure: the number of markers, the number of polls of each marker, and the pause between
+ * polls in microseconds. */
 #define N_MARKERS 50
 #define N_LOOKS 20
 #define PAUSE 100
@@ -39,7 +39,7 @@ queue_unref (GpuOpenclQueue *queue)
   g_free (queue);
 }
 
-/* NULL if the stream is freed. The caller releases the queue; it may block meanwhile. */
+/* Returns NULL if the stream was freed. The caller releases the queue, and may block before. */
 static cl_command_queue
 queue_ref_handle (GpuOpenclQueue *queue)
 {
@@ -138,7 +138,8 @@ event_create_user (GpuNativeContext  *context,
   if (_gpu_opencl_device_hangs ((GpuOpenclDevice *) context->devices[0]))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "device %s hangs when a user event is set", context->devices[0]->id);
+                   "device %s does not support user events: it hangs when a user event is set",
+                   context->devices[0]->id);
       return NULL;
     }
   if (!_gpu_backend_check_process (error))
@@ -158,8 +159,8 @@ event_create_user (GpuNativeContext  *context,
   return &event->base;
 }
 
-/* When a user event fails, Intel's runtime for CPUs runs the work behind it in an in-order queue,
- * and crashes or hangs in an out-of-order one. So the driver's event completes there, and the
+/* After a user event fails, Intel's CPU runtime still runs the dependent work on in-order queues,
+ * and crashes or hangs on out-of-order queues. So the driver's event completes there, and the
  * timeline reports the failure. */
 static cl_int
 get_failed_status (GpuOpenclEvent *event)
@@ -193,7 +194,7 @@ event_free (GpuNativeEvent *native)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
 
-  /* No call can set it any more: work that waits for it must not hang. */
+  /* No call can set the event any more: work that waits for it must not hang. */
   if (g_atomic_int_get (&event->unset))
     clSetUserEventStatus (event->event, get_failed_status (event));
   clReleaseEvent (event->event);
@@ -208,8 +209,9 @@ event_get_handle (GpuNativeEvent *native)
   return (guint64) (guintptr) _gpu_opencl_event_handle (native);
 }
 
-/* What a command ended with is no answer to an argument of ours: where the number would say so
- * it only says that the command failed. PoCL ends commands whose wait list failed with -1. */
+/* The status of a command never refers to an argument of the caller, so codes such as
+ * INVALID_ARGUMENT become FAILED. PoCL sets commands whose wait list failed to -1, the code of
+ * CL_DEVICE_NOT_FOUND. */
 static void
 set_status_error (GError **error,
                   cl_int   status)
@@ -228,10 +230,11 @@ set_status_error (GError **error,
     }
 
   _gpu_opencl_set_error_as (error, meaning, "clGetEventInfo", status,
-                            "the command, or one that it waited for, ended with this status");
+                            "the command, or a command that it waited for, failed with this "
+                            "status");
 }
 
-/* FALSE for a failed user event that the driver takes for a complete one. */
+/* FALSE for a failed user event that is complete in the driver. */
 static gboolean
 check_user (GpuNativeEvent  *native,
             GError         **error)
@@ -258,7 +261,8 @@ get_status (cl_event   event,
   return FALSE;
 }
 
-/* What a marker behind all work ends with: pending if it is not over soon. */
+/* Returns the status of a marker behind all work of the queue; pending if it does not complete
+ * soon. */
 static GpuEventStatus
 try_marker (cl_command_queue queue)
 {
@@ -279,9 +283,9 @@ try_marker (cl_command_queue queue)
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_FAILED;
 }
 
-/* NVIDIA's driver fails what stands behind failed work on a thread of its own, and with it also
- * what comes to the queue before that thread is done. So nobody hears of a failure until a marker
- * gets through, or until something else keeps it. */
+/* After a failure, a thread of NVIDIA's driver fails the dependent work, and also fails all work
+ * that is enqueued before that thread is done. So delay the report of a failure until a marker
+ * completes, or is pending behind other work. */
 static void
 settle (GpuOpenclEvent *event)
 {
@@ -322,7 +326,7 @@ event_query (GpuNativeEvent  *native,
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
 }
 
-/* The last means: the whole queue. All work is complete once it is closed. */
+/* Last resort: waits for the whole queue. A closed queue has no work in flight. */
 static void
 finish_queue (GpuOpenclQueue *queue)
 {
@@ -335,13 +339,13 @@ finish_queue (GpuOpenclQueue *queue)
   clReleaseCommandQueue (handle);
 }
 
-/* The driver refused to wait. Its refusal stays an error whatever comes; but the command may be
- * at work on memory that the caller is about to free, so stay until it is over, or until the
- * driver can neither wait nor tell. */
+/* Called after the driver refused to wait, which stays an error. The command may still use memory
+ * that the caller is about to free, so block until it completes, or until the driver can neither
+ * wait nor report a status. */
 static void
-outwait (GpuOpenclQueue *queue,
-         cl_event        event,
-         cl_int          code)
+wait_after_refusal (GpuOpenclQueue *queue,
+                    cl_event        event,
+                    cl_int          code)
 {
   cl_int status = CL_COMPLETE;
 
@@ -358,7 +362,7 @@ outwait (GpuOpenclQueue *queue,
     }
 }
 
-/* @failed is what the wait said. */
+/* @failed is the code of the wait. */
 static gboolean
 wait_failed (GpuOpenclQueue  *queue,
              cl_event         event,
@@ -375,7 +379,7 @@ wait_failed (GpuOpenclQueue  *queue,
     }
 
   _gpu_opencl_set_error (error, "clWaitForEvents", failed, "event %p", (gpointer) event);
-  outwait (queue, event, failed);
+  wait_after_refusal (queue, event, failed);
 
   return FALSE;
 }
@@ -399,7 +403,7 @@ event_wait (GpuNativeEvent  *native,
       return wait_failed (((GpuOpenclEvent *) native)->queue, event, code, error);
     }
 
-  /* Not every driver tells by the code of the wait that the command failed. */
+  /* Some drivers return success from the wait although the command failed. */
   if (!check_user (native, error) || !get_status (event, &status, error))
     return FALSE;
   if (status < CL_COMPLETE)
@@ -412,8 +416,8 @@ event_wait (GpuNativeEvent  *native,
   return TRUE;
 }
 
-/* Nothing that came before can have failed it, so the code of the wait is trusted: to ask for the
- * status, or to have the enqueueing block instead, takes NVIDIA's driver 100 ns more. */
+/* The command has no dependencies that could fail it, so the code of the wait is reliable. With
+ * NVIDIA's driver, a status query or a blocking enqueue would take another 100 ns. */
 gboolean
 _gpu_opencl_wait_and_release (GpuNativeStream  *stream,
                               cl_event          event,
@@ -448,7 +452,7 @@ event_get_profiling_time (GpuNativeEvent     *native,
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clGetEventProfilingInfo", code,
-                             "only complete commands of profiling streams are timed");
+                             "only completed commands on streams with profiling have times");
       return FALSE;
     }
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of the host. OpenCL promises nothing about pages, but where a driver locks any they are
- * those of buffers with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer is mapped for
- * as long as it lives, so no command may use it: copies take the address that it is mapped at, as
- * memory of the host, and kernels do not reach it. What kernels must reach is fine-grain shared
- * virtual memory with a buffer over it, which all commands take.
+ * Host memory. OpenCL does not specify page locking, but drivers that lock pages do so for buffers
+ * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer stays mapped for its lifetime,
+ * so commands must not use it: copies use the mapped address as host memory, and kernels cannot
+ * access it. Memory that kernels must access is fine-grained shared virtual memory with a buffer
+ * over it, which all commands accept.
  */
 #include "config.h"
 
 #include "gpumem/opencl/gpu-opencl-region-private.h"
 
 static void
-blame_host (GError **error)
+set_out_of_host_memory (GError **error)
 {
   if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* Of the first device, in order, and never with work of the program. */
+/* Returns an in-order queue on the first device, which never contains work of the program. */
 static cl_command_queue
 get_internal (GpuOpenclContext  *context,
               GError           **error)
@@ -56,8 +56,8 @@ map (GpuOpenclContext  *context,
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clEnqueueMapBuffer", code, "%" G_GSIZE_FORMAT
-                             " bytes of memory of the host", buffer->base.size);
-      blame_host (error);
+                             " bytes of host memory", buffer->base.size);
+      set_out_of_host_memory (error);
       return FALSE;
     }
 
@@ -94,7 +94,7 @@ _gpu_opencl_is_mapped_host (GpuOpenclContext *context,
   return FALSE;
 }
 
-/* What the program has given may go once this is over, so that it has to be waited for. */
+/* Blocks for memory of the program, which the program may free after this call. */
 void
 _gpu_opencl_unmap_host (GpuOpenclContext *context,
                         GpuOpenclBuffer  *buffer)
@@ -117,7 +117,7 @@ _gpu_opencl_unmap_host (GpuOpenclContext *context,
   clReleaseEvent (event);
 }
 
-/* Takes @native over. */
+/* Takes ownership of @native. */
 static GpuNativeBuffer *
 map_or_free (GpuNativeContext  *context,
              GpuNativeBuffer   *native,
@@ -141,10 +141,9 @@ check_shared (GpuNativeContext  *context,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "kernels on %s do not reach memory of the host while the host does: it has no "
-                   "fine-grain shared virtual memory; gpu_buffer_new() with "
-                   "GPU_MEMORY_FLAGS_ALLOC_HOST makes a buffer that each of the two reaches in "
-                   "turn",
+                   "kernels on %s cannot access host memory while it is mapped: the device has no "
+                   "fine-grain shared virtual memory; use gpu_buffer_new() with "
+                   "GPU_MEMORY_FLAGS_ALLOC_HOST for a buffer that host and device access in turn",
                    context->devices[i]->id);
       return FALSE;
     }
@@ -166,7 +165,7 @@ alloc_shared (GpuNativeContext  *context,
                                   error);
 
   if (buffer == NULL)
-    blame_host (error);
+    set_out_of_host_memory (error);
   else
     buffer->is_locked = TRUE;
 
@@ -190,12 +189,12 @@ _gpu_opencl_alloc_host (GpuNativeContext    *context,
                                       NULL, error);
 
   if (buffer == NULL)
-    blame_host (error);
+    set_out_of_host_memory (error);
 
   return map_or_free (context, buffer, error);
 }
 
-/* No more than an address. */
+/* Creates host memory without a cl_mem. */
 static GpuNativeBuffer *
 unmapped_new (gpointer data,
               gsize    size)
@@ -219,14 +218,15 @@ map_program_memory (GpuNativeContext  *context,
                                                        error);
 
   if (buffer == NULL)
-    blame_host (error);
+    set_out_of_host_memory (error);
   else
     ((GpuOpenclBuffer *) buffer)->is_registered = TRUE;
 
   return map_or_free (context, buffer, error);
 }
 
-/* Drivers may write what they map, with what it holds already, to pages that they cannot write. */
+/* Does not map read-only memory: drivers may write the same contents back to mapped pages, which
+ * fails on pages without write access. */
 GpuNativeBuffer *
 _gpu_opencl_register_host (GpuNativeContext    *context,
                            GpuHostMemoryFlags  *flags,
@@ -237,9 +237,9 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
   if ((*flags & GPU_HOST_MEMORY_FLAGS_MAPPED) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "OpenCL has no memory of the program that kernels on %s reach while the host "
-                   "does; gpu_buffer_new_for_host_bytes() makes a buffer that each of the two "
-                   "reaches in turn", context->devices[0]->id);
+                   "kernels on %s cannot access memory of the program while the host does; use "
+                   "gpu_buffer_new_for_host_bytes() for a buffer that host and device access in "
+                   "turn", context->devices[0]->id);
       return NULL;
     }
 
@@ -251,8 +251,8 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
   return map_program_memory (context, data, size, error);
 }
 
-/* NVIDIA's driver takes what ordinary memory holds when a command is enqueued, before what commands
- * before it leave there: there it is memory that the driver maps. */
+/* NVIDIA's driver reads pageable memory when a command is enqueued, before earlier commands have
+ * written their results there. So the memory is mapped through a buffer on that driver. */
 GpuNativeBuffer *
 _gpu_opencl_use_host (GpuNativeContext  *context,
                       gpointer           data,
@@ -296,7 +296,7 @@ _gpu_opencl_pass (GpuNativeStream  *stream,
   code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &native);
 
   return _gpu_opencl_enqueued (stream, code, "clEnqueueMarkerWithWaitList", native, event, error,
-                               "of what was submitted");
+                               "marker after the submitted work");
 }
 
 static gboolean

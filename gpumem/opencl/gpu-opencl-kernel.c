@@ -8,7 +8,8 @@
 #define SIZE "%" G_GSIZE_FORMAT
 #define EXTENT SIZE " x " SIZE " x " SIZE
 
-/* The first version of PoCL that survives a launch whose only memory is an image over a buffer. */
+/* The first version of PoCL that does not crash if the only memory of a launch is an image over a
+ * buffer. */
 #define POCL_WITH_LONE_IMAGES 7
 
 static void
@@ -105,7 +106,7 @@ typedef struct
   const char *nick;
   cl_uint     info;
   const char *type;         /* of the variant; z for a size, 3 for three sizes */
-  guint       level;        /* from this version of OpenCL on */
+  guint       level;        /* first version of OpenCL that has the info */
 } KernelEntry;
 
 static GVariant *
@@ -129,7 +130,7 @@ from_value (const KernelEntry *entry,
   return g_variant_new_uint64 (size);
 }
 
-/* An info that the driver does not know is left out. */
+/* Skips infos that the driver lacks. */
 static gboolean
 add_entry (GpuOpenclKernel    *kernel,
            GpuOpenclDevice    *device,
@@ -201,8 +202,9 @@ kernel_get_attributes (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* An address of either kind of memory: the extension does not require clSetKernelArgSVMPointer() to
- * accept unified shared memory, although Intel's CPU runtime does. */
+/* Sets an address of shared virtual memory or unified shared memory. Try both functions: the
+ * extension does not require clSetKernelArgSVMPointer() to accept unified shared memory, although
+ * Intel's CPU runtime does. */
 static cl_int
 set_address (cl_kernel        kernel,
              GpuOpenclDevice *device,
@@ -344,7 +346,7 @@ set_launch_error (GError          **error,
   g_autofree char *chosen = g_strdup ("chosen by the driver");
   gsize limit = 0;
   gsize size = 0;
-  /* Registers or local memory ran short, or an earlier kernel broke the queue. */
+  /* Not enough registers or local memory, or an earlier kernel broke the queue. */
   GpuError meaning = code == CL_OUT_OF_RESOURCES ? GPU_ERROR_LAUNCH_FAILED :
                      _gpu_opencl_error_map (code);
 
@@ -359,16 +361,16 @@ set_launch_error (GError          **error,
 
   if (largest != NULL && size >= 3 * sizeof *largest)
     _gpu_opencl_set_error_as (error, meaning, "clEnqueueNDRangeKernel", code,
-                              "kernel \"%s\", grid " EXTENT ", block %s; a block may have " EXTENT
-                              " work-items, and " SIZE " in all", kernel->name, grid[0], grid[1],
-                              grid[2], chosen, largest[0], largest[1], largest[2], limit);
+                              "kernel \"%s\", grid " EXTENT ", block %s; a block may have at most "
+                              EXTENT " work-items, and " SIZE " in total", kernel->name, grid[0],
+                              grid[1], grid[2], chosen, largest[0], largest[1], largest[2], limit);
   else
     _gpu_opencl_set_error_as (error, meaning, "clEnqueueNDRangeKernel", code,
                               "kernel \"%s\", grid " EXTENT ", block %s", kernel->name, grid[0],
                               grid[1], grid[2], chosen);
 }
 
-/* PoCL ends the process when it has not that much. */
+/* Checks the size of local memory, because PoCL ends the process if it is too large. */
 static gboolean
 check_local_size (GpuOpenclKernel         *kernel,
                   GpuOpenclDevice         *device,
@@ -396,12 +398,13 @@ check_local_size (GpuOpenclKernel         *kernel,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
                "kernel \"%s\" is given " SIZE " bytes of local memory, but a work-group on %s has "
-               "%" G_GUINT64_FORMAT, kernel->name, given, device->base.id, (guint64) largest);
+               "at most %" G_GUINT64_FORMAT, kernel->name, given, device->base.id,
+               (guint64) largest);
   return FALSE;
 }
 
-/* A mip level is one for copies: kernels get the whole image. And PoCL crashes when all memory of a
- * launch is one image over a buffer: only with more it looks for the buffer. */
+/* Rejects mip levels, because kernels get the whole image. Also rejects an image over a buffer as
+ * the only memory of a launch: older versions of PoCL then miss its buffer and crash. */
 static gboolean
 check_images (GpuOpenclKernel         *kernel,
               GpuOpenclDevice         *device,
@@ -429,7 +432,7 @@ check_images (GpuOpenclKernel         *kernel,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "kernel \"%s\", argument %u: kernels of OpenCL take images with all their mip "
+                   "kernel \"%s\", argument %u: OpenCL kernels take images with all their mip "
                    "levels, not level %u alone", kernel->name, i, image->level);
       return FALSE;
     }
@@ -439,12 +442,12 @@ check_images (GpuOpenclKernel         *kernel,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "kernel \"%s\" is given an image over a buffer and no other memory: this version of "
-               "PoCL would crash; an argument more, of any memory, avoids it", kernel->name);
+               "kernel \"%s\" is given an image over a buffer and no other memory, which would "
+               "crash this version of PoCL; add another memory argument", kernel->name);
   return FALSE;
 }
 
-/* --- memory that is reached indirectly -------------------------------------------------------- */
+/* --- indirect memory access ------------------------------------------------------------------- */
 
 static inline gboolean
 is_pointer (const GpuArgumentValue *argument)
@@ -453,8 +456,8 @@ is_pointer (const GpuArgumentValue *argument)
          && argument->data != NULL;
 }
 
-/* Which of the first arguments are pointers, where that matters: NVIDIA's driver refuses launches
- * of a kernel of which an argument has been memory and a pointer in turn. */
+/* Returns a bit for each of the first 64 arguments that is a pointer; 0 except on NVIDIA, whose
+ * driver refuses launches after the same argument was set to a cl_mem and to a pointer. */
 static guint64
 get_pointers (GpuOpenclDevice         *device,
               const GpuArgumentValue  *arguments,
@@ -468,8 +471,9 @@ get_pointers (GpuOpenclDevice         *device,
   return pointers != 0 && _gpu_opencl_device_is_nvidia (device) ? pointers : 0;
 }
 
-/* What a kernel may reach can be replaced, but not taken back. So launches that reach anything have
- * a kernel of their own, and no list is left for those that do not. With the lock held. */
+/* Returns the second kernel object, for launches with indirect access: the list of accessible
+ * memory of a kernel object can be replaced but not removed, and must not affect other launches.
+ * Caller holds `lock`. */
 static cl_kernel
 get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
                            guint64           pointers,
@@ -498,7 +502,7 @@ get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
     return kernel->pointer_kernel;
 
   kernel->pointer_kernel = NULL;
-  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\" once more", kernel->name);
+  _gpu_opencl_set_error (error, "clCreateKernel", code, "second object of \"%s\"", kernel->name);
   return NULL;
 }
 
@@ -520,8 +524,8 @@ set_exec_info (GpuOpenclKernel      *kernel,
   return FALSE;
 }
 
-/* Names kinds instead of pointers: Intel's driver fails launches after
- * CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL with CL_INVALID_OPERATION. */
+/* Sets kinds of memory instead of pointers: after CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL, launches fail
+ * with CL_INVALID_OPERATION on Intel's driver. */
 static gboolean
 set_usm_kinds (GpuOpenclKernel  *kernel,
                cl_kernel         handle,
@@ -544,7 +548,8 @@ set_usm_kinds (GpuOpenclKernel  *kernel,
   return TRUE;
 }
 
-/* Memory of the host that nobody allocated here has a switch of its own. */
+/* Host memory from other allocators has no list: CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables
+ * access to all of it. */
 static gboolean
 set_indirect (GpuOpenclKernel         *kernel,
               cl_kernel                handle,
@@ -564,7 +569,7 @@ set_indirect (GpuOpenclKernel         *kernel,
       if (buffer->svm == NULL)
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "kernel \"%s\": a buffer of " SIZE " bytes is reached indirectly, but on "
+                       "kernel \"%s\" cannot access a buffer of " SIZE " bytes indirectly: on "
                        "OpenCL only shared virtual memory has an address", kernel->name,
                        buffer->base.size);
           return FALSE;
@@ -587,7 +592,7 @@ set_indirect (GpuOpenclKernel         *kernel,
          && set_usm_kinds (kernel, handle, usm_kinds, error);
 }
 
-/* The kernel with all set for a launch, or NULL. With the lock held. */
+/* Returns the kernel object with all arguments set; NULL on error. Caller holds `lock`. */
 static cl_kernel
 prepare_locked (GpuOpenclKernel         *kernel,
                 GpuOpenclDevice         *device,
@@ -642,7 +647,7 @@ kernel_launch (GpuNativeStream         *stream,
     }
   else if (kernel->required_block[0] != 0)
     {
-      /* Left to itself the driver would refuse the launch. */
+      /* Without a block size, the driver would refuse the launch. */
       given = kernel->required_block;
     }
   while (n_dimensions > 1 && global[n_dimensions - 1] == 1 &&

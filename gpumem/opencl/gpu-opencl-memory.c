@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What buffers and images have in common: they are all a cl_mem. */
+/* Operations common to buffers and images: both are a cl_mem. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Migrations of more memories than this are rare: then the list is allocated. */
+/* Lists of at most this many memory objects are on the stack; longer ones are rare. */
 #define N_ON_STACK 16
 
 static void
@@ -49,7 +49,7 @@ memory_get_handle (GpuNativeMemory *memory)
   return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
 
-/* Other memory has none that the driver tells. */
+/* Only shared virtual memory has an address that the driver reports. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
@@ -59,7 +59,7 @@ memory_get_address (GpuNativeMemory *memory)
   return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 }
 
-/* What it is over, if anything, and what that is a part of. */
+/* Identifies an image by its storage: the root of the buffers that it was created from. */
 static void
 image_identify (GpuNativeMemory *memory,
                 GpuAliasKey     *alias_key)
@@ -108,7 +108,7 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   alias_key->offset = buffer->parent_offset;
 }
 
-/* The value of an info as a variant: NULL, and no error, where the driver does not know it. */
+/* Gets an info as a variant; NULL without an error if the driver lacks the info. */
 static gboolean
 get_attribute (cl_mem         mem,
                cl_mem_info    info,
@@ -157,7 +157,7 @@ memory_get_attributes (GpuNativeContext  *context,
     const char  *nick;
     cl_mem_info  info;
     const char  *type;      /* of the variant; z for a size or a pointer */
-    guint        api;       /* from this version of OpenCL on */
+    guint        api;       /* first version of OpenCL that has the info */
   } entries[] =
   {
     { "type", CL_MEM_TYPE, "u", 10 },

@@ -20,7 +20,7 @@ program_free (GpuNativeContext *context G_GNUC_UNUSED,
   g_free (native);
 }
 
-/* What the compiler said for one device; NULL if it said nothing. */
+/* Returns the build log of a device; NULL if it is empty. */
 static char *
 get_device_log (cl_program   program,
                 cl_device_id id)
@@ -73,7 +73,7 @@ has_option (const char *options,
   return g_strv_contains ((const char *const *) words, option);
 }
 
-/* Takes both over. */
+/* Takes ownership of both arguments. */
 static GpuNativeProgram *
 program_new (cl_program  handle,
              char       *log)
@@ -87,8 +87,9 @@ program_new (cl_program  handle,
   return &program->base;
 }
 
-/* Takes @program over. Argument information is asked for if the compiler knows how. The devices
- * are not named: PoCL mixes binaries up where their order is not that of the context. */
+/* Takes ownership of @program. Retries without argument information if the compiler rejects that
+ * option. Passes no list of devices: PoCL confuses the binaries if the order of the list differs
+ * from the context. */
 static GpuNativeProgram *
 build (GpuNativeContext  *context,
        cl_program         program,
@@ -210,7 +211,7 @@ program_load_binary (GpuNativeContext  *context,
   return program != NULL ? build (context, program, options, error) : NULL;
 }
 
-/* Drivers may crash on what is no SPIR-V at all. */
+/* Drivers may crash on data that is not SPIR-V. */
 static gboolean
 check_il (GBytes  *il,
           GError **error)
@@ -225,7 +226,7 @@ check_il (GBytes  *il,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%" G_GSIZE_FORMAT " bytes are no SPIR-V module", size);
+               "the data (%" G_GSIZE_FORMAT " bytes) is not a SPIR-V module", size);
   return FALSE;
 }
 
@@ -243,7 +244,7 @@ program_load_il (GpuNativeContext  *context,
 
   if (create == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "device %s takes no SPIR-V",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "device %s does not support SPIR-V",
                    context->devices[0]->id);
       return NULL;
     }
@@ -253,7 +254,7 @@ program_load_il (GpuNativeContext  *context,
   program = create (_gpu_opencl_context_handle (context), data, size, &code);
   if (code != CL_SUCCESS)
     {
-      /* The driver finds fault with the module, whose bytes came from outside. */
+      /* CL_INVALID_VALUE is about the contents of the module here. */
       _gpu_opencl_set_error_as (error, code == CL_INVALID_VALUE ? GPU_ERROR_BUILD_FAILED :
                                 _gpu_opencl_error_map (code), "clCreateProgramWithIL", code,
                                 "%" G_GSIZE_FORMAT " bytes of SPIR-V", size);
@@ -293,7 +294,7 @@ get_program_info (cl_program        program,
   return FALSE;
 }
 
-/* The place of @id in the driver's lists; @n_ids if it has none. */
+/* Returns the index of @id in the driver's lists; @n_ids if it is not listed. */
 static guint
 find_device (const cl_device_id *ids,
              guint               n_ids,
@@ -307,7 +308,7 @@ find_device (const cl_device_id *ids,
   return i;
 }
 
-/* One binary for each device of the program, in the driver's order. */
+/* Gets one binary for each device of the program, in the driver's order. */
 static GPtrArray *
 get_binaries (cl_program   program,
               guint        n_devices,
@@ -321,7 +322,7 @@ get_binaries (cl_program   program,
   if (!get_program_info (program, CL_PROGRAM_BINARY_SIZES, sizes, n_devices * sizeof *sizes, error))
     return NULL;
 
-  /* The driver leaves out what has no place to go to. */
+  /* The driver skips binaries whose pointer is NULL. */
   for (guint i = 0; i < n_devices; i++)
     data[i] = sizes[i] > 0 ? g_malloc0 (sizes[i]) : NULL;
   read = get_program_info (program, CL_PROGRAM_BINARIES, data, n_devices * sizeof *data, error);
@@ -509,7 +510,7 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
   if (!get_program_info (program, CL_PROGRAM_KERNEL_NAMES, names, size, error))
     return NULL;
 
-  /* g_strsplit() of "" is no name at all, as it should be. */
+  /* For "", g_strsplit() returns an empty list, as required. */
   return g_strsplit (names, ";", -1);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Samplers. Everything is checked before the driver sees it: PoCL takes any number for a mode.
+ * Samplers. All values are checked here, because PoCL accepts any number as a mode.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ address_modes[] =
   { GPU_ADDRESS_MODE_MIRRORED_REPEAT, CL_ADDRESS_MIRRORED_REPEAT }
 };
 
-/* Takes @handle over. */
+/* Takes ownership of @handle. */
 static GpuNativeSampler *
 sampler_new (cl_sampler                   handle,
              const GpuSamplerDescription *description)
@@ -41,12 +41,13 @@ static gboolean
 fail_support (const char  *what,
               GError     **error)
 {
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "samplers of OpenCL have no %s", what);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "OpenCL samplers do not support %s",
+               what);
 
   return FALSE;
 }
 
-/* Whether it is about mip levels at all. */
+/* Whether the description uses mip levels. */
 static gboolean
 has_levels (const GpuSamplerDescription *description)
 {
@@ -60,7 +61,7 @@ check_levels (GpuNativeContext             *context,
               GError                      **error)
 {
   if (description->lod_bias != 0)
-    return fail_support ("bias of mip levels", error);
+    return fail_support ("a bias of mip levels", error);
 
   for (guint i = 0; has_levels (description) && i < context->n_devices; i++)
     {
@@ -72,7 +73,7 @@ check_levels (GpuNativeContext             *context,
 
       filter = _gpu_enum_get_nick (GPU_TYPE_FILTER_MODE, description->mip_filter_mode);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s has no samplers for mip levels from %g to %g, filter mode %s",
+                   "%s does not support samplers with mip levels from %g to %g and filter mode %s",
                    device->base.id, description->min_lod, description->max_lod, filter);
       return FALSE;
     }
@@ -88,19 +89,20 @@ check_description (GpuNativeContext             *context,
   const GpuAddressMode mode = description->address_modes[0];
 
   if (description->address_modes[1] != mode || description->address_modes[2] != mode)
-    return fail_support ("address mode for each dimension: one is for all", error);
+    return fail_support ("a different address mode for each dimension", error);
 
   for (guint i = 0; mode == GPU_ADDRESS_MODE_CLAMP_TO_BORDER
                     && i < G_N_ELEMENTS (description->border_color); i++)
     {
       if (description->border_color[i] != 0)
-        return fail_support ("color for the border: it is black", error);
+        return fail_support ("border colors: the border is black", error);
     }
 
   if (description->max_anisotropy > 1)
-    return fail_support ("anisotropic filter", error);
+    return fail_support ("anisotropic filtering", error);
   if (description->read_mode != GPU_READ_MODE_FORMAT)
-    return fail_support ("read mode: kernels read what the format of the image says", error);
+    return fail_support ("read modes: the image format determines the values that kernels read",
+                         error);
 
   return check_levels (context, description, error);
 }
@@ -116,7 +118,7 @@ get_native_mode (GpuAddressMode mode)
   return address_modes[i].native;
 }
 
-/* A property of OpenCL is a number; those for levels are the bits of a float. */
+/* OpenCL properties are integers; the properties for mip levels are the bits of a float. */
 static cl_sampler_properties
 from_float (float value)
 {
@@ -241,8 +243,8 @@ set_modes (cl_sampler              sampler,
       || (filter != CL_FILTER_NEAREST && filter != CL_FILTER_LINEAR))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "sampler %p has addressing mode 0x%04x and filter mode 0x%04x, which have no "
-                   "names here", (gpointer) sampler, addressing, filter);
+                   "sampler %p has addressing mode 0x%04x and filter mode 0x%04x, which this "
+                   "library does not support", (gpointer) sampler, addressing, filter);
       return FALSE;
     }
 

@@ -3,10 +3,10 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Waits of more events than this are rare: then the list is allocated. */
+/* Lists of at most this many events are on the stack; longer ones are rare. */
 #define N_EVENTS_ON_STACK 16
 
-/* Takes @queue over. */
+/* Takes ownership of @queue. */
 static GpuNativeStream *
 new_stream (GpuNativeContext *context,
             GpuOpenclDevice  *device,
@@ -25,7 +25,7 @@ new_stream (GpuNativeContext *context,
   return &stream->base;
 }
 
-/* As in CUDA: numbers below zero are served first, those above zero last. */
+/* As in CUDA, negative numbers have a higher priority and positive numbers a lower priority. */
 static cl_queue_properties
 get_priority_hint (int priority)
 {
@@ -75,7 +75,7 @@ stream_create (GpuNativeContext  *context,
   if (!_gpu_backend_check_process (error))
     return NULL;
 
-  /* Queues on the device are never asked for: PoCL ends the process. */
+  /* Never create an on-device queue: PoCL ends the process. */
   if (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER)
     bits |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   if (flags & GPU_STREAM_FLAGS_PROFILING)
@@ -148,7 +148,7 @@ find_device (GpuNativeContext  *context,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "queue %p is of device %p, which is none of this context's devices",
+               "queue %p is of device %p, which is not a device of this context",
                (gpointer) queue, (gpointer) id);
   return NULL;
 }
@@ -167,7 +167,7 @@ get_flags (GpuOpenclDevice   *device,
   if (device->api >= 20 && (bits & CL_QUEUE_ON_DEVICE))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "queue %p is one on the device: the host cannot enqueue to it",
+                   "queue %p is an on-device queue: the host cannot enqueue commands to it",
                    (gpointer) queue);
       return FALSE;
     }
@@ -240,7 +240,7 @@ stream_record (GpuNativeStream  *native,
   if (flags & GPU_EVENT_FLAGS_INTERPROCESS)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "events of OpenCL stay in their process");
+                   "OpenCL events cannot be shared with other processes");
       return NULL;
     }
   if (!_gpu_backend_check_process (error))
@@ -248,14 +248,15 @@ stream_record (GpuNativeStream  *native,
 
   code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, &marker);
   _gpu_opencl_enqueued (native, code, "clEnqueueMarkerWithWaitList", marker, &event, error,
-                        "after all work of the stream");
+                        "marker after all work of the stream");
 
   return event;
 }
 
-/* PoCL forgets the barrier before one that has a wait list, and with it whatever that one waited
- * for. One without a list waits for all, @first too, whose event has to stay even if it stays
- * alone: PoCL aborts when work that has none fails. */
+/* Enqueues a second barrier, without a wait list, which waits for all previous work including
+ * @first. Otherwise PoCL drops the dependencies of a barrier at the next barrier with a wait list.
+ * The event of @first is retained, also if the second barrier fails, because PoCL aborts when a
+ * command whose event was released fails. */
 static cl_int
 repeat_barrier (GpuNativeStream  *native,
                 cl_event          first,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared virtual memory. A cl_mem is made over it, which by the specification then has it as its
- * storage: copies, fills, mappings and slices go through that, as for any buffer. Kernels are given
- * the pointer. All functions here are of OpenCL 2.0 or later: who calls them has looked at the
- * capabilities, which devices and platforms before that do not have.
+ * Shared virtual memory. A cl_mem is created with the memory as its storage, as the specification
+ * allows. Copies, fills, mappings and slices use the cl_mem, as for any buffer; kernels get the
+ * pointer. The functions require OpenCL 2.0: the caller checks the capabilities, which older
+ * devices and platforms do not have.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* The largest type of OpenCL C, up to which alignments can be asked for. */
+/* Size of the largest type of OpenCL C, the limit of clSVMAlloc() for alignments. */
 #define MAX_TYPE_SIZE 128
 
 static cl_svm_mem_flags
@@ -30,7 +30,7 @@ get_svm_flags (GpuMemoryFlags flags,
   return result;
 }
 
-/* Beyond that there is room to move the beginning. */
+/* For larger alignments, allocates more and aligns the start within the allocation. */
 static gpointer
 alloc_aligned (cl_context         context,
                cl_svm_mem_flags   flags,
@@ -52,7 +52,7 @@ alloc_aligned (cl_context         context,
   return allocation;
 }
 
-/* A buffer over @data. */
+/* Creates a buffer over @data. */
 static GpuOpenclBuffer *
 wrap_data (GpuNativeContext  *context,
            GpuMemoryFlags     flags,
@@ -75,7 +75,8 @@ wrap_data (GpuNativeContext  *context,
   buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
   buffer->svm = data;
 
-  /* NVIDIA's driver refuses launches once an argument has been either, one after the other. */
+  /* NVIDIA's driver refuses launches after the same argument was set to a cl_mem and to a
+   * pointer. */
   if (!_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
     buffer->svm_argument = data;
 
@@ -124,7 +125,7 @@ alloc_locked (GpuNativeContext  *context,
   return &buffer->base;
 }
 
-/* NVIDIA's driver may have none while another thread frees some. */
+/* Holds svm_lock, because allocations may fail on NVIDIA's driver while another thread frees. */
 GpuNativeBuffer *
 _gpu_opencl_svm_alloc (GpuNativeContext  *context,
                        GpuMemoryFlags     flags,
@@ -157,7 +158,7 @@ _gpu_opencl_svm_free (GpuOpenclContext *context,
   g_mutex_unlock (&context->svm_lock);
 }
 
-/* Where devices reach all memory of the host, of which nothing is allocated. */
+/* For devices that can access all host memory. Allocates no memory. */
 static GpuNativeBuffer *
 svm_alloc_for_host (GpuNativeContext  *context,
                     GpuMemoryFlags     flags,
@@ -203,7 +204,7 @@ svm_prefetch (GpuNativeStream  *stream,
 
   if (device->api < 21 || device->level < 21 || buffer->svm_allocation == NULL)
     {
-      /* All of it moves, and nobody asked to lose the rest. */
+      /* The whole buffer migrates, so keep the contents of the rest. */
       if (size < native->size)
         flags &= ~GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
 

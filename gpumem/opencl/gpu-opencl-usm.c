@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unified shared memory, by cl_intel_unified_shared_memory. It is an address without a cl_mem:
- * copies and fills have functions of the extension, and buffers and images are copied from and to
- * the address, as from and to memory of the host.
+ * Unified shared memory, through cl_intel_unified_shared_memory. It is an address without a cl_mem:
+ * the extension has functions for copies and fills, and copies from and to buffers and images treat
+ * the address like host memory.
  */
 #include "config.h"
 
@@ -88,7 +88,7 @@ _gpu_opencl_device_read_usm (GpuOpenclDevice *device)
     }
 }
 
-/* Alignments beyond those of types are made by hand, as drivers refuse them. */
+/* Drivers refuse alignments beyond the largest type, so larger ones are implemented here. */
 #define MAX_ALIGNMENT 128
 
 static gpointer
@@ -127,7 +127,7 @@ _gpu_opencl_usm_alloc (GpuNativeContext  *context,
 
   if (data == NULL)
     {
-      /* Drivers report a size that they do not have with several codes, or none. */
+      /* If memory is short, drivers return various codes, or CL_SUCCESS with NULL. */
       _gpu_opencl_set_error_as (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                                 kinds[get_index (kind)].function, code,
                                 SIZE " bytes asked for, aligned to " SIZE ", " SIZE
@@ -231,8 +231,8 @@ _gpu_opencl_usm_map (GpuNativeStream  *stream,
     return _gpu_opencl_pass (stream, event, error) ? (guint8 *) buffer->svm + offset : NULL;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               SIZE " bytes of unified shared memory of the device %s: the host does not reach "
-               "them; gpu_stream_read() and gpu_stream_write() copy them", native->size,
+               "the host cannot access " SIZE " bytes of unified shared memory of device %s; copy "
+               "them with gpu_stream_read() and gpu_stream_write()", native->size,
                stream->context->devices[0]->id);
   return NULL;
 }
