@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers as memory of the process: made over it, allocated, and freed. */
+/* Allocation, commitment and freeing of buffers. */
 #include "config.h"
 
 #include <errno.h>
@@ -109,8 +109,8 @@ touch (guint8 *data,
   *(volatile guint8 *) (data + size - 1) = 0;
 }
 
-/* Returns 0 or an errno. Uses madvise() since Linux 5.14, as a write to a page that the kernel
- * cannot provide ends the process. */
+/* Returns 0 or an errno. With Linux 5.14 or later, madvise() returns an error if the kernel has no
+ * memory; before, a write to such a page ends the process. */
 static int
 populate (guint8 *data,
           gsize   size)
@@ -130,7 +130,7 @@ populate (guint8 *data,
   return 0;
 }
 
-/* Refuses to exceed the free memory: the kernel would not refuse, but kill a process. */
+/* Refuses to exceed the free memory, because the kernel would kill a process instead. */
 gboolean
 _gpu_host_buffer_commit (GpuNativeContext  *context,
                          GpuNativeBuffer   *buffer,

@@ -7,10 +7,10 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* From here on memory comes in pages from the system, which takes them only when written to. */
+/* From this size on, mmap() is used, which provides pages at the first write. */
 #define MAP_THRESHOLD (256 * 1024)
 
-/* A fill is repeated from a block of this size, which stays in the cache. */
+/* Fills are copied from a first block of this size, which stays in the cache. */
 #define FILL_BLOCK 4096
 
 typedef struct
@@ -92,7 +92,7 @@ _gpu_host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
   return _gpu_host_buffer_new (data, size, "host");
 }
 
-/* All memory is memory of the host: there is nothing to lock, and kernels reach all of it. */
+/* Like any buffer: kernels can access all host memory, and page locking has no effect. */
 static GpuNativeBuffer *
 host_buffer_alloc_host (GpuNativeContext    *context,
                         GpuHostMemoryFlags  *flags,
@@ -133,7 +133,7 @@ host_buffer_use_host (GpuNativeContext  *context,
   return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_FLAGS_NONE, data, size, error);
 }
 
-/* Memory that is adopted is memory of malloc(). */
+/* Adopted memory must come from malloc(). */
 static GpuNativeBuffer *
 host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
                   guint64            handle,
@@ -148,8 +148,8 @@ host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
       || (guintptr) data > G_MAXSIZE - size)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "host: no memory of %" G_GSIZE_FORMAT " bytes can be at 0x%" G_GINT64_MODIFIER
-                   "x; the size must be given", size, handle);
+                   "host: cannot wrap %" G_GSIZE_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER
+                   "x; the address and the size must be valid and not 0", size, handle);
       return NULL;
     }
 
@@ -264,7 +264,7 @@ host_buffer_copy (GpuNativeStream  *stream,
                       data_at (source, source_offset), size, event, error);
 }
 
-/* All contexts are in one memory. */
+/* All contexts use the same memory. */
 static gboolean
 host_buffer_copy_peer (GpuNativeStream   *stream,
                        GpuNativeContext  *destination_context G_GNUC_UNUSED,
@@ -334,7 +334,7 @@ host_buffer_fill (GpuNativeStream  *stream,
   return _gpu_host_stream_submit (stream, fill, event, error);
 }
 
-/* The memory is there at once: only giving it back takes its turn. */
+/* Allocates immediately; only free_ordered() is ordered on the stream. */
 static GpuNativeBuffer *
 host_buffer_alloc_ordered (GpuNativeStream  *stream,
                            GpuMemoryFlags    flags,

@@ -66,8 +66,8 @@ check_limit (GpuLimit   limit,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "host: kernels here use the heap and the output of the process, which have no "
-               "limit of their own");
+               "host: only GPU_LIMIT_STACK_SIZE is supported: kernels use the heap and the output "
+               "of the process, which have no limits");
 
   return FALSE;
 }
@@ -112,7 +112,7 @@ host_context_set_limit (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Threads that wait always sleep, and nobody shares a context. */
+/* The flags of every context: waiting threads sleep, and contexts are never shared. */
 const GpuContextOps _gpu_host_context_ops =
 {
   .flags = GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST | GPU_CONTEXT_FLAGS_OWN,

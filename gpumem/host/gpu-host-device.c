@@ -93,7 +93,7 @@ insert_sizes (GpuNativeDevice *device,
                                                           sizeof items[0]));
 }
 
-/* What only some systems tell. */
+/* Inserts attributes that only some systems report. */
 static void
 insert_system (GVariantDict *attributes)
 {

@@ -15,7 +15,7 @@ _gpu_host_get_time (void)
   return (guint64) now.tv_sec * G_GUINT64_CONSTANT (1000000000) + now.tv_nsec;
 }
 
-/* Takes @error over. */
+/* Takes ownership of @error. */
 GpuHostFailure *
 _gpu_host_failure_new (GError *error)
 {
@@ -159,7 +159,7 @@ host_event_set_user (GpuNativeEvent  *event,
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                        self->is_user ? "host: the user event was set before"
-                                     : "host: the event is no user event");
+                                     : "host: the event is not a user event");
 
   return FALSE;
 }
@@ -245,7 +245,7 @@ host_event_get_profiling_time (GpuNativeEvent     *event,
   if (!self->is_timed)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "host: the event was not timed; its stream does not profile");
+                           "host: the event has no times, because its stream does not profile");
       return FALSE;
     }
 

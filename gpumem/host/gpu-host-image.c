@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images are rows of texels in memory of the process, all levels one behind the other. Whatever is
- * over other memory, a level too, is an image with a borrowed buffer.
+ * An image consists of rows of texels in memory of the process, with all levels after each other.
+ * Images that use the memory of other objects, such as mip levels, have a borrowed buffer.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 #define PACKED        (BIT (GPU_CHANNEL_TYPE_UNORM_565) | BIT (GPU_CHANNEL_TYPE_UNORM_555) \
                        | BIT (GPU_CHANNEL_TYPE_UNORM_101010))
 
-/* The types that OpenCL allows for each order. */
+/* The channel types that OpenCL allows for each channel order. */
 static const guint types_of_order[] =
 {
   [GPU_CHANNEL_ORDER_R]         = REALS | INTEGERS,
@@ -45,7 +45,7 @@ static const guint types_of_order[] =
 typedef struct
 {
   GpuHostOperation  parent;
-  guint8           *data;           /* of the first texel */
+  guint8           *data;           /* address of the first texel */
   gsize             row_pitch;
   gsize             slice_pitch;
   GpuExtent         extent;
@@ -53,7 +53,7 @@ typedef struct
   guint8            texel[GPU_TEXEL_SIZE_MAX];
 } GpuHostFillImage;
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- supported formats ------------------------------------------------------------------------ */
 
 static gboolean
 has_order (GpuImageType    type,
@@ -100,9 +100,9 @@ host_image_get_max_extent (GpuNativeContext *context G_GNUC_UNUSED,
     extent->depth = 6;
 }
 
-/* --- making them ------------------------------------------------------------------------------ */
+/* --- creation --------------------------------------------------------------------------------- */
 
-/* The type that the channels of @type are taken for. */
+/* Returns the type that channels of @type are read as. */
 static GpuChannelType
 get_read_type (GpuChannelType type,
                GpuReadMode    mode)
@@ -137,7 +137,7 @@ get_read_format (const GpuImageFormat *format,
 {
   GpuImageFormat read = { format->channel_order, get_read_type (format->channel_type, mode) };
 
-  /* What stands in memory is no color. */
+  /* Elements are read without the conversion from sRGB. */
   if (mode == GPU_READ_MODE_ELEMENT && read.channel_order == GPU_CHANNEL_ORDER_SRGBA)
     read.channel_order = GPU_CHANNEL_ORDER_RGBA;
   if (mode == GPU_READ_MODE_ELEMENT && read.channel_order == GPU_CHANNEL_ORDER_SBGRA)
@@ -146,7 +146,7 @@ get_read_format (const GpuImageFormat *format,
   return read;
 }
 
-/* The first texel of a level, and what that is as an image. */
+/* Returns the address of the first texel of a level, and gets the description of the level. */
 static guint8 *
 get_level (const GpuNativeImage *image,
            guint                 level,
@@ -160,7 +160,7 @@ get_level (const GpuNativeImage *image,
   *row_pitch = image->row_pitch;
   *slice_pitch = image->slice_pitch;
 
-  /* Only images without gaps have more than one. */
+  /* Images with several levels have no gaps. */
   if (level > 0)
     {
       _gpu_image_get_size (&image->description, level, &offset);
@@ -174,7 +174,7 @@ get_level (const GpuNativeImage *image,
   return _gpu_host_memory_get_data (&image->base) + offset;
 }
 
-/* What every access of a kernel would else look up. */
+/* Prepares the data that every access of a kernel needs. */
 static void
 fill_levels (GpuHostNativeImage *image)
 {
@@ -206,7 +206,7 @@ fill_levels (GpuHostNativeImage *image)
     }
 }
 
-/* What kernels are told. */
+/* Fills the structure that kernels receive. */
 static void
 fill_view (GpuHostNativeImage *image)
 {
@@ -228,7 +228,7 @@ fill_view (GpuHostNativeImage *image)
     view->n_layers = n_dimensions > 1 ? (int) extent->depth : (int) extent->height;
 }
 
-/* Takes @memory over, which has the first texel at its beginning. */
+/* Takes ownership of @memory, which begins with the first texel. */
 static GpuNativeImage *
 image_new (GpuNativeBuffer           *memory,
            const GpuImageDescription *description,
@@ -297,7 +297,7 @@ host_image_create_for_host (GpuNativeContext           *context G_GNUC_UNUSED,
   return image_new (_gpu_host_buffer_new (data, 0, "host"), description, row_pitch, slice_pitch);
 }
 
-/* Texels may stand anywhere. */
+/* Any address and pitch is valid, because the host has no alignment requirements for texels. */
 static GpuNativeImage *
 host_image_create_for_buffer (GpuNativeContext           *context G_GNUC_UNUSED,
                               GpuMemoryFlags              flags G_GNUC_UNUSED,
@@ -326,7 +326,7 @@ host_image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
   return image_new (_gpu_host_buffer_new (data, 0, "slice"), &description, row_pitch, slice_pitch);
 }
 
-/* --- work with them --------------------------------------------------------------------------- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 static gboolean
 fill_run (GpuHostOperation  *operation,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory for several processes: files without a name that all of them map. */
+/* Memory shared between processes: anonymous files that the processes map. */
 #include "config.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/host/gpu-host.h"
 
-/* Where in the file a buffer begins. */
+/* The handle of exported memory. */
 typedef struct
 {
-  guint64 offset;
+  guint64 offset;                   /* of the buffer in the file */
 } GpuHostHandle;
 
-/* What may not be mapped is no memory of ours. */
+/* A file that must not be mapped was not exported by this library. */
 static GpuError
 to_gpu_error (int code)
 {
@@ -51,7 +51,7 @@ set_error (const char  *function,
 /* A mapping of some pages of a file, shared by all buffers in its range. */
 struct _GpuHostFile
 {
-  guint        n_users;             /* guarded by the lock, as is the list */
+  guint        n_users;             /* protected by lock, like the list */
   dev_t        device;
   ino_t        inode;
   int          fd;
@@ -59,7 +59,8 @@ struct _GpuHostFile
   guint8      *data;
   gsize        size;
   gboolean     is_constant;         /* read-only, and not shared by other buffers */
-  GpuHostFile *first;               /* nullable, with a use: an older mapping of the same file */
+  GpuHostFile *first;               /* nullable; an older mapping of the same file, used by this
+                                     * one */
 };
 
 static GMutex lock;
@@ -140,7 +141,7 @@ file_covers (const GpuHostFile *file,
          && offset - file->offset <= file->size - size;
 }
 
-/* A mapping that covers the range, or else any mapping of the file. */
+/* Returns a mapping that covers the range, or any other mapping of the file, or NULL. */
 static GpuHostFile *
 find_locked (const struct stat *status,
              guint64            offset,
@@ -164,7 +165,7 @@ find_locked (const struct stat *status,
   return other;
 }
 
-/* The caller has checked that the file contains the range. Takes @fd over if it succeeds. */
+/* The caller has checked that the file contains the range. Takes ownership of @fd on success. */
 static GpuHostFile *
 file_use_locked (int        fd,
                  guint64    offset,
@@ -208,7 +209,7 @@ file_use_locked (int        fd,
   return file;
 }
 
-/* Takes @fd over. */
+/* Takes ownership of @fd. */
 static GpuHostFile *
 file_use (int        fd,
           guint64    offset,
@@ -225,7 +226,7 @@ file_use (int        fd,
   return file;
 }
 
-/* Wrapped memory is identified by its address, so a mapping from the start of a file is, too. */
+/* A mapping from the start of a file is identified by its address, like wrapped memory. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,
@@ -260,7 +261,7 @@ _gpu_host_file_unuse (GpuHostFile *file)
   file_unuse_locked (file);
 }
 
-/* Takes @fd over. */
+/* Takes ownership of @fd. */
 static GpuNativeBuffer *
 buffer_new (int        fd,
             guint64    offset,
@@ -294,7 +295,7 @@ _gpu_host_buffer_alloc_shared (gsize    size,
       return NULL;
     }
 
-  /* Nobody who gets it can take the memory away from under the others. */
+  /* The seals prevent a process that receives the file from truncating the memory of the others. */
   if (ftruncate (fd, size) != 0
       || fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     {
@@ -418,8 +419,9 @@ _gpu_host_buffer_import_fd (GpuNativeContext  *context,
 
   if (g_bytes_get_size (handle) != sizeof given)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "host: %" G_GSIZE_FORMAT " bytes are no handle",
-                   g_bytes_get_size (handle));
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+                   "host: the handle has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
+                   g_bytes_get_size (handle), sizeof given);
       return NULL;
     }
 

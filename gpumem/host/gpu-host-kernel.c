@@ -5,11 +5,11 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* Work-items of a group when nobody says how many. */
+/* Default number of work-items in a group. */
 #define DEFAULT_BLOCK         256
 #define DEFAULT_BARRIER_BLOCK 64
 
-/* Arguments stand in a launch one after another at multiples of this. */
+/* Alignment of each argument value in a launch. */
 #define ARGUMENT_ALIGNMENT 16
 
 #define ALIGN_UP(size, alignment) (((size) + (alignment) - 1) / (alignment) * (alignment))
@@ -177,7 +177,7 @@ check_block (GpuHostLaunch  *launch,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "host: kernel %s: a block of %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%"
-               G_GSIZE_FORMAT " has not 1 to %d work-items", launch->entry->name, block[0],
+               G_GSIZE_FORMAT " must have 1 to %d work-items", launch->entry->name, block[0],
                block[1], block[2], GPU_HOST_MAX_WORK_GROUP_SIZE);
 
   return FALSE;
@@ -199,7 +199,7 @@ set_groups (GpuHostLaunch  *launch,
                                          launch->n_groups[i]);
     }
 
-  /* Threads that find no group left count on a little. */
+  /* Leave room for `next`, which threads still increment when no group is left. */
   if (fits && launch->n_groups_total > 0 && launch->n_groups_total < G_MAXSIZE / 4)
     return TRUE;
 
@@ -236,8 +236,8 @@ set_geometry (GpuHostLaunch    *launch,
   return check_block (launch, error) && set_groups (launch, error);
 }
 
-/* The head of the launch is followed by the pointers to the values, the kinds, the offsets in
- * local memory and the values. */
+/* The structure is followed by the pointers to the values, the offsets in local memory, the kinds
+ * and the values. */
 static GpuHostLaunch *
 launch_new (const GpuArgumentValue *values,
             guint                   n_arguments)
@@ -266,7 +266,7 @@ launch_new (const GpuArgumentValue *values,
   return launch;
 }
 
-/* What an argument that is no value is in the kernel. */
+/* Returns the pointer that the kernel gets for an argument that is not a value. */
 static gconstpointer
 get_pointer (const GpuArgumentValue *value)
 {
@@ -327,8 +327,8 @@ check_local_memory (GpuHostLaunch  *launch,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
-               "host: kernel %s: its arguments ask for %" G_GSIZE_FORMAT " or more bytes of local "
-               "memory and its variables for %" G_GSIZE_FORMAT ", but there are %d",
+               "host: kernel %s: its arguments need at least %" G_GSIZE_FORMAT " bytes of local "
+               "memory and its variables %" G_GSIZE_FORMAT ", but a work-group has %d",
                launch->entry->name, launch->scratch_size, local_size,
                GPU_HOST_LOCAL_MEMORY_SIZE);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The memory of the machine, within the limits of the memory cgroups of the process, versions 1 and
- * 2. A limit may change at any time, so no figure is cached: only the folders of the cgroups are,
- * for a short time, because /proc/self/mountinfo may have thousands of lines.
+ * 2. Values are not cached, because a limit may change at any time. Only the folders of the cgroups
+ * are cached for a short time, because /proc/self/mountinfo may have thousands of lines.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@ typedef struct
   const CgroupFiles *files;
 } Cgroup;
 
-/* The cgroups of the process, and when they must be looked up again. */
+/* The cgroups of the process, and the time of their next lookup. */
 typedef struct
 {
   char      *root;
@@ -33,7 +33,7 @@ typedef struct
   gint64     deadline;
 } CgroupCache;
 
-/* Microseconds that a process may use the limits of a cgroup that it has left. */
+/* The time in microseconds until a move to another cgroup takes effect. */
 #define CACHE_TIME G_TIME_SPAN_SECOND
 
 static const CgroupFiles version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -68,7 +68,7 @@ _gpu_host_read_value (const char *path,
   return NULL;
 }
 
-/* The number in a file, or @fallback, also for "max". */
+/* Returns the number in a file; @fallback if there is none, as for "max". */
 static guint64
 read_number (const char *folder,
              const char *name,
@@ -165,8 +165,8 @@ has_word (const char *list,
   return g_strv_contains ((const char *const *) words, word);
 }
 
-/* The path of the process in the hierarchy of that version, from the lines of /proc/self/cgroup,
- * "NUMBER:CONTROLLERS:PATH". NULL if there is no such hierarchy. */
+/* Returns the path of the process in the hierarchy of a version, from the lines of
+ * /proc/self/cgroup: "NUMBER:CONTROLLERS:PATH". NULL if there is no such hierarchy. */
 static char *
 find_cgroup (char              **lines,
              const CgroupFiles  *files)
@@ -193,8 +193,8 @@ is_below (const char *path,
   return g_str_has_prefix (path, folder) && (path[length] == '/' || path[length] == '\0');
 }
 
-/* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS".
- * Paths have octal escapes, such as "\134" for a backslash. */
+/* Parses a line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE
+ * OPTIONS". Paths have octal escapes, such as "\134" for a backslash. */
 static void
 add_mount (GPtrArray   *cgroups,
            const char  *root,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What buffers and images have in common. */
+/* Operations common to buffers and images. */
 #include "config.h"
 
 #include "gpumem/host/gpu-host.h"
@@ -36,7 +36,7 @@ host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
     alias_key->id = (guintptr) self->data;
 }
 
-/* All memory is where all devices of the context are. */
+/* There is only one memory, so there is nothing to migrate. */
 static gboolean
 host_memory_migrate (GpuNativeStream         *stream,
                      GpuNativeMemory *const  *memories G_GNUC_UNUSED,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A binary is a shared object with a seal behind it: the loader of shared objects trusts what it
- * is given, so what was cut short or is something else altogether must not reach it.
+ * A binary is a shared object followed by a seal, a digest of it. The dynamic loader trusts its
+ * input, so the seal is checked first: truncated files and other data must not reach the loader.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ hash_object (gconstpointer  data,
   g_checksum_get_digest (checksum, hash, &length);
 }
 
-/* Takes @object over. */
+/* Takes ownership of @object. */
 static GBytes *
 seal_object (GBytes *object)
 {
@@ -69,8 +69,8 @@ check_seal (GBytes  *binary,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "host: %" G_GSIZE_FORMAT " bytes are no binary of this back end, or not all of one",
-               size);
+               "host: the binary of %" G_GSIZE_FORMAT " bytes is truncated, or was not created by "
+               "this back end", size);
 
   return FALSE;
 }
@@ -125,7 +125,7 @@ _gpu_host_module_new (GBytes  *binary,
     {
       g_module_close (object);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "host: the binary is of another version of this library");
+                   "host: the binary was created by another version of this library");
       return NULL;
     }
 
@@ -157,7 +157,7 @@ _gpu_host_module_unref (GpuHostModule *module)
   g_free (module);
 }
 
-/* Takes @log over. */
+/* Takes ownership of @log. */
 static GpuNativeProgram *
 program_new (GBytes  *binary,
              char    *log,
@@ -284,7 +284,7 @@ typedef struct
   gboolean found;
 } Writable;
 
-/* Whether the range lies in memory of a shared object that may be written to. */
+/* Sets `found` if the range lies in writable memory of a shared object. */
 static int
 find_writable (struct dl_phdr_info *info,
                size_t               size G_GNUC_UNUSED,
@@ -318,7 +318,7 @@ host_program_get_global (GpuNativeContext  *context G_GNUC_UNUSED,
   Dl_info info;
   Dl_info own;
 
-  /* The loader looks into the libraries behind the program as well. */
+  /* The loader also searches the libraries that the program is linked with. */
   if (!g_module_symbol (module->module, name, &address) || address == NULL
       || dladdr1 (address, &info, (void **) &symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL
       || symbol->st_size == 0 || address == (gpointer) module->entry
@@ -337,7 +337,7 @@ host_program_get_global (GpuNativeContext  *context G_GNUC_UNUSED,
     return _gpu_host_buffer_new (address, writable.size, "global");
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "host: the variable '%s' is constant, which nobody can write to", name);
+               "host: the variable '%s' is constant and cannot be used as a buffer", name);
 
   return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of regions: everything is memory of the process. */
+/* Copies of regions; both sides are memory of the process. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 typedef struct
 {
-  guint8 *data;                     /* of the first byte */
+  guint8 *data;                     /* address of the first byte */
   gsize   row_pitch;
   gsize   slice_pitch;
 } Side;
@@ -29,7 +29,7 @@ get_side (const GpuRegionSide *side)
   return (Side) { data + side->offset, side->row_pitch, side->slice_pitch };
 }
 
-/* What the width of the extent counts, in bytes. */
+/* Returns the unit of the extent's width in bytes. */
 static gsize
 get_unit (const GpuRegionSide *side)
 {

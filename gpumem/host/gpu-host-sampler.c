@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samplers are what gpu-host-sample.c is told, and nothing else. */
+/* Samplers have no native object: gpu-host-sample.c uses their description. */
 #include "config.h"
 
 #include "gpumem/host/gpu-host.h"
@@ -14,8 +14,8 @@ host_sampler_create (GpuNativeContext             *context G_GNUC_UNUSED,
   if (description->max_anisotropy > 1)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "host: an anisotropy of %u needs to know how far apart the coordinates of "
-                   "neighbours are, which kernels here do not tell", description->max_anisotropy);
+                   "host: a maximum anisotropy of %u is not supported: kernels have no derivatives "
+                   "of coordinates", description->max_anisotropy);
       return NULL;
     }
 

@@ -200,7 +200,7 @@ host_stream_create (GpuNativeContext  *context,
   return &stream->parent;
 }
 
-/* The thread ends by itself; nobody waits for it. */
+/* Does not join the thread, which ends by itself. */
 static void
 host_stream_free (GpuNativeStream *stream)
 {

@@ -9,18 +9,18 @@ struct _GpuHostEpoch
 {
   GpuHostEpoch   *next;
   gsize           n_running;        /* operations of this epoch on the pool */
-  GpuHostEvent   *event;            /* what ends it; NULL while it goes on */
+  GpuHostEvent   *event;            /* of the record that ended the epoch; NULL before */
   GpuHostFailure *failure;
 };
 
 struct _GpuHostStream
 {
   GpuNativeStream   parent;
-  gatomicrefcount   refs;           /* of the front, the thread, the pool and events */
+  gatomicrefcount   refs;           /* held by the front class, the thread, the pool and events */
   GpuStreamFlags    flags;
 
-  GMutex            lock;           /* guards what follows */
-  GCond             cond;           /* the thread's */
+  GMutex            lock;           /* protects the fields up to epoch */
+  GCond             cond;           /* wakes the thread */
   gboolean          sleeping;
   gint              stopped;        /* atomic; written under lock */
   GThread          *thread;         /* NULL before the first operation */
@@ -28,17 +28,17 @@ struct _GpuHostStream
   GpuHostOperation *tail;
   guint64           submitted;
   gsize             n_running;      /* operations on the pool */
-  GpuHostEpoch     *epochs;         /* the oldest that is not over, out of order only */
+  GpuHostEpoch     *epochs;         /* list from the oldest incomplete epoch; NULL if in order */
   GpuHostEpoch     *epoch;          /* the newest */
 
-  /* The thread's own. */
+  /* Used by the stream's thread only. */
   GpuHostFailure   *failure;
-  guint64           failed;         /* the last operation that failed by it */
-  guint64           failed_until;   /* all up to here fail by it */
+  guint64           failed;         /* the last operation that failed with it */
+  guint64           failed_until;   /* all operations up to this one fail with it */
   guint32           random;
 };
 
-/* Whether work may overtake other work. */
+/* Whether operations may run in another order than submitted. */
 static inline gboolean
 stream_is_out_of_order (const GpuHostStream *stream)
 {
@@ -46,10 +46,10 @@ stream_is_out_of_order (const GpuHostStream *stream)
 }
 
 void     _gpu_host_operation_free         (GpuHostOperation *operation);
-/* Wakes the thread, at most once for each time it goes to sleep. The signal comes after the lock
- * is free again, so that the thread does not wake just to wait for it. */
+/* Wakes the thread, with at most one signal per sleep. Signals after unlocking, so that the thread
+ * does not wake only to block on the lock. */
 void     _gpu_host_stream_unlock_and_wake (GpuHostStream    *stream);
-/* What the thread of a stream runs; it owns a reference on the stream, @data. */
+/* The main function of a stream's thread. Owns a reference on the stream, @data. */
 gpointer _gpu_host_stream_thread          (gpointer          data);
 
 G_END_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory, which all memory here is: kernels run on the host. */
+/* Shared virtual memory. Kernels run on the host, so all memory is shared. */
 #include "config.h"
 
 #include "gpumem/host/gpu-host.h"

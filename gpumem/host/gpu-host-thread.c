@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A stream is a queue of operations and, from the first of them on, a thread.
+ * A stream is a queue of operations and a thread, which the first operation starts.
  *
- * The thread of a stream in order runs them itself. That of one out of order hands them to the
- * pool, shuffled, and waits only where a barrier or an event says so. A record there ends an
- * epoch: its event completes when the operations of its epoch and of all before have.
+ * The thread of an in-order stream runs the operations itself. The thread of an out-of-order stream
+ * passes them to the pool in random order, and waits only for barriers and events. On an
+ * out-of-order stream, a record ends an epoch: its event completes after the operations of its
+ * epoch and of all previous epochs.
  *
- * After a failure, which is an event waited for that failed or work that could not run, the
- * operations behind it fail without running: those submitted before the failure was seen, and
- * any later one until somebody was told of it.
+ * A stream fails when an operation fails or an event that it waits for fails. All operations that
+ * were submitted before the thread detected the failure then fail without running, and so do later
+ * operations until a caller has received the error.
  */
 #include "config.h"
 
@@ -50,7 +51,7 @@ set_time (GpuHostEvent      *event,
     event->times[point] = _gpu_host_get_time ();
 }
 
-/* NULL if it went well. */
+/* Returns NULL on success. */
 static GpuHostFailure *
 operation_run (GpuHostOperation *operation)
 {
@@ -77,7 +78,7 @@ operation_end (GpuHostOperation *operation,
   _gpu_host_operation_free (operation);
 }
 
-/* Takes @failure of the operation @seq over. */
+/* Takes ownership of @failure, the failure of the operation @seq. */
 static void
 set_failure (GpuHostStream  *stream,
              GpuHostFailure *failure,
@@ -92,9 +93,9 @@ set_failure (GpuHostStream  *stream,
   g_mutex_unlock (&stream->lock);
 }
 
-/* A stream that was freed with work left in it belongs to a context that is lost, and what the
- * work needs may be gone. A record needs nothing, and others may wait for its event: it can be
- * what is left when all work is over. */
+/* Fails the remaining work of a stream that was freed, because the context is lost and the memory
+ * of the work may have been freed. Records and barriers use no memory and still run, so that
+ * waiters for their events return. */
 static void
 check_stopped (GpuHostStream    *stream,
                GpuHostOperation *operation)
@@ -106,11 +107,12 @@ check_stopped (GpuHostStream    *stream,
 
   set_failure (stream,
                _gpu_host_failure_new (g_error_new_literal (GPU_ERROR, GPU_ERROR_DEVICE_LOST,
-                                                           "host: the stream is no more")),
+                                                           "host: the stream was freed before "
+                                                           "this work ran")),
                operation->seq);
 }
 
-/* Why @operation must not run, or NULL. */
+/* Returns the failure that prevents @operation from running, or NULL. */
 static GpuHostFailure *
 get_failure (GpuHostStream    *stream,
              GpuHostOperation *operation)
@@ -139,12 +141,12 @@ epoch_pop_locked (GpuHostStream *stream)
   return epoch;
 }
 
-/* Completes the events of all the epochs that are over. */
+/* Ends the events of all completed epochs. */
 static void
 end_epochs (GpuHostStream *stream)
 {
-  GpuHostEpoch *over = NULL;
-  GpuHostEpoch **last = &over;
+  GpuHostEpoch *completed = NULL;
+  GpuHostEpoch **last = &completed;
   GpuHostEpoch *epoch;
 
   g_mutex_lock (&stream->lock);
@@ -158,9 +160,9 @@ end_epochs (GpuHostStream *stream)
 
   g_mutex_unlock (&stream->lock);
 
-  while ((epoch = over) != NULL)
+  while ((epoch = completed) != NULL)
     {
-      over = epoch->next;
+      completed = epoch->next;
       set_time (epoch->event, GPU_PROFILING_POINT_STARTED);
       set_time (epoch->event, GPU_PROFILING_POINT_ENDED);
       _gpu_host_event_end (epoch->event, epoch->failure);
@@ -199,7 +201,7 @@ run_on_pool (gpointer data)
   _gpu_host_stream_unref (stream);
 }
 
-/* Hands @n operations to the pool in any order. */
+/* Passes @n operations to the pool in random order. */
 static void
 scatter (GpuHostStream     *stream,
          GpuHostOperation **operations,
@@ -239,7 +241,7 @@ fail_operation (GpuHostStream    *stream,
   operation_end (operation, stream->failure);
 }
 
-/* NULL if @event completed. */
+/* Returns NULL if @event completed. */
 static GError *
 wait_for_event (GpuHostStream *stream,
                 GpuHostEvent  *event)
@@ -379,7 +381,8 @@ process (GpuHostStream    *stream,
     }
 }
 
-/* All that was submitted, oldest first; NULL once the stream is no more. */
+/* Blocks for operations, and takes all of them, oldest first. Returns NULL after the stream was
+ * freed and its queue is empty. */
 static GpuHostOperation *
 take_operations (GpuHostStream *stream)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the staging engine needs. Nothing is gained by it here: it is for tests of the engine. */
+/* Operations for the staging engine. It has no advantage on this back end, except in tests of the
+ * engine. */
 #include "config.h"
 
 #include "gpumem/host/gpu-host.h"

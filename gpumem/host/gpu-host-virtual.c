@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Addresses that nobody may touch, and parts of a file without a name that are put there. */
+/* Virtual memory: reserved addresses, and parts of an anonymous file that are mapped there. */
 #include "config.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/host/gpu-host.h"
 
-/* As GPUs have it: the system lets a process map some 65,000 pieces. */
+/* The same as on GPUs. Smaller chunks could exceed the 65,000 mappings of a process. */
 #define GRANULARITY ((gsize) 2 * 1024 * 1024)
 
 typedef struct
@@ -31,7 +31,7 @@ host_virtual_get_granularity (GpuNativeContext  *context G_GNUC_UNUSED,
   return TRUE;
 }
 
-/* A device can only map at multiples of the granularity, and so it is here. */
+/* Aligns the range to the granularity, like a GPU. */
 static GpuNativeBuffer *
 host_virtual_reserve (GpuNativeContext  *context,
                       gsize              size,
@@ -63,7 +63,7 @@ host_virtual_reserve (GpuNativeContext  *context,
   return buffer;
 }
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 void
 _gpu_host_chunks_clear (GpuHostContext *context)
@@ -74,7 +74,8 @@ _gpu_host_chunks_clear (GpuHostContext *context)
   g_mutex_clear (&context->chunks_lock);
 }
 
-/* With the lock. Where @size new bytes of the file begin; the call that failed is @function. */
+/* Extends the file by @size bytes at @offset. On failure, errno is set and @function is the call
+ * that failed. Caller holds `chunks_lock`. */
 static gboolean
 extend_locked (GpuHostContext  *context,
                gsize            size,
@@ -120,14 +121,15 @@ host_virtual_create_chunk (GpuNativeContext  *context,
   gboolean extended;
   int code;
 
-  /* In the file of the parent, whose end this process does not know any more. */
+  /* A forked child shares the file, but does not see when the parent extends it. */
   if (!_gpu_backend_check_process (error))
     return NULL;
 
   if (shareable)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "host: memory passes to other processes as whole buffers only");
+                           "host: virtual memory cannot be shared with other processes; share a "
+                           "buffer instead");
       return NULL;
     }
 
@@ -159,7 +161,7 @@ host_virtual_destroy_chunk (GpuNativeContext *context,
 {
   GpuHostChunk *self = (GpuHostChunk *) chunk;
 
-  /* A process that was forked leaves to its parent what is in the file of both. */
+  /* A forked child shares the file with its parent, which may still use the pages. */
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     fallocate (((GpuHostContext *) context)->chunks_fd,
                FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) self->offset,

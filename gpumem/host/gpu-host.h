@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end on plain memory: streams are threads, buffers are memory of the process, programs
- * are shared objects made by the C compiler of the machine.
+ * The host back end: streams are threads, buffers are memory of the process, and programs are
+ * shared objects that the C compiler of the machine creates.
  *
- * Lock order: stream, then event. Nothing is called with a stream locked that could lock another
- * stream, so events complete with no lock held.
+ * Lock order: stream, then event. A thread never locks two streams at once, so events must complete
+ * with no lock held: completion locks the waiting streams.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* The tables of this driver; its address tells its objects from those of other drivers. */
+/* The ops tables of this driver; its address identifies objects of this driver. */
 extern const GpuBackend _gpu_host_backend;
 
 #define GPU_HOST_MAX_WORK_GROUP_SIZE 1024
@@ -23,33 +23,34 @@ extern const GpuBackend _gpu_host_backend;
 #define GPU_HOST_STACK_SIZE_MIN      (32 * 1024)
 #define GPU_HOST_STACK_SIZE_MAX      (64 * 1024 * 1024)
 
-/* Texels, rows, slices and layers of images, and texels over a buffer: kernels count with an int,
- * and more is of no use. */
+/* Largest number of texels, rows, slices and layers of images, and of texels over a buffer. Sizes
+ * must fit into the int that kernels use for them. */
 #define GPU_HOST_IMAGE_MAX_SIZE        (64 * 1024)
 #define GPU_HOST_IMAGE_MAX_BUFFER_SIZE (1024 * 1024 * 1024)
 
 typedef struct
 {
   GpuNativeContext parent;
-  gsize            stack_size;      /* atomic; bytes of stack of a work-item that has barriers */
+  gsize            stack_size;      /* atomic; stack of a work-item with barriers, in bytes */
 
-  GMutex           chunks_lock;     /* guards what follows */
-  int              chunks_fd;       /* the file that pieces are parts of; -1: not yet needed */
-  guint64          chunks_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
+  GMutex           chunks_lock;     /* protects the next two */
+  int              chunks_fd;       /* the file that contains all chunks; -1 until needed */
+  guint64          chunks_end;      /* size of the file; offsets are not reused, because holes take
+                                     * no memory */
 } GpuHostContext;
 
-/* Bytes of memory that the process may use: in total, and free now. */
+/* Memory that the process may use, in bytes. */
 typedef struct
 {
   guint64 total_size;
   guint64 free_size;
 } GpuHostLimits;
 
-/* Why work of a stream failed, and up to which operation the error was returned. */
+/* The failure of a stream's work. */
 typedef struct
 {
   gatomicrefcount  refs;
-  guint64          reported;        /* atomic */
+  guint64          reported;        /* atomic; the last operation whose error was returned */
   GError          *error;
 } GpuHostFailure;
 
@@ -58,25 +59,25 @@ struct _GpuHostEvent
   GpuNativeEvent  parent;
   gboolean        is_user;
   gboolean        is_timed;
-  guint64         seq;              /* it says how all went up to this operation of its stream */
+  guint64         seq;              /* result of the stream up to this operation */
   gint            status;           /* atomic, GpuEventStatus; written under lock */
   GpuHostFailure *failure;          /* set before the status is FAILED */
   guint64         times[4];         /* by GpuProfilingPoint; set before the status is COMPLETE */
 
-  GMutex          lock;             /* guards what follows */
+  GMutex          lock;             /* protects the next three */
   GCond           cond;
   guint           n_sleepers;
-  GSList         *streams;          /* of GpuHostStream that wait for this event */
+  GSList         *streams;          /* of GpuHostStream; they wait for this event */
 };
 
 struct _GpuHostBuffer
 {
   GpuNativeBuffer  parent;
   guint8          *data;
-  gsize            mapped_size;     /* of what munmap() frees, or 0 */
-  gpointer         allocation;      /* of what free() frees, or NULL */
+  gsize            mapped_size;     /* bytes for munmap(), or 0 */
+  gpointer         allocation;      /* address for free(), or NULL */
   GpuHostFile     *file;            /* of shared memory, nullable */
-  GpuHostBuffer   *root;            /* of a slice */
+  GpuHostBuffer   *root;            /* parent of a slice */
   const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
 };
 
@@ -87,7 +88,7 @@ typedef struct
   GpuHostEvent     *events[];
 } GpuHostWait;
 
-/* A compiled program, loaded. */
+/* A loaded program. */
 typedef struct
 {
   gatomicrefcount            refs;
@@ -125,16 +126,16 @@ extern const GpuProgramOps _gpu_host_program_ops;
 extern const GpuKernelOps  _gpu_host_kernel_ops;
 extern const GpuTransferOps _gpu_host_transfer_ops;
 
-/* Nanoseconds of the clock that events are timed by. */
+/* Gets the time of the profiling clock in nanoseconds. */
 guint64         _gpu_host_get_time            (void);
-/* The value of the first line "@key : value" in the file @path, or NULL. */
+/* Returns the value of the first line "@key : value" in the file @path, or NULL. */
 char           *_gpu_host_read_value          (const char              *path,
                                                const char              *key);
-/* As _gpu_host_get_memory(), from files below @root, which is "" except in tests. */
+/* Like _gpu_host_get_memory(), with files below @root, which is "" except in tests. */
 void            _gpu_host_read_limits         (const char              *root,
                                                GpuHostLimits           *limits);
 /* Gets the free and the total memory of the machine, within the limits of the cgroups of the
- * process. Reads files of the system each time; a move of the process to another cgroup counts
+ * process. Reads system files on each call; a move of the process to another cgroup takes effect
  * after a second. */
 gboolean        _gpu_host_get_memory          (guint64                 *free_size,
                                                guint64                 *total_size,
@@ -145,19 +146,21 @@ GpuHostFailure *_gpu_host_failure_ref         (GpuHostFailure          *failure)
 void            _gpu_host_failure_unref       (GpuHostFailure          *failure);
 
 GpuHostEvent   *_gpu_host_event_new           (gboolean                 is_timed);
-/* With no lock held. @failure NULL completes the event. FALSE if it was over already. */
+/* Completes the event, or fails it with @failure. FALSE if it has ended already. Call without
+ * locks. */
 gboolean        _gpu_host_event_end           (GpuHostEvent            *event,
                                                GpuHostFailure          *failure);
-/* Has @stream woken when the event ends. FALSE if it has ended already. */
+/* Registers @stream to be woken when the event ends. FALSE if it has ended already. */
 gboolean        _gpu_host_event_add_stream    (GpuHostEvent            *event,
                                                GpuHostStream           *stream);
 void            _gpu_host_event_remove_stream (GpuHostEvent            *event,
                                                GpuHostStream           *stream);
 
-/* The operations that buffers and kernels submit: @size bytes, zeroed but for the head. */
+/* Creates an operation of kind WORK: @size bytes that begin with a GpuHostOperation; the rest is
+ * 0. */
 gpointer        _gpu_host_operation_new       (gsize                    size,
                                                GpuHostRunFunc           run);
-/* Takes @operation over. */
+/* Takes ownership of @operation. */
 gboolean        _gpu_host_stream_submit       (GpuNativeStream         *stream,
                                                gpointer                 operation,
                                                GpuNativeEvent         **event,
@@ -170,16 +173,16 @@ void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
 GpuMemoryFreeOp _gpu_host_memory_free;
-/* The buffer itself, or the one that holds the texels of an image. */
+/* Returns the buffer itself, or the buffer with the texels of an image. */
 GpuHostBuffer  *_gpu_host_memory_get_buffer   (const GpuNativeMemory   *memory);
-/* Where memory begins, an image's with its first texel. */
+/* Returns the address of the first byte or texel. */
 guint8         *_gpu_host_memory_get_data     (const GpuNativeMemory   *memory);
 GpuMemoryCopyRegionOp _gpu_host_copy_region;
 GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
                                                gsize                    size,
                                                const char              *origin);
 GpuBufferAllocOp _gpu_host_buffer_alloc;
-/* At a multiple of @alignment, at least GPU_HOST_BASE_ALIGNMENT. */
+/* @alignment is at least GPU_HOST_BASE_ALIGNMENT. */
 GpuNativeBuffer *_gpu_host_buffer_alloc_aligned (GpuNativeContext      *context,
                                                gsize                    size,
                                                gsize                    alignment,
@@ -188,7 +191,7 @@ GpuBufferAllocForHostOp _gpu_host_buffer_alloc_for_host;
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
-/* Where in the file @data, of a mapping of it, is. */
+/* Sets the key of the address @data in the mapping @file. */
 void            _gpu_host_file_identify       (GpuHostFile             *file,
                                                gconstpointer            data,
                                                GpuAliasKey             *alias_key);
@@ -198,21 +201,21 @@ GpuBufferGetFdKindsOp _gpu_host_buffer_get_fd_kinds;
 GpuBufferShareFdOp _gpu_host_buffer_share_fd;
 GpuBufferOpenFdOp _gpu_host_buffer_open_fd;
 
-/* Sets GPU_ERROR_OUT_OF_DEVICE_MEMORY: @function failed with the errno @code. */
+/* Sets GPU_ERROR_OUT_OF_DEVICE_MEMORY after @function failed with the errno @code. */
 void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                const char              *function,
                                                int                      code,
                                                gsize                    size,
                                                GError                 **error);
-/* FALSE with that error if the contexts of the process would hold more than the device's memory.
- * The system itself would not refuse: it provides pages at the first write, and kills a
- * process when it
- * cannot. Reserves nothing, so concurrent allocations may pass together. */
+/* Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the contexts of the process would hold more than the
+ * memory of the device. The system itself accepts such allocations: it provides pages at the first
+ * write, and kills a process if it has none. Reserves no memory, so concurrent allocations may
+ * together exceed the limit. */
 gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
                                                gsize                    size,
                                                GError                 **error);
 GpuBufferCommitOp _gpu_host_buffer_commit;
-/* What GpuVirtualOps leave in a context. */
+/* Frees the state of GpuVirtualOps in a context. */
 void            _gpu_host_chunks_clear        (GpuHostContext          *context);
 
 GpuHostModule  *_gpu_host_module_new          (GBytes                  *binary,
