@@ -133,13 +133,13 @@ _gpu_opencl_open_fd (GpuNativeContext  *context,
 }
 
 static gboolean
-hand_over (GpuNativeStream                           *stream,
-           GpuNativeBuffer *const                    *buffers,
-           guint                                      n_buffers,
-           clEnqueueAcquireExternalMemObjectsKHR_fn   enqueue,
-           const char                                *function,
-           GpuNativeEvent                           **event,
-           GError                                   **error)
+enqueue_ownership (GpuNativeStream                           *stream,
+                   GpuNativeBuffer *const                    *buffers,
+                   guint                                      n_buffers,
+                   clEnqueueAcquireExternalMemObjectsKHR_fn   enqueue,
+                   const char                                *function,
+                   GpuNativeEvent                           **event,
+                   GError                                   **error)
 {
   cl_mem on_stack[N_ON_STACK];
   g_autofree cl_mem *allocated = NULL;
@@ -170,9 +170,9 @@ _gpu_opencl_acquire (GpuNativeStream         *stream,
                      GpuNativeEvent         **event,
                      GError                 **error)
 {
-  return hand_over (stream, buffers, n_buffers,
-                    ((GpuOpenclStream *) stream)->device->acquire_external,
-                    "clEnqueueAcquireExternalMemObjectsKHR", event, error);
+  return enqueue_ownership (stream, buffers, n_buffers,
+                            ((GpuOpenclStream *) stream)->device->acquire_external,
+                            "clEnqueueAcquireExternalMemObjectsKHR", event, error);
 }
 
 gboolean
@@ -182,7 +182,7 @@ _gpu_opencl_release (GpuNativeStream         *stream,
                      GpuNativeEvent         **event,
                      GError                 **error)
 {
-  return hand_over (stream, buffers, n_buffers,
-                    ((GpuOpenclStream *) stream)->device->release_external,
-                    "clEnqueueReleaseExternalMemObjectsKHR", event, error);
+  return enqueue_ownership (stream, buffers, n_buffers,
+                            ((GpuOpenclStream *) stream)->device->release_external,
+                            "clEnqueueReleaseExternalMemObjectsKHR", event, error);
 }

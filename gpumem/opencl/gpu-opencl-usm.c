@@ -130,7 +130,7 @@ _gpu_opencl_usm_alloc (GpuNativeContext  *context,
       /* If memory is short, drivers return various codes, or CL_SUCCESS with NULL. */
       _gpu_opencl_set_error_as (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                                 kinds[get_index (kind)].function, code,
-                                SIZE " bytes asked for, aligned to " SIZE ", " SIZE
+                                SIZE " bytes requested, aligned to " SIZE ", " SIZE
                                 " bytes held by the context", size, alignment,
                                 (gsize) g_atomic_pointer_get (&context->allocated));
       return NULL;

@@ -146,7 +146,7 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,
-                            "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held "
+                            "%" G_GSIZE_FORMAT " bytes requested, %" G_GSIZE_FORMAT " bytes held "
                             "by the context; device %s has %" G_GUINT64_FORMAT " bytes, at most %"
                             G_GUINT64_FORMAT " of them in one buffer", size,
                             (gsize) g_atomic_pointer_get (&context->allocated),

@@ -200,7 +200,7 @@ _gpu_opencl_image_set_error (GError                    **error,
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateImage", code,
                             "type 0x%04x, format %s, " TEXELS ", %u levels, row pitch " SIZE
-                            ", slice pitch " SIZE "; " SIZE " bytes asked for, " SIZE
+                            ", slice pitch " SIZE "; " SIZE " bytes requested, " SIZE
                             " bytes held by the context on %s", descriptor->image_type, format,
                             EXTENT_ARGS (&description->extent), description->n_levels,
                             descriptor->image_row_pitch, descriptor->image_slice_pitch,
