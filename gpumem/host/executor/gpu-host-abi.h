@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What this library and the programs that it compiles both know, written once: the library
- * compiles it as C, and a program gets it as text at the head of its source.
+ * The binary interface between the library and the programs that it compiles. The library compiles
+ * the declarations as C, and inserts the same text at the start of each program's source.
  */
 #pragma once
 
-/* Changes with everything below and with whatever else a compiled program relies on. */
+/* Increment for every change of the declarations below and of other interfaces that compiled
+ * programs use. */
 #define GPU_HOST_ABI_VERSION 3
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
-  /* Where one call of a kernel stands: the work-items from begin up to end of one group. */ \
+  /* The work-items of one call of a kernel function: from begin up to end of one group. */ \
   typedef struct _GpuHostItem GpuHostItem; \
   struct _GpuHostItem \
   { \
@@ -42,8 +43,8 @@
     int                  read_only; \
     GpuHostSize          size; \
   } GpuHostArgument; \
-  /* A sampler is a sum of these, with the address mode times GPU_HOST_SAMPLER_ADDRESS, as in a \
-     constant; or else the address of a sampler of the library, which is above any such sum. */ \
+  /* A sampler constant is a sum of these, with the address mode times GPU_HOST_SAMPLER_ADDRESS. \
+     Larger values are the address of a sampler of the library. */ \
   typedef enum \
   { \
     GPU_HOST_SAMPLER_NORMALIZED = 1, \
@@ -52,8 +53,8 @@
     GPU_HOST_SAMPLER_END = 32 \
   } GpuHostSamplerBits; \
   typedef struct _GpuHostImage GpuHostImage; \
-  /* Coordinates are three, with layers in the dimension after those of a layer, and 0 in those \
-     that there are not; a texel is four numbers of 32 bits. lod may be null, sampler 0. */ \
+  /* There are three coordinates: those within a layer, then the layer if there are layers; unused \
+     ones are 0. A texel is four 32-bit numbers. lod may be NULL, and sampler may be 0. */ \
   typedef struct \
   { \
     void (*sample) (const GpuHostImage *image, GpuHostSize sampler, const float *coordinates, \
@@ -62,8 +63,8 @@
                    void *texel); \
     void (*store) (const GpuHostImage *image, const int *coordinates, const void *texel); \
   } GpuHostImageFunctions; \
-  /* The dimensions are those of a layer, where there are layers; the order and the type have the \
-     numbers of OpenCL. */ \
+  /* width, height and depth are the size of a layer if there are layers. channel_order and \
+     channel_type have the values of OpenCL. */ \
   struct _GpuHostImage \
   { \
     const GpuHostImageFunctions *functions; \
@@ -75,7 +76,7 @@
     int                          channel_order; \
     int                          channel_type; \
   }; \
-  /* local_sizes: up to local_sizes_end, bytes of each variable in local memory. */ \
+  /* local_sizes, up to local_sizes_end: the size of each variable in local memory in bytes. */ \
   typedef struct \
   { \
     const char            *name; \

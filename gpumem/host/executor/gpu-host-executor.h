@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The executor of kernels: work-groups on the threads of a pool, work-items on stacks of their own,
- * and the sampling of images.
+ * The executor of kernels: runs work-groups on the threads of a pool and work-items on separate
+ * stacks, and samples images.
  */
 #pragma once
 
@@ -20,17 +20,17 @@ typedef struct _GpuHostFile      GpuHostFile;
 typedef struct _GpuHostOperation GpuHostOperation;
 typedef struct _GpuHostStream    GpuHostStream;
 
-/* What kernels get is the view. */
+/* Kernels receive the address of the view. */
 typedef struct
 {
   GpuNativeImage  parent;
-  GpuHostBuffer  *memory;           /* where the texels stand, its own or borrowed */
+  GpuHostBuffer  *memory;           /* of the texels, owned or borrowed */
   GpuHostImage    view;
-  GpuHostTexture  texture;          /* of the levels that follow */
+  GpuHostTexture  texture;          /* refers to levels */
   GpuHostLevel    levels[];
 } GpuHostNativeImage;
 
-/* Any thread but never two at once. */
+/* Runs on any thread, but never on two at once. */
 typedef gboolean (*GpuHostRunFunc) (GpuHostOperation  *operation,
                                     GError           **error);
 
@@ -44,20 +44,20 @@ typedef enum
   GPU_HOST_OPERATION_BARRIER
 } GpuHostOperationKind;
 
-/* One thing for a stream to do; what it works on follows it in a larger structure. */
+/* An operation of a stream; the first member of a structure with the parameters. */
 struct _GpuHostOperation
 {
   GpuHostOperation     *next;
   GpuHostOperationKind  kind;
-  GpuHostRunFunc        run;        /* of WORK; NULL for work that does nothing */
-  GpuHostReleaseFunc    release;    /* nullable; called at the end, whether it was run or not */
+  GpuHostRunFunc        run;        /* of WORK; NULL for work without effect */
+  GpuHostReleaseFunc    release;    /* nullable; called at the end, also if run was not called */
   guint64               seq;
   GpuHostEvent         *event;      /* nullable */
-  GpuHostStream        *stream;     /* while on the pool, with a reference */
-  GpuHostEpoch         *epoch;      /* while on the pool */
+  GpuHostStream        *stream;     /* referenced; set while on the pool */
+  GpuHostEpoch         *epoch;      /* set while on the pool */
 };
 
-/* A grid of work-groups that any number of threads work off together. */
+/* A grid of work-groups that several threads process together. */
 typedef struct
 {
   GpuHostOperation          parent;
@@ -68,19 +68,19 @@ typedef struct
   gsize                     n_groups[3];
   gsize                     n_groups_total;
   gsize                     stack_size;
-  gsize                     scratch_size;   /* bytes of local memory that arguments ask for */
-  gsize                     next;           /* atomic; the first group nobody has taken */
-  gsize                     chunk;
+  gsize                     scratch_size;   /* local memory of arguments in bytes */
+  gsize                     next;           /* atomic; the first group that no thread has taken */
+  gsize                     chunk;          /* groups that a thread takes at once */
   gint                      failed;         /* atomic */
-  GError                   *error;          /* of the one that set failed */
+  GError                   *error;          /* set by the thread that set failed */
   guint                     n_arguments;
-  void                    **arguments;      /* where each value stands */
+  void                    **arguments;      /* addresses of the values */
   gsize                    *offsets;        /* into the scratch memory, for LOCAL */
   GpuArgumentKind          *kinds;
   guint8                   *values;
 } GpuHostLaunch;
 
-/* What kernels read and write images with. */
+/* The functions that kernels call to read and write images. */
 extern const GpuHostImageFunctions _gpu_host_image_functions;
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
@@ -89,8 +89,8 @@ typedef void (*GpuHostPoolFunc) (gpointer data);
  * thread and cannot start one. Call it without locks. */
 void            _gpu_host_pool_push           (GpuHostPoolFunc          func,
                                                gpointer                 data);
-/* Runs @func here and on idle threads of the pool at the same time; all of them are back when
- * the call returns. */
+/* Runs @func on this thread and on idle threads of the pool at the same time. Blocks until all of
+ * them have returned. */
 void            _gpu_host_pool_share          (GpuHostPoolFunc          func,
                                                gpointer                 data);
 guint           _gpu_host_pool_get_n_threads  (void);

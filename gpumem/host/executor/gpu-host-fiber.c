@@ -3,15 +3,15 @@
 
 #include "gpumem/host/executor/gpu-host-fiber.h"
 
-/* Stacks begin at different places in their pages: all at the same would share few lines of the
- * cache. */
+/* Stacks begin at different offsets in their pages; with the same offset, they would compete for a
+ * few cache lines. */
 #define N_COLOURS 32
 #define COLOUR_SIZE 128
 
 struct _GpuHostFibers
 {
   GpuHostFiber      home;           /* the thread itself */
-  GpuHostFiber     *last;           /* of the ring, before home */
+  GpuHostFiber     *last;           /* in the ring, before home */
   GPtrArray        *all;            /* of GpuHostFiber */
   gsize             stack_size;
   gsize             n_used;         /* fibers in the ring */
@@ -20,7 +20,7 @@ struct _GpuHostFibers
   gpointer          data;
   gsize             n_items;
   gsize             n_begun;
-  gsize             n_over;
+  gsize             n_completed;
   gboolean          is_stopped;
 };
 
@@ -51,7 +51,7 @@ _gpu_host_fibers_free (GpuHostFibers *fibers)
   g_free (fibers);
 }
 
-/* Adds a fiber to the ring, for the items that have not begun. */
+/* Adds a fiber to the ring, to run items that have not begun. */
 static GpuHostFiber *
 append_fiber (GpuHostFibers *fibers)
 {
@@ -65,7 +65,8 @@ append_fiber (GpuHostFibers *fibers)
   return fiber;
 }
 
-/* At the end of the ring: a fiber for the items that have not begun, or the thread. */
+/* Returns the next fiber at the end of the ring: a new one if items have not begun, else the
+ * thread. */
 static G_GNUC_NO_INLINE GpuHostFiber *
 get_last (GpuHostFibers *fibers)
 {
@@ -89,8 +90,8 @@ _gpu_host_fiber_wait (GpuHostFiber *fiber)
   _gpu_host_stack_switch (&fiber->stack, &next->stack);
 }
 
-/* The foot of a fiber's stack. It is entered once, returns to the thread at once, and is switched
- * to for each group from then on. */
+/* The first function on a fiber's stack. Entered once, it immediately switches back to the thread;
+ * afterwards the thread switches to it for each group. */
 static GPU_HOST_NO_TSAN void fiber_main (gpointer data) G_GNUC_NORETURN;
 
 static GPU_HOST_NO_TSAN void
@@ -106,7 +107,7 @@ fiber_main (gpointer data)
       while (fibers->n_begun < fibers->n_items)
         {
           fibers->func (fiber, fibers->n_begun++, fibers->data);
-          fibers->n_over++;
+          fibers->n_completed++;
         }
 
       fiber->is_blocked = TRUE;
@@ -147,7 +148,8 @@ _gpu_host_fibers_reserve (GpuHostFibers *fibers,
   return TRUE;
 }
 
-/* Begins items until all have. They begin each other for as long as there are fibers. */
+/* Begins all items. Waiting items switch to fibers that begin the next ones, as long as there are
+ * fibers; this function creates more. */
 static gboolean
 begin_items (GpuHostFibers *fibers)
 {
@@ -169,7 +171,7 @@ run_items (GpuHostFibers   *fibers,
   if (!begin_items (fibers))
     return GPU_HOST_FIBERS_NO_MEMORY;
 
-  while (!fibers->is_stopped && fibers->n_over < fibers->n_items)
+  while (!fibers->is_stopped && fibers->n_completed < fibers->n_items)
     {
       if (wake != NULL && !wake (fibers->data))
         return GPU_HOST_FIBERS_STUCK;
@@ -196,12 +198,12 @@ _gpu_host_fibers_run (GpuHostFibers    *fibers,
   fibers->n_items = n_items;
   fibers->n_used = 0;
   fibers->n_begun = 0;
-  fibers->n_over = 0;
+  fibers->n_completed = 0;
   fibers->is_stopped = FALSE;
   _gpu_host_stack_adopt (&fibers->home.stack);
   result = run_items (fibers, wake);
 
-  /* Abandoned items stand in the middle of their stacks. */
+  /* Stacks of abandoned items cannot be reused. */
   if (result != GPU_HOST_FIBERS_OVER)
     g_ptr_array_set_size (fibers->all, 0);
 

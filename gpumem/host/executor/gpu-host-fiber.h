@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runs the work-items of a group on one thread, so that some may wait for others. An item runs on
- * the stack of the one before it if that has completed; one that waits keeps its stack. The
- * stand-in CUDA driver of the tests compiles this file as well (tests/cuda-driver/): it uses
- * nothing but GLib.
+ * Runs the work-items of a group on one thread, so that items may wait for each other. An item
+ * runs on the stack of the previous item if that item has completed; an item that waits keeps its
+ * stack. Uses only GLib, because the stand-in CUDA driver of the tests (tests/cuda-driver/) also
+ * compiles this file.
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 G_BEGIN_DECLS
 
 typedef struct _GpuHostFiber  GpuHostFiber;
-/* The stacks of one thread, kept from one group to the next. */
+/* The stacks of one thread, reused for each group. */
 typedef struct _GpuHostFibers GpuHostFibers;
 
 struct _GpuHostFiber
 {
   GpuHostFibers *fibers;
-  GpuHostFiber  *next;          /* in the ring of fibers in use, which ends with the thread */
-  gboolean       is_blocked;    /* passed over until a GpuHostWakeFunc clears it */
+  GpuHostFiber  *next;          /* in the ring of fibers in use, whose last element is the thread */
+  gboolean       is_blocked;    /* skipped until a GpuHostWakeFunc clears it */
   GpuHostStack   stack;
 };
 
@@ -27,32 +27,35 @@ struct _GpuHostFiber
 typedef void     (*GpuHostFiberFunc) (GpuHostFiber *fiber,
                                       gsize         index,
                                       gpointer      data);
-/* Called when every item has begun and waits or has completed. FALSE: none can go on. */
+/* Called when every item has begun, and waits or has completed. FALSE if no item can continue. */
 typedef gboolean (*GpuHostWakeFunc)  (gpointer      data);
 
 typedef enum
 {
-  GPU_HOST_FIBERS_OVER,         /* all items have run */
+  GPU_HOST_FIBERS_OVER,         /* all items have completed */
   GPU_HOST_FIBERS_STOPPED,
   GPU_HOST_FIBERS_STUCK,
-  GPU_HOST_FIBERS_NO_MEMORY     /* for another stack; see errno */
+  GPU_HOST_FIBERS_NO_MEMORY     /* no memory for another stack; see errno */
 } GpuHostFibersResult;
 
 GpuHostFibers       *_gpu_host_fibers_new     (void);
 void                 _gpu_host_fibers_free    (GpuHostFibers    *fibers);
-/* Creates fibers up to @n, of @stack_size bytes each. FALSE and errno if there is no memory. */
+/* Creates fibers until there are @n, with stacks of @stack_size bytes. Returns FALSE and sets errno
+ * if there is no memory. */
 gboolean             _gpu_host_fibers_reserve (GpuHostFibers    *fibers,
                                                gsize             n,
                                                gsize             stack_size);
-/* Runs @n_items items. Creates fibers as needed, of the size last reserved. @wake may be NULL. */
+/* Runs @n_items items. Creates fibers as needed, with the last reserved stack size. @wake may be
+ * NULL. */
 GpuHostFibersResult  _gpu_host_fibers_run     (GpuHostFibers    *fibers,
                                                gsize             n_items,
                                                GpuHostFiberFunc  func,
                                                GpuHostWakeFunc   wake,
                                                gpointer          data);
-/* Abandons all items, in a signal handler too. The stacks are unmapped without being unwound. */
+/* Abandons all items. May be called in a signal handler. The stacks are unmapped without being
+ * unwound. */
 void                 _gpu_host_fibers_stop    (GpuHostFibers    *fibers) G_GNUC_NORETURN;
-/* Waits, in an item: returns once every other item that is not blocked waits or has completed. */
+/* Called by an item: returns once every other item that is not blocked waits or has completed. */
 void                 _gpu_host_fiber_wait     (GpuHostFiber     *fiber);
 
 G_END_DECLS

@@ -7,13 +7,13 @@
 #include "gpumem/host/executor/gpu-host-executor.h"
 #include "gpumem/host/executor/gpu-host-fiber.h"
 
-/* Below so many work-items another thread costs more than it brings. */
+/* With fewer work-items than this, starting other threads takes longer than it saves. */
 #define SHARE_THRESHOLD 2048
 
-/* Chunks of groups for each thread: enough that none waits long for the last. */
+/* Chunks of groups per thread: small chunks let all threads finish at almost the same time. */
 #define CHUNKS_PER_THREAD 8
 
-/* What one thread needs for a launch. */
+/* The arguments of one thread of a launch. */
 typedef struct
 {
   void     **arguments;
@@ -46,8 +46,8 @@ worker_init (GpuHostWorker *worker,
   if (posix_memalign (&worker->scratch, GPU_HOST_BASE_ALIGNMENT, launch->scratch_size) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "host: posix_memalign: no %" G_GSIZE_FORMAT " bytes of local memory",
-                   launch->scratch_size);
+                   "host: posix_memalign: cannot allocate %" G_GSIZE_FORMAT
+                   " bytes of local memory", launch->scratch_size);
       return FALSE;
     }
 
@@ -77,15 +77,15 @@ worker_clear (GpuHostWorker *worker)
   free (worker->scratch);
 }
 
-/* --- groups whose work-items meet at barriers ------------------------------------------------- */
+/* --- groups with barriers --------------------------------------------------------------------- */
 
 typedef struct
 {
-  GpuHostItem   item;           /* first: what the kernel's barrier passes */
+  GpuHostItem   item;           /* first member: the kernel's barrier passes its address */
   GpuHostFiber *fiber;
 } GpuHostFiberItem;
 
-/* A group that runs. */
+/* The group that a thread runs. */
 typedef struct
 {
   const GpuHostItem  *group;
@@ -99,8 +99,8 @@ item_barrier (GpuHostItem *item)
   _gpu_host_fiber_wait (((GpuHostFiberItem *) item)->fiber);
 }
 
-/* A group has at most GPU_HOST_MAX_WORK_GROUP_SIZE items. Most have one dimension, and need no
- * division. */
+/* Uses 32-bit numbers: a group has at most GPU_HOST_MAX_WORK_GROUP_SIZE items. Most groups have one
+ * dimension and need no division. */
 static void
 run_item (GpuHostFiber *fiber,
           gsize         index,
@@ -138,8 +138,8 @@ fibers_free (gpointer data)
 
 static GPrivate thread_fibers = G_PRIVATE_INIT (fibers_free);
 
-/* Runs each item on a stack of its own. A correct program has all of them at the same barrier, or
- * all of them over. */
+/* Runs each item on its own stack. In a correct program, all items wait at the same barrier, or
+ * all of them complete. */
 static gboolean
 run_fibers (const GpuHostItem  *item,
             GpuHostItemFunc     run,
@@ -157,13 +157,13 @@ run_fibers (const GpuHostItem  *item,
       g_private_set (&thread_fibers, fibers);
     }
 
-  /* Before the first item begins: a group that is abandoned half-way has changed memory. */
+  /* Reserve before the first item begins: an abandoned group would have changed memory. */
   if (_gpu_host_fibers_reserve (fibers, n_items, stack_size))
     return _gpu_host_fibers_run (fibers, n_items, run_item, NULL, &group) == GPU_HOST_FIBERS_OVER;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-               "host: mmap: %s (%d): no stack of %" G_GSIZE_FORMAT " bytes for a work-item",
-               g_strerror (errno), errno, stack_size);
+               "host: mmap: %s (%d): cannot allocate a stack of %" G_GSIZE_FORMAT
+               " bytes for a work-item", g_strerror (errno), errno, stack_size);
 
   return FALSE;
 }
@@ -201,7 +201,7 @@ run_group (GpuHostLaunch *launch,
   return TRUE;
 }
 
-/* Takes groups until none is left; on any number of threads at once. */
+/* Runs groups until none is left. Several threads run this function at once. */
 static void
 run_groups (gpointer data)
 {

@@ -4,20 +4,20 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/host/executor/gpu-host-executor.h"
 
-/* Work that several threads share. A helper that comes after the work is done goes home. */
+/* Work that several threads share. A worker that starts after the work has completed returns. */
 typedef struct
 {
   gatomicrefcount refs;
   GpuHostPoolFunc func;
   gpointer        data;
 
-  GMutex          lock;             /* guards what follows */
+  GMutex          lock;             /* protects the next three */
   GCond           cond;
   guint           n_workers;
-  gboolean        over;
+  gboolean        completed;
 } GpuHostShare;
 
-/* ThreadSanitizer supports 8128 threads and counts each of up to 256 work-items as one. */
+/* ThreadSanitizer supports 8128 threads, and counts each of up to 256 work-items as a thread. */
 #ifdef __SANITIZE_THREAD__
 #define MAX_THREADS 16u
 #else
@@ -57,17 +57,17 @@ share_unref (GpuHostShare *share)
 }
 
 static void
-help (gpointer data)
+run_share (gpointer data)
 {
   GpuHostShare *share = data;
-  gboolean over;
+  gboolean completed;
 
   g_mutex_lock (&share->lock);
-  over = share->over;
-  share->n_workers += over ? 0 : 1;
+  completed = share->completed;
+  share->n_workers += completed ? 0 : 1;
   g_mutex_unlock (&share->lock);
 
-  if (!over)
+  if (!completed)
     {
       share->func (share->data);
       g_mutex_lock (&share->lock);
@@ -102,13 +102,13 @@ _gpu_host_pool_share (GpuHostPoolFunc func,
   for (guint i = 0; i < n_workers; i++)
     {
       g_atomic_ref_count_inc (&share->refs);
-      _gpu_host_pool_push (help, share);
+      _gpu_host_pool_push (run_share, share);
     }
 
   func (data);
 
   g_mutex_lock (&share->lock);
-  share->over = TRUE;
+  share->completed = TRUE;
 
   while (share->n_workers > 0)
     g_cond_wait (&share->cond, &share->lock);

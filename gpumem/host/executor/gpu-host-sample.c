@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How kernels read and write images. Samplers do their part in gpu-host-texture.c. */
+/* The functions that kernels call to read and write images; gpu-host-texture.c samples them. */
 #include "config.h"
 
 #include "gpumem/host/executor/gpu-host-executor.h"
 
-/* The samplers that kernels write down, with their number. */
+/* Descriptions of the sampler constants in kernel sources, by their value. */
 #define CONSTANT(filter, mode, normalized) \
   [(filter) * GPU_HOST_SAMPLER_LINEAR + (mode) * GPU_HOST_SAMPLER_ADDRESS \
    + (normalized) * GPU_HOST_SAMPLER_NORMALIZED] = { .normalized_coordinates = (normalized), \
@@ -49,7 +49,7 @@ image_sample (const GpuHostImage *image,
                             texel);
 }
 
-/* Integers are texels, whatever the sampler says. */
+/* Integer coordinates select texels: the sampler's filter and normalization have no effect. */
 static void
 image_fetch (const GpuHostImage *image,
              GpuHostSize         sampler,

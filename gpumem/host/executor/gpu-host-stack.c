@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A stack is entered once through its ucontext; from then on _setjmp() and _longjmp() do, which
- * save no signal mask and so need no system call.
+ * A stack is entered once through a ucontext. Later switches use _setjmp() and _longjmp(), which do
+ * not save the signal mask and so need no system call.
  */
-#undef _FORTIFY_SOURCE          /* its longjmp() takes another stack for an overrun one */
+#undef _FORTIFY_SOURCE          /* its longjmp() reports a switch of stacks as an overrun */
 #include "config.h"
 
 #include <sys/mman.h>
@@ -35,8 +35,8 @@
 #endif
 #endif
 
-/* @fake_stack: where the address sanitizer puts what it has for this stack, NULL if nobody comes
- * back to it. */
+/* @fake_stack receives AddressSanitizer's data for the current stack; NULL if the current stack is
+ * left for good. */
 static inline GPU_HOST_NO_TSAN void
 announce_switch (void         **fake_stack,
                  GpuHostStack  *to)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stacks that one thread switches between. The sanitizers and valgrind are told. The stand-in CUDA
- * driver of the tests compiles this file as well (tests/cuda-driver/): it uses nothing but GLib.
+ * Stacks that one thread switches between, with notifications for the sanitizers and Valgrind. Uses
+ * only GLib, because the stand-in CUDA driver of the tests (tests/cuda-driver/) also compiles this
+ * file.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ G_BEGIN_DECLS
 #define GPU_HOST_TSAN 1
 #endif
 
-/* For functions that are entered on one stack and go on on another. */
+/* For functions that switch stacks: ThreadSanitizer's entry and exit hooks would not match. */
 #ifdef GPU_HOST_TSAN
 #define GPU_HOST_NO_TSAN __attribute__ ((no_sanitize ("thread")))
 #else
@@ -33,13 +34,12 @@ typedef struct _GpuHostStack GpuHostStack;
 
 struct _GpuHostStack
 {
-  jmp_buf           place;          /* where it was left */
-  gpointer          memory;         /* with a page in front that nobody may touch; NULL for the
-                                     * stack of a thread */
+  jmp_buf           place;          /* execution state when the stack was left */
+  gpointer          memory;         /* begins with a guard page; NULL for the stack of a thread */
   gsize             mapped_size;
   GpuHostStackFunc  start;
   gpointer          data;
-  GpuHostStack     *origin;         /* from which it was entered */
+  GpuHostStack     *origin;         /* the stack that entered this one */
 
   const void       *bottom;
   gsize             size;
@@ -48,23 +48,26 @@ struct _GpuHostStack
   guint             valgrind_id;
 };
 
-/* @stack, which is 0, becomes the stack that the caller stands on. Again for each thread. */
+/* Initializes @stack, which must be all 0, with the current stack. Call it again on each thread. */
 void     _gpu_host_stack_adopt  (GpuHostStack     *stack);
-/* @stack, which is 0, becomes one of @size bytes. FALSE and errno if there is no memory. */
+/* Initializes @stack, which must be all 0, with a new stack of @size bytes. Returns FALSE and sets
+ * errno if there is no memory. */
 gboolean _gpu_host_stack_map    (GpuHostStack     *stack,
                                  gsize             size);
 void     _gpu_host_stack_unmap  (GpuHostStack     *stack);
-/* Calls @start on @stack, @colour bytes below its top, until that switches back to @from. It must
- * never return. */
+/* Calls @start on @stack, @colour bytes below its top. Returns when @start switches back to @from;
+ * @start must never return. */
 void     _gpu_host_stack_enter  (GpuHostStack     *stack,
                                  GpuHostStack     *from,
                                  gsize             colour,
                                  GpuHostStackFunc  start,
                                  gpointer          data);
-/* Leaves @from until somebody switches back to it, and goes on where @to was left. */
+/* Leaves @from and continues at the point where @to was left. Returns after a switch back to
+ * @from. */
 void     _gpu_host_stack_switch (GpuHostStack     *from,
                                  GpuHostStack     *to);
-/* The same for a stack that nobody ever comes back to; also in a handler of signals. */
+/* Like _gpu_host_stack_switch(), but leaves the current stack for good. May be called in a signal
+ * handler. */
 void     _gpu_host_stack_leave  (GpuHostStack     *to) G_GNUC_NORETURN;
 
 G_END_DECLS

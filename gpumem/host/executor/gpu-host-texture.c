@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How samplers read images, by chapter 8 of the specification of OpenCL C, in double precision:
- * other devices are compared with it. Where the specification leaves the result undefined, no
- * coordinate, however large and even if it is not a number, reads outside the image.
+ * Sampling of images, as chapter 8 of the OpenCL C specification defines it. Uses double precision,
+ * because tests compare other devices with it. Where the specification leaves the result undefined,
+ * no coordinate reads outside the image, including huge values and NaN.
  */
 #include "config.h"
 
@@ -12,8 +12,8 @@
 
 #define OUTSIDE GPU_HOST_OUTSIDE
 
-/* The one or two texels of a dimension that a coordinate lies at: how many bytes away each of them
- * stands, or OUTSIDE, and how much of it there is. */
+/* The two texels next to a coordinate in one dimension: their offsets in bytes, or OUTSIDE, and
+ * their weights. */
 typedef struct
 {
   gssize offsets[2];
@@ -22,7 +22,7 @@ typedef struct
 
 /* --- coordinates ------------------------------------------------------------------------------ */
 
-/* What is no number is the least. */
+/* Returns @least for NaN. */
 static double
 clamp (double value,
        double least,
@@ -33,7 +33,7 @@ clamp (double value,
   return MIN (above, most);
 }
 
-/* As floor(), which is a call, for what a gssize can hold. */
+/* Like floor(), but without a function call, for values that a gssize can hold. */
 static gssize
 get_floor (double value)
 {
@@ -42,7 +42,7 @@ get_floor (double value)
   return whole - (value < (double) whole);
 }
 
-/* Where the image is that @coordinate, normalized, falls into, from 0.0 to 1.0 over it. */
+/* Maps a normalized coordinate to the range from 0.0 to 1.0 by repeating or mirroring the image. */
 static double
 wrap (double         coordinate,
       GpuAddressMode mode)
@@ -54,7 +54,8 @@ wrap (double         coordinate,
                                                       : floor (coordinate));
 }
 
-/* Converts a coordinate to texels. Beyond two texels from the edge all places are the same. */
+/* Converts a coordinate to texels. Clamps to two texels beyond the edge, where all places read the
+ * same. */
 static double
 get_position (double         coordinate,
               gssize         size,
@@ -73,7 +74,7 @@ get_position (double         coordinate,
   return clamp (is_normalized ? coordinate * scale : coordinate, -2, scale + 2);
 }
 
-/* Finds a texel at most one image away. */
+/* Like _gpu_host_texture_find(), for a @place at most one image size outside. */
 static gssize
 get_place (gssize         place,
            gssize         size,
@@ -150,7 +151,7 @@ get_axis (Axis           *axis,
 
 /* --- texels ----------------------------------------------------------------------------------- */
 
-/* Transparent black, and opaque where the format has no alpha, unless the sampler has another. */
+/* The default border color is transparent black; formats without alpha make it opaque. */
 void
 _gpu_host_texture_border (const GpuHostTexture        *texture,
                           const GpuSamplerDescription *sampler,
@@ -174,7 +175,7 @@ _gpu_host_texture_border (const GpuHostTexture        *texture,
   _gpu_texel_restrict (format, texel);
 }
 
-/* The layer that @coordinate is nearest to. */
+/* Returns the address of the layer nearest to the coordinate. */
 static const guint8 *
 get_layer (const GpuHostTexture *texture,
            const GpuHostLevel   *level,
@@ -219,7 +220,7 @@ sample_nearest (const GpuHostTexture        *texture,
   _gpu_texel_read (format, data, texel);
 }
 
-/* Texels that have no part in it are not looked at. */
+/* Skips texels of weight 0. */
 static void
 filter (const GpuHostTexture        *texture,
         const guint8                *data,
@@ -276,7 +277,7 @@ sample_linear (const GpuHostTexture        *texture,
   filter (texture, get_layer (texture, level, coordinates), sampler, axes, texel);
 }
 
-/* There is nothing between integers. */
+/* Integer formats are never filtered. */
 static void
 sample_level (const GpuHostTexture        *texture,
               guint                        number,

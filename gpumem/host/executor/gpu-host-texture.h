@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reads texels through a sampler. Uses plain structures only: the stand-in CUDA driver of the tests
- * compiles it as well (tests/cuda-driver/).
+ * Reads texels through a sampler. Uses plain structures only, because the stand-in CUDA driver of
+ * the tests (tests/cuda-driver/) also compiles this file.
  */
 #pragma once
 
@@ -10,15 +10,16 @@
 
 G_BEGIN_DECLS
 
-/* The stand-in is compiled with 1. A constant: a test per texel would cost the host time. */
+/* 1 in the stand-in driver. A constant, because a test for each texel would cost time. */
 #ifndef GPU_HOST_TEXTURE_CUDA
 #define GPU_HOST_TEXTURE_CUDA 0
 #endif
 
-/* A level of an image, by its dimensions and then the layers; unused dimensions have size 1. */
+/* A mip level: sizes and pitches of its dimensions, then of the layers. Unused dimensions have
+ * size 1. */
 typedef struct
 {
-  guint8 *data;                     /* of the first texel */
+  guint8 *data;                     /* address of the first texel */
   gssize  sizes[3];
   gssize  pitches[3];               /* bytes from one texel, row, slice or layer to the next */
 } GpuHostLevel;
@@ -27,15 +28,15 @@ typedef struct
 {
   const GpuHostLevel *levels;
   guint               n_levels;
-  guint               n_dimensions; /* of a layer, where there are layers */
+  guint               n_dimensions; /* of a layer, if there are layers */
   gboolean            has_layers;
-  GpuImageFormat      formats[GPU_READ_MODE_NORMALIZED + 1]; /* of the texels, by read mode */
+  GpuImageFormat      formats[GPU_READ_MODE_NORMALIZED + 1]; /* texel format for each read mode */
 } GpuHostTexture;
 
-/* The index of no texel. */
+/* Index of a place outside the image. */
 #define GPU_HOST_OUTSIDE -1
 
-/* Finds the texel that @mode reads at any @place, or GPU_HOST_OUTSIDE. */
+/* Returns the index of the texel that @mode selects for any @place, or GPU_HOST_OUTSIDE. */
 gssize _gpu_host_texture_find   (gint64                       place,
                                  gint64                       size,
                                  GpuAddressMode               mode);
@@ -44,12 +45,13 @@ void   _gpu_host_texture_border (const GpuHostTexture        *texture,
                                  const GpuSamplerDescription *sampler,
                                  GpuTexel                    *texel);
 /*
- * Reads at three @coordinates; that of the layer follows those within a layer. @lod may be NULL.
+ * Samples at three @coordinates: those within a layer, then the layer. @lod may be NULL.
  *
- * By default as OpenCL C specifies, in double precision. With GPU_HOST_TEXTURE_CUDA as NVIDIA's
- * devices do: weights are multiples of 1/256, a level of detail half-way between two levels reads
- * the less detailed one, a coordinate is rounded down to a texel before it is mirrored, and the
- * border color of integers is the bits of the numbers.
+ * By default, the result follows the specification of OpenCL C, in double precision. With
+ * GPU_HOST_TEXTURE_CUDA, it follows NVIDIA's devices: weights are multiples of 1/256, a level of
+ * detail half-way between two levels selects the less detailed one, coordinates are rounded down to
+ * a texel before they are mirrored, and the border color of integer formats has the bits of the
+ * floats.
  */
 void   _gpu_host_texture_sample (const GpuHostTexture        *texture,
                                  const GpuSamplerDescription *sampler,
