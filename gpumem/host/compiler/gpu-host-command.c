@@ -11,14 +11,16 @@
 
 #include "gpumem/host/compiler/gpu-host-command.h"
 
-/* In the child: a compiler that inherits an ignored SIGCHLD cannot wait for its own passes. */
+/* Runs in the child: a compiler that inherits an ignored SIGCHLD cannot wait for its own child
+ * processes. */
 static void
 restore_sigchld (gpointer data G_GNUC_UNUSED)
 {
   signal (SIGCHLD, SIG_DFL);
 }
 
-/* NULL unless it is needed: with a setup function GLib forks instead of calling posix_spawn(). */
+/* Returns NULL if possible, because with a setup function GLib uses fork() instead of
+ * posix_spawn(). */
 static GSpawnChildSetupFunc
 get_child_setup (void)
 {
@@ -112,7 +114,7 @@ _gpu_host_command_run (const char *const  *command,
   g_auto (GStrv) environment = g_get_environ ();
   g_autoptr (GPtrArray) argv = g_ptr_array_new ();
 
-  /* A library preloaded into this process, such as that of a sanitizer, must not be loaded into the
+  /* Libraries preloaded into this process, such as a sanitizer, must not be loaded into the
    * compiler. */
   environment = g_environ_unsetenv (environment, "LD_PRELOAD");
   environment = g_environ_setenv (environment, "LC_ALL", locale, TRUE);

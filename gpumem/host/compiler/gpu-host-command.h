@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runs compilers. The stand-in CUDA driver of the tests compiles this file as well
- * (tests/cuda-driver/): it uses nothing but GLib.
+ * Runs compilers. Uses only GLib, because the stand-in CUDA driver of the tests
+ * (tests/cuda-driver/) also compiles this file.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 
 G_BEGIN_DECLS
 
-/* Runs @command, which ends with NULL, with @arguments behind it, without a shell, in @directory,
- * which may be NULL. Appends its output to @log. Fails with GLib's errors. If the exit status
- * is lost, because the process ignores SIGCHLD or another thread reaps all children, the command
- * counts as successful if the file @product exists in @directory afterwards or, with @product NULL,
- * if the command printed something. */
+/* Runs a program without a shell in @directory, which may be NULL. Its arguments are @command,
+ * which ends with NULL, followed by @arguments. Appends its output to @log. Fails with GLib's
+ * errors. If the exit status is lost, because the process ignores SIGCHLD or another thread reaps
+ * all children, the command counts as successful if the file @product exists in @directory
+ * afterwards or, with @product NULL, if the command printed text. */
 gboolean _gpu_host_command_run      (const char *const  *command,
                                      GPtrArray          *arguments,
                                      const char         *directory,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The C compiler of the machine, started without a shell in a directory of its own. A program is
- * preprocessed, rewritten and compiled: two runs of the compiler.
+ * Runs the C compiler of the machine, without a shell and in a temporary directory: once to
+ * preprocess a program, and again to compile the rewritten program.
  */
 #include "config.h"
 
@@ -19,8 +19,9 @@
 #define REWRITTEN_FILE    "rewritten.i"
 #define OBJECT_FILE       "program.so"
 
-/* What every program is compiled with. Contracting a * b + c would make results depend on the
- * processor; pointers of one type to memory of another are common in kernels. */
+/* Options for every program. Contraction of a * b + c is off, because results would depend on the
+ * processor. Strict aliasing is off, because kernels often access memory through pointers of
+ * another type. */
 static const char *const fixed_options[] =
 {
   "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-fgnu89-inline", "-fno-builtin",
@@ -30,8 +31,8 @@ static const char *const fixed_options[] =
 
 typedef struct
 {
-  GPtrArray *preprocess;        /* options for each run; they hold their strings */
-  GPtrArray *compile;
+  GPtrArray *preprocess;        /* options for the first run; owns the strings */
+  GPtrArray *compile;           /* options for the second run; owns the strings */
 } Options;
 
 static void
@@ -43,7 +44,7 @@ options_clear (Options *options)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* Program and first arguments of the compiler, NULL if there is none. */
+/* Returns the path and the first arguments of the compiler, or NULL. */
 static char **
 find_compiler (GError **error)
 {
@@ -56,7 +57,7 @@ find_compiler (GError **error)
 
 #if GLIB_SIZEOF_LONG != 8
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "host: programs need a system whose long has 64 bits");
+                       "host: programs require a system with a 64-bit long");
   return NULL;
 #endif
 
@@ -68,7 +69,7 @@ find_compiler (GError **error)
   if (path == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "host: programs need a C compiler, and there is no '%s'", command);
+                   "host: programs need a C compiler, but '%s' was not found", command);
       return NULL;
     }
 
@@ -151,13 +152,14 @@ set_bad_option (const char  *option,
                 GError     **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
-               "host: the option '%s' is not known; there are -D, -I, -w, -g, -Werror and those "
-               "that begin with -cl-", option);
+               "host: the option '%s' is not supported; supported options are -D, -I, -w, -g, "
+               "-Werror and options that begin with -cl-", option);
 
   return FALSE;
 }
 
-/* "-D name" and "-Dname" alike. Directories count from where this process is. */
+/* Adds -D or -I, with the value in the same word or the next one. Relative directories are resolved
+ * against the current directory of this process, because the compiler runs in another one. */
 static gboolean
 add_pair (Options     *options,
           char       **words,
@@ -227,8 +229,8 @@ parse_options (Options     *options,
 
   if (!g_shell_parse_argv (text, NULL, &words, &reason))
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: the options '%s': %s", text,
-                   reason->message);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
+                   "host: cannot parse the options '%s': %s", text, reason->message);
       return FALSE;
     }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every kernel gets a function that runs it for some work-items of a group, and a description in
- * which the compiler itself fills in sizes and types.
+ * Appends to the program, for each kernel, a function that runs work-items of a group, and a
+ * description whose sizes and types the compiler evaluates.
  */
 #include "config.h"
 
 #include "gpumem/host/compiler/gpu-host-source.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
 
-/* Of parameters, beside those of C. */
+/* Qualifiers of parameters that C does not have. */
 static const char *const qualifiers[] =
 {
   "gpu_host_global", "gpu_host_local", "gpu_host_constant", "gpu_host_read_only",
@@ -19,7 +19,7 @@ typedef struct
 {
   GpuHostArgumentKind kind;
   gboolean            read_only;
-  char               *type;     /* as C */
+  char               *type;     /* in C */
   char               *type_name;
   char               *name;
 } Parameter;
@@ -34,7 +34,7 @@ parameter_clear (gpointer data)
   g_free (parameter->name);
 }
 
-/* Whether "const" stands before the first star. */
+/* Whether "const" precedes the first "*", or the pointer is __constant. */
 static gboolean
 is_pointer_to_const (GpuSource      *source,
                      GpuSourceRange  range)
@@ -48,7 +48,7 @@ is_pointer_to_const (GpuSource      *source,
   return source_has (source, range, "gpu_host_constant");
 }
 
-/* Images and samplers are told by their types; without a word for it images are read. */
+/* Sets the kind of a parameter that is not a pointer. Images are read-only by default. */
 static void
 set_object (GpuSource      *source,
             GpuSourceRange  range,
@@ -133,7 +133,7 @@ parse_parameters (GpuSource          *source,
   return g_steal_pointer (&parameters);
 }
 
-/* The function that the library calls: it reads the arguments once for all of its items. */
+/* Appends the function that the library calls. It reads the arguments once for all its items. */
 static void
 append_run (GString    *output,
             const char *name,
@@ -171,7 +171,8 @@ append_run (GString    *output,
   g_string_append (output, ");\n}\n");
 }
 
-/* The code of gpu_kernel_declare_arguments() for a type that only the compiler knows. */
+/* Appends an expression for the type code of gpu_kernel_declare_arguments(), because only the
+ * compiler can resolve the type. */
 static void
 append_type_code (GString    *output,
                   const char *type)
@@ -218,7 +219,7 @@ append_arguments (GString    *output,
   g_string_append (output, "};\n");
 }
 
-/* Set by the linker around the sizes of the kernel's local variables, if it has any. */
+/* Appends declarations of the symbols that the linker sets around the sizes of local variables. */
 static void
 append_local_bounds (GString    *output,
                      const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands at the head of programs that have vectors, images or samplers, behind the rest: the
- * structures that vectors are, and what kernels read and write images with. The work is done in
- * gpu-host-sample.c; here is only chosen by the types of image and coordinates.
+ * The second part of the prelude, for programs with vectors, images or samplers: vectors as
+ * structures, and the functions that read and write images. The definitions only select a function
+ * by the types of image and coordinates; gpu-host-sample.c implements the functions.
  */
 #include "config.h"
 
@@ -81,7 +81,7 @@ static const char images[] =
   "#define CLK_FILTER_NEAREST 0\n"
   "#define CLK_FILTER_LINEAR GPU_HOST_SAMPLER_LINEAR\n";
 
-/* By the number of coordinates that the type of an image is read with. */
+/* One function for each number of coordinates. */
 static const char accesses[] =
   "#define GPU_HOST_SAMPLE { image->functions->sample (image, sampler, p, lod, texel); }\n"
   "static inline void gpu_host_sample_1 (const GpuHostImage *image, sampler_t sampler, float c,\n"
@@ -110,7 +110,7 @@ static const char accesses[] =
   "static inline void gpu_host_store_4 (const GpuHostImage *image, int4 c, const void *texel)\n"
   "{ const int p[3] = { c.x, c.y, c.z }; image->functions->store (image, p, texel); }\n";
 
-/* Numbers with a fraction lie between texels, all others are texels. */
+/* Floating-point coordinates are sampled, and integer coordinates select a texel. */
 static const char choice[] =
   "#define GPU_HOST_AT_1(c) _Generic ((c), float: gpu_host_sample_1, \\\n"
   "  double: gpu_host_sample_1, default: gpu_host_fetch_1)\n"
@@ -184,7 +184,7 @@ _gpu_host_is_image_type (const char *name)
   return FALSE;
 }
 
-/* What another file brings and what words are put together into cannot be seen here. */
+/* Also TRUE for #include and ##, because included files and pasted tokens are not examined. */
 gboolean
 _gpu_host_text_has_images (const char *text)
 {
@@ -224,7 +224,8 @@ append_components (GString    *text,
   g_string_append (text, "; };");
 }
 
-/* The first member is what initializers are for. Three components take the room of four. */
+/* The first member must be the structure of components, because initializers set the first member.
+ * Vectors of three components have the size of four. */
 static void
 append_vector (GString    *text,
                const char *type,

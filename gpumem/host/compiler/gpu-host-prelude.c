@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands at the head of every program: OpenCL C as far as it is C. No header of the system
- * is included, so that a program can use whatever names it likes.
+ * The first part of every program: definitions of OpenCL C that C can express. Includes no system
+ * header, so that programs can use all other names.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
 
-/* The rewriter looks for the gpu_host_ words that are no functions, and takes them out. */
+/* The rewriter finds and removes the gpu_host_ words that are not functions. */
 static const char language[] =
   "#define __GPUMEM_HOST__ 1\n"
   "#define __OPENCL_VERSION__ 120\n"
@@ -49,7 +49,7 @@ static const char language[] =
   "typedef __UINTPTR_TYPE__ uintptr_t;\n"
   "extern int printf (const char *, ...) __attribute__ ((format (printf, 1, 2)));\n";
 
-/* Beside those of gpu-source.c */
+/* Constants that gpu-source.c does not define. */
 static const char constants[] =
   "#define HUGE_VALF __builtin_huge_valf ()\n"
   "#define HUGE_VAL __builtin_huge_val ()\n"
@@ -97,7 +97,7 @@ static const char work_items[] =
   "#define write_mem_fence(flags) ((void) (flags), __atomic_thread_fence (__ATOMIC_RELEASE))\n"
   "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n";
 
-/* Of any scalar type. */
+/* Functions for all scalar types. */
 static const char common[] =
   "#define min(x, y) ({ __auto_type gpu_host_x = (x); __auto_type gpu_host_y = (y); \\\n"
   "  gpu_host_y < gpu_host_x ? gpu_host_y : gpu_host_x; })\n"
@@ -128,7 +128,7 @@ static const char common[] =
   "#define isnormal(x) __builtin_isnormal (x)\n"
   "#define signbit(x) (__builtin_signbit (x) != 0)\n"
   "#define GPU_HOST_AS(T, x) ({ __auto_type gpu_host_x = (x); T gpu_host_y; \\\n"
-  "  _Static_assert (sizeof gpu_host_x == sizeof (T), \"as_\" #T \" of another size\"); \\\n"
+  "  _Static_assert (sizeof gpu_host_x == sizeof (T), \"as_\" #T \" requires the same size\"); \\\n"
   "  __builtin_memcpy (&gpu_host_y, &gpu_host_x, sizeof (T)); gpu_host_y; })\n";
 
 static const char integers[] =
@@ -264,7 +264,7 @@ static const char *const fast[] =
   "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan"
 };
 
-/* The bounds of a type as a float or double that converts to it without overflow. */
+/* Integer types with their bounds, and floating-point types. */
 static const struct
 {
   const char *name;
@@ -299,7 +299,7 @@ roundings[] =
   { "_rtn", "floor" }
 };
 
-/* Integers of any type go through, numbers with a fraction are rounded. */
+/* Appends macros that round floating-point values and leave integers unchanged. */
 static void
 append_roundings (GString *text)
 {

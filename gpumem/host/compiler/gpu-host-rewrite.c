@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From OpenCL C to C, behind the preprocessor: the words for address spaces, access and kernels go,
- * and local variables become those of the thread that runs the group. Lines stay where they are, so
- * that what the compiler says of them is right.
+ * Rewrites preprocessed OpenCL C as C: removes the words for address spaces, access and kernels,
+ * and makes local variables thread-local, because one thread runs a group. Line breaks are
+ * preserved, so that messages of the compiler have the right line numbers.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ _gpu_host_rewriter_copy_rest (GpuHostRewriter *rewriter)
   g_string_append (rewriter->output, rewriter->source.text + rewriter->copied);
 }
 
-/* The types of images that are written are others than those of images that are read. */
+/* Images that kernels write have a separate type. */
 static void
 replace_access (GpuHostRewriter *rewriter,
                 guint            i)
@@ -54,8 +54,8 @@ replace_access (GpuHostRewriter *rewriter,
     }
 }
 
-/* A word for an address space where it has no meaning beyond its place. Variables outside of
- * functions can be seen from outside of the program. */
+/* Replaces a word for a kernel, an address space or access. Global variables outside functions are
+ * exported. */
 static void
 replace_word (GpuHostRewriter *rewriter,
               guint            i,
@@ -76,8 +76,8 @@ replace_word (GpuHostRewriter *rewriter,
     replace_access (rewriter, i);
 }
 
-/* Notes down the sizes of the variables that the declaration from @i on makes. Returns the end of
- * the declaration. */
+/* Appends the sizes of the variables in the declaration that begins with token @i. Returns the end
+ * of the declaration. */
 static guint
 append_local_sizes (GpuSource  *source,
                     const char *function,
@@ -137,7 +137,7 @@ rewrite_body (GpuHostRewriter   *rewriter,
     }
 }
 
-/* What only compilers of OpenCL C know. */
+/* Attributes that only OpenCL C compilers support. */
 static gboolean
 is_kernel_attribute (GpuSource *source,
                      guint      i)
@@ -208,7 +208,7 @@ _gpu_host_rewrite (const char  *text,
   _gpu_host_rewriter_init (&rewriter, text);
   rewrite_text (&rewriter);
 
-  /* The compiler tells better where a bracket is missing if nothing follows. */
+  /* If a bracket is missing, append nothing, so that the compiler reports the right place. */
   description = rewriter.source.is_open ? g_strdup ("")
                                         : _gpu_host_source_describe (&rewriter.source, error);
 

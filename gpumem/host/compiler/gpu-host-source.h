@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the host back end makes of a program behind the preprocessor.
+ * Rewriting of preprocessed programs as C.
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 
 G_BEGIN_DECLS
 
-/* What a program becomes while its tokens are replaced, from the first to the last. */
+/* Replaces tokens of a program, from the first to the last. */
 typedef struct
 {
   GpuSource  source;
   GString   *output;
-  gsize      copied;            /* so much of the text has gone to the output */
+  gsize      copied;            /* bytes of the text that the output contains already */
 } GpuHostRewriter;
 
-/* @text stays with the caller; the caller clears the source and frees the output. */
+/* The caller keeps @text, and later clears the source and frees the output. */
 void      _gpu_host_rewriter_init      (GpuHostRewriter    *rewriter,
                                         const char         *text);
-/* Puts @replacement in the place of token @i; all before it is there, too, then. */
+/* Copies the text before token @i to the output, then @replacement instead of the token. */
 void      _gpu_host_rewriter_replace   (GpuHostRewriter    *rewriter,
                                         guint               i,
                                         const char         *replacement);
@@ -29,7 +29,7 @@ void      _gpu_host_rewriter_copy_rest (GpuHostRewriter    *rewriter);
 /* Whether @function or anything it calls waits at a barrier. */
 gboolean  _gpu_host_source_has_barrier (GpuSource          *source,
                                         GpuSourceFunction  *function);
-/* The text that describes all kernels, to stand behind the program. */
+/* Returns the text to append to the program, which describes all kernels. */
 char     *_gpu_host_source_describe    (GpuSource          *source,
                                         GError            **error);
 

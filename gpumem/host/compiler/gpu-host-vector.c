@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Vector literals, behind the preprocessor. The prelude has vectors as structures; what "(float4)
- * (a, b, c, d)" means depends on how many values there are and whether they are vectors themselves,
- * and outside of functions it has to be constant. Lines stay where they are.
+ * Rewrites vector literals of a preprocessed program. In the prelude, vectors are structures. The
+ * meaning of "(float4) (a, b, c, d)" depends on the number of values, and on which of them are
+ * vectors; outside functions, the result must be a constant. Line breaks are preserved.
  */
 #include "config.h"
 
@@ -13,8 +13,8 @@ static const guint lengths[] = { 2, 3, 4, 8, 16 };
 /* "(float4) (first, ...)" */
 typedef struct
 {
-  guint  first;             /* the token that it begins with */
-  guint  end;               /* the one behind it */
+  guint  first;             /* first token */
+  guint  end;               /* token after the literal */
   char  *type;
   char  *element;
   guint  n_components;
@@ -60,9 +60,9 @@ parse (GpuSource *source,
   return !source->is_open && literal->values->len > 0;
 }
 
-/* --- outside of functions --------------------------------------------------------------------- */
+/* --- outside functions ------------------------------------------------------------------------ */
 
-/* A piece of the text on one line, without what the preprocessor says of lines. */
+/* Returns a range of the text on one line, without line markers of the preprocessor. */
 static char *
 get_flat_text (GpuSource      *source,
                GpuSourceRange  range)
@@ -84,7 +84,7 @@ get_flat_text (GpuSource      *source,
   return g_string_free (text, FALSE);
 }
 
-/* The values of all components, with those of literals that are values. */
+/* Collects the values of all components, including those of nested literals. */
 static gboolean
 collect_components (GpuSource *source,
                     guint      i,
@@ -115,7 +115,7 @@ collect_components (GpuSource *source,
   return components->len == n_before + literal.n_components;
 }
 
-/* What is not right stays as it is, for the compiler to complain of. */
+/* Leaves invalid literals unchanged, so that the compiler reports them. */
 static void
 rewrite_constant (GpuHostRewriter *rewriter,
                   const Literal   *literal)
@@ -139,15 +139,15 @@ rewrite_constant (GpuHostRewriter *rewriter,
     _gpu_host_rewriter_replace (rewriter, i, "");
 }
 
-/* --- within functions ------------------------------------------------------------------------- */
+/* --- inside functions ------------------------------------------------------------------------- */
 
 static void rewrite_range (GpuHostRewriter *rewriter,
                            guint            first,
                            guint            last,
                            gboolean         is_outside);
 
-/* Puts @before and @after in the place of the brackets of a literal, and either commas between its
- * values or what makes a variable of each. */
+/* Replaces the brackets of a literal with @before and @after. Separates its values with commas, or
+ * assigns each of them to a variable. */
 static void
 rewrite_values (GpuHostRewriter *rewriter,
                 const Literal   *literal,
@@ -176,7 +176,7 @@ rewrite_values (GpuHostRewriter *rewriter,
   _gpu_host_rewriter_replace (rewriter, literal->end - 1, after);
 }
 
-/* One number for all components, or the vector itself. */
+/* Rewrites a literal with one value: a number for all components, or a vector of the same type. */
 static void
 rewrite_single (GpuHostRewriter *rewriter,
                 const Literal   *literal)
@@ -189,7 +189,7 @@ rewrite_single (GpuHostRewriter *rewriter,
   rewrite_values (rewriter, literal, "({ __auto_type gpu_host_0 = (", FALSE, after);
 }
 
-/* Numbers and vectors of fewer components. */
+/* Rewrites a literal with several values, some of which are vectors. */
 static void
 rewrite_mixed (GpuHostRewriter *rewriter,
                const Literal   *literal)
@@ -207,8 +207,8 @@ rewrite_mixed (GpuHostRewriter *rewriter,
       g_string_append (after, ", default: 1)");
     }
 
-  g_string_append_printf (after, " == %u, \"as many components as %s has\"); %s gpu_host_v; "
-                          "%s *gpu_host_p = gpu_host_v.gpu_host_v; ", literal->n_components,
+  g_string_append_printf (after, " == %u, \"wrong number of components for %s\"); "
+                          "%s gpu_host_v; %s *gpu_host_p = gpu_host_v.gpu_host_v; ", literal->n_components,
                           literal->type, literal->type, element);
 
   for (guint i = 0; i < literal->values->len; i++)
