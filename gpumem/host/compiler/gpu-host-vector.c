@@ -208,8 +208,8 @@ rewrite_mixed (GpuHostRewriter *rewriter,
     }
 
   g_string_append_printf (after, " == %u, \"wrong number of components for %s\"); "
-                          "%s gpu_host_v; %s *gpu_host_p = gpu_host_v.gpu_host_v; ", literal->n_components,
-                          literal->type, literal->type, element);
+                          "%s gpu_host_v; %s *gpu_host_p = gpu_host_v.gpu_host_v; ",
+                          literal->n_components, literal->type, literal->type, element);
 
   for (guint i = 0; i < literal->values->len; i++)
     {
