@@ -320,8 +320,8 @@ host_buffer_fill (GpuNativeStream  *stream,
   if (pattern_size == 0 || pattern_size > sizeof fill->pattern || size % pattern_size != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "host: %" G_GSIZE_FORMAT " bytes cannot be filled with a pattern of %"
-                   G_GSIZE_FORMAT, size, pattern_size);
+                   "host: cannot fill %" G_GSIZE_FORMAT " bytes with a pattern of %" G_GSIZE_FORMAT
+                   " bytes", size, pattern_size);
       return FALSE;
     }
 

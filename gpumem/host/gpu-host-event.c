@@ -158,7 +158,7 @@ host_event_set_user (GpuNativeEvent  *event,
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       self->is_user ? "host: the user event was set before"
+                       self->is_user ? "host: the user event is already set"
                                      : "host: the event is not a user event");
 
   return FALSE;

@@ -272,7 +272,7 @@ host_program_create_kernel (GpuNativeContext  *context,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "host: the program has no kernel '%s' among its %u", name, entry->n_kernels);
+               "host: the program has no kernel '%s'; it has %u kernels", name, entry->n_kernels);
 
   return NULL;
 }

@@ -265,7 +265,7 @@ wait_for_event (GpuHostStream *stream,
         {
           _gpu_host_event_remove_stream (event, stream);
           return g_error_new_literal (GPU_ERROR, GPU_ERROR_DEVICE_LOST,
-                                      "host: the stream ended before the event it waited for");
+                                      "host: the stream was freed while it waited for an event");
         }
     }
 

@@ -12,7 +12,8 @@
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/host/gpu-host.h"
 
-/* The same as on GPUs. Smaller chunks could exceed the 65,000 mappings of a process. */
+/* The same as on GPUs. Smaller chunks could exceed the system's limit of about 65,000 mappings per
+ * process. */
 #define GRANULARITY ((gsize) 2 * 1024 * 1024)
 
 typedef struct

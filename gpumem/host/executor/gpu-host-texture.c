@@ -220,7 +220,6 @@ sample_nearest (const GpuHostTexture        *texture,
   _gpu_texel_read (format, data, texel);
 }
 
-/* Skips texels of weight 0. */
 static void
 filter (const GpuHostTexture        *texture,
         const guint8                *data,
