@@ -247,7 +247,7 @@ gpu_image_get_cl_mem (GpuImage *image)
  * @mode.
  *
  * Fails with %GPU_ERROR_INVALID_ARGUMENT if @handle is a buffer, and with %GPU_ERROR_NOT_SUPPORTED
- * if the image has several samples per texel.
+ * if the image has several samples per texel or a format that #GpuImageFormat lacks.
  *
  * Returns: (transfer full): the image, or %NULL with @error set
  *

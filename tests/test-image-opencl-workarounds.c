@@ -303,7 +303,7 @@ rows (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_FLAGS_NONE, &rgba8,
                                            GPU_IMAGE_TYPE_IMAGE_2D, WIDTH, 3, 128, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "beginning", "64 texels", "128");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "address", "64 texels", "128");
 }
 
 static void

@@ -73,7 +73,7 @@ check_view (GpuNativeContext           *context,
 
       if (!check_alignment (device, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, "the row pitch", row_pitch,
                             description->texel_size, error)
-          || !check_alignment (device, CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, "the beginning",
+          || !check_alignment (device, CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, "the address",
                                beginning, description->texel_size, error))
         return FALSE;
     }

@@ -471,9 +471,10 @@ get_pointers (GpuOpenclDevice         *device,
   return pointers != 0 && _gpu_opencl_device_is_nvidia (device) ? pointers : 0;
 }
 
-/* Returns the second kernel object, for launches with indirect access: the list of accessible
- * memory of a kernel object can be replaced but not removed, and must not affect other launches.
- * Caller holds `lock`. */
+/* Returns the second kernel object, for launches with indirect access or pointer arguments. A
+ * separate object is necessary because the list of indirectly accessible memory can be replaced but
+ * not removed, and must not affect other launches. Other @pointers need a new object, see
+ * get_pointers(). Caller holds `lock`. */
 static cl_kernel
 get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
                            guint64           pointers,
@@ -548,8 +549,8 @@ set_usm_kinds (GpuOpenclKernel  *kernel,
   return TRUE;
 }
 
-/* Host memory from other allocators has no list: CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables
- * access to all of it. */
+/* Host memory that was not allocated here is not part of the list of pointers:
+ * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables access to all of it. */
 static gboolean
 set_indirect (GpuOpenclKernel         *kernel,
               cl_kernel                handle,

@@ -114,7 +114,7 @@ build (GpuNativeContext  *context,
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clBuildProgram", code, "options \"%s\"%s%s", options,
-                             log != NULL ? ":\n" : ", and the compiler left no log",
+                             log != NULL ? ":\n" : ", and the compiler wrote no log",
                              log != NULL ? log : "");
       clReleaseProgram (program);
       return NULL;
@@ -393,7 +393,7 @@ compile (GpuNativeContext  *context,
 
   log = get_log (context, program);
   _gpu_opencl_set_error (error, "clCompileProgram", code, "options \"%s\"%s%s", options,
-                         log != NULL ? ":\n" : ", and the compiler left no log",
+                         log != NULL ? ":\n" : ", and the compiler wrote no log",
                          log != NULL ? log : "");
   return FALSE;
 }
@@ -482,7 +482,7 @@ program_link (GpuNativeContext  *context,
     return program_new (program, g_steal_pointer (&log));
 
   _gpu_opencl_set_error (error, "clLinkProgram", code, "%u parts, options \"%s\"%s%s", n_images,
-                         options, log != NULL ? ":\n" : ", and the linker left no log",
+                         options, log != NULL ? ":\n" : ", and the linker wrote no log",
                          log != NULL ? log : "");
   if (program != NULL)
     clReleaseProgram (program);

@@ -102,7 +102,7 @@ alloc_locked (GpuNativeContext  *context,
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                    "clSVMAlloc: NULL: %" G_GSIZE_FORMAT " bytes requested, aligned to %"
                    G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT " bytes held by the context; device %s has %"
-                   G_GUINT64_FORMAT " bytes, at most %" G_GUINT64_FORMAT " of them in one piece",
+                   G_GUINT64_FORMAT " bytes, at most %" G_GUINT64_FORMAT " in one allocation",
                    size, alignment, (gsize) g_atomic_pointer_get (&context->allocated),
                    context->devices[0]->id, context->devices[0]->memory_size,
                    context->devices[0]->max_allocation);

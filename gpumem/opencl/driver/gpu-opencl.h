@@ -163,8 +163,8 @@ typedef struct
   gboolean          takes_images;               /* also TRUE for arguments of unknown kind */
   GMutex            lock;                       /* held from setting arguments until the launch is
                                                  * enqueued */
-  cl_kernel         pointer_kernel;             /* second kernel object for launches that access
-                                                 * memory indirectly; NULL until needed */
+  cl_kernel         pointer_kernel;             /* second kernel object, for indirect access and
+                                                 * pointer arguments; NULL until needed */
   guint64           pointers;                   /* of pointer_kernel, see get_pointers() */
 } GpuOpenclKernel;
 
@@ -211,7 +211,7 @@ gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
 /* Whether user events make the device hang. PoCL's "basic" device runs a command on the thread that
  * completes the command's dependency, and deadlocks on a lock that this thread already holds; other
  * devices in the context have the same effect. Oclgrind executes all commands and waits inside
- * clFlush(), so a wait for a user event never returns. */
+ * clFlush(), which never returns if a command waits for a user event. */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
 /* Intel's runtime for CPUs. */
@@ -316,7 +316,7 @@ gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GError             **error);
 
 /* gpu-opencl-svm.c */
-/* Also allocates host memory that stays mapped, which is fine-grained. */
+/* Sets base.host of fine-grained memory, which the host may access at any time. */
 GpuSvmAllocOp _gpu_opencl_svm_alloc;
 /* Releases the cl_mem first, because it uses the memory. */
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
@@ -372,7 +372,7 @@ gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gpointer             color);
 
 /* gpu-opencl-image-object.c */
-/* Dimensions of a layer, plus one if the image has layers. */
+/* Returns the number of dimensions of a layer, plus one if the image has layers. */
 guint           _gpu_opencl_image_get_n_dimensions (GpuImageType   type);
 GpuExtent       _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
                                               guint                level);
