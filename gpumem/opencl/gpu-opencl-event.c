@@ -287,7 +287,7 @@ try_marker (cl_command_queue queue)
  * that is enqueued before that thread is done. So delay the report of a failure until a marker
  * completes, or is pending behind other work. */
 static void
-settle (GpuOpenclEvent *event)
+delay_failure (GpuOpenclEvent *event)
 {
   GpuOpenclQueue *queue = event->queue;
   cl_command_queue handle;
@@ -318,7 +318,7 @@ event_query (GpuNativeEvent  *native,
 
   if (status < 0)
     {
-      settle ((GpuOpenclEvent *) native);
+      delay_failure ((GpuOpenclEvent *) native);
       set_status_error (error, status);
       return GPU_EVENT_STATUS_FAILED;
     }
@@ -399,7 +399,7 @@ event_wait (GpuNativeEvent  *native,
   code = clWaitForEvents (1, &event);
   if (code != CL_SUCCESS)
     {
-      settle ((GpuOpenclEvent *) native);
+      delay_failure ((GpuOpenclEvent *) native);
       return wait_failed (((GpuOpenclEvent *) native)->queue, event, code, error);
     }
 
@@ -408,7 +408,7 @@ event_wait (GpuNativeEvent  *native,
     return FALSE;
   if (status < CL_COMPLETE)
     {
-      settle ((GpuOpenclEvent *) native);
+      delay_failure ((GpuOpenclEvent *) native);
       set_status_error (error, status);
       return FALSE;
     }

@@ -81,7 +81,7 @@ typedef struct
   gatomicrefcount   refs;
   GMutex            lock;
   cl_command_queue  handle;                     /* NULL after the stream was freed; under lock */
-  gboolean          fails_late;                 /* see settle() in gpu-opencl-event.c */
+  gboolean          fails_late;                 /* see delay_failure() in gpu-opencl-event.c */
 } GpuOpenclQueue;
 
 typedef struct
@@ -103,7 +103,7 @@ typedef struct
   gint              unset;                      /* atomic; a user event that has no status yet */
   gboolean          cannot_fail;                /* a user event that must not fail in the driver */
   gint              failed;                     /* atomic; failed, but complete in the driver */
-  gint              settled;                    /* atomic; see settle() */
+  gint              settled;                    /* atomic; see delay_failure() */
 } GpuOpenclEvent;
 
 typedef struct _GpuOpenclSlice GpuOpenclSlice;
