@@ -246,7 +246,8 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (bytes, NULL), 9, SIZE);
 
   g_assert_false (gpu_buffer_spill (kept, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "pool is gone");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill",
+                         "was finalized");
   g_clear_pointer (&bytes, g_bytes_unref);
   bytes = test_content (kept);
   test_assert_value (g_bytes_get_data (bytes, NULL), 9, SIZE);

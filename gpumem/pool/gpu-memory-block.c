@@ -12,19 +12,33 @@
  * @title: GpuMemoryBlock
  * @short_description: memory of a pool, as an address and a size
  * @see_also: #GpuMemoryPool
- *
- * A block is the quickest way to memory of a #GpuMemoryPool: no object is made for it. Its address
- * is for kernels, which take it as a number of 64 bits, and for programs that call the driver
- * themselves. Nobody knows who uses a block: it is used on the stream that it was taken on, on
- * others that wait for that, and after gpu_memory_block_add_stream().
- *
- * A block keeps its pool alive.
  */
 
 /**
  * GpuMemoryBlock:
  *
- * Memory of a pool.
+ * An allocation of a #GpuMemoryPool, as an address and a size.
+ *
+ * |[<!-- language="C" -->
+ * GpuMemoryBlock *block = gpu_memory_pool_alloc_block (pool, size, stream, &error);
+ *
+ * if (block != NULL)
+ *   {
+ *     g_print ("%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x\n",
+ *              gpu_memory_block_get_size (block), gpu_memory_block_get_address (block));
+ *     gpu_memory_pool_free_block (pool, block, stream);
+ *   }
+ * ]|
+ *
+ * A block is the fastest way to allocate memory from a pool, because no object is created for it.
+ * Its address is for kernels, which take it as a 64-bit integer, and for programs that call the
+ * driver themselves.
+ *
+ * The library does not track the work that uses a block. Use a block only on the stream that it was
+ * allocated on, on streams that wait for that stream, and on streams registered with
+ * gpu_memory_block_add_stream().
+ *
+ * The memory of a block remains valid when the pool is finalized.
  *
  * Since: 0.1
  */
@@ -32,7 +46,7 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* State that few blocks have; the owner flag of the block says so. */
+/* State of the few blocks that need it: those with the owner flag set. */
 typedef struct
 {
   guint      refs;                  /* beyond the first */
@@ -83,8 +97,9 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* (transfer full): the other timelines that use it. NULL if references remain; then @timeline,
- * or the allocation stream if NULL, is added to the users. */
+/* Drops a reference. After the last one, returns (transfer full) the timelines that use the block
+ * besides the allocation stream. NULL if references remain; then @timeline, or the allocation
+ * stream if @timeline is NULL, is added to the users. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -135,7 +150,7 @@ record_release (GpuPoolCore    *core,
                          _gpu_pool_block_get_size (block), key);
 }
 
-/* @key NULL is the allocation stream. */
+/* With @key NULL, frees the block on its allocation stream. */
 static GPU_COLD void
 release_with_extra (GpuPoolCore    *core,
                     GpuMemoryBlock *block,
@@ -183,7 +198,7 @@ release_held (GpuPoolCore    *core,
     _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* The pool holds nothing: free the memory when its work has completed. */
+/* The pool keeps no freed memory: free it when the pending work has completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -217,7 +232,7 @@ release (GpuMemoryBlock *block,
  * gpu_memory_block_ref:
  * @block: a #GpuMemoryBlock
  *
- * Adds a reference.
+ * Adds a reference to the block.
  *
  * Returns: (transfer full): @block
  *
@@ -242,9 +257,8 @@ gpu_memory_block_ref (GpuMemoryBlock *block)
  * gpu_memory_block_unref:
  * @block: (transfer full): a #GpuMemoryBlock
  *
- * Drops a reference. The last one gives the block back to its pool, in the order of the stream that
- * it was taken on: as gpu_memory_pool_free_block() does with that stream. Any thread. Does not
- * block.
+ * Drops a reference. The last one frees the block on the stream that it was allocated on, like
+ * gpu_memory_pool_free_block() with that stream. Any thread. Does not block.
  *
  * Since: 0.1
  */
@@ -260,7 +274,7 @@ gpu_memory_block_unref (GpuMemoryBlock *block)
  * gpu_memory_block_get_address:
  * @block: a #GpuMemoryBlock
  *
- * Gets where the block begins.
+ * Gets the device address of the block.
  *
  * Returns: the address that kernels see
  *
@@ -278,7 +292,7 @@ gpu_memory_block_get_address (const GpuMemoryBlock *block)
  * gpu_memory_block_get_size:
  * @block: a #GpuMemoryBlock
  *
- * Gets the size that was asked for.
+ * Gets the requested size of the block.
  *
  * Returns: the size in bytes
  *
@@ -340,7 +354,7 @@ gpu_memory_block_add_stream (GpuMemoryBlock  *block,
   return TRUE;
 }
 
-/* Fast path: the key of a block when there is nothing to check or record. */
+/* Fast path: returns the timeline if a request needs no check by get_key(), or NULL. */
 static inline GpuTimeline *
 get_usual_key (GpuMemoryPool *pool,
                GpuStream     *stream)
@@ -372,8 +386,8 @@ get_key (GpuMemoryPool  *pool,
   if (G_UNLIKELY (pool->blocks == NULL))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: memory of this pool has no addresses that the driver would tell; it has "
-                   "buffers", function);
+                   "%s: memory of this pool has no device addresses; use "
+                   "gpu_memory_pool_alloc_buffer()", function);
       return FALSE;
     }
 
@@ -390,17 +404,18 @@ get_key (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_block:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the block first, %NULL for the default one
  * @error: return location for an error
  *
- * Takes a block, whose content is undefined. Work that is submitted to @stream from now on may use
- * it. A block that the same stream gave back last is had without any call of the driver; one of
- * another stream may need a wait that is put into @stream (CUDA: cuEventRecord and
- * cuStreamWaitEvent). Blocks only where there is no other memory than such that work still uses,
- * and where the driver does when it is asked for more.
+ * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
  *
- * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
- * #GpuContext::memory-pressure are emitted.
+ * If the same stream freed a suitable block last, no driver call is needed. Memory freed on another
+ * stream may need a wait, which is submitted to @stream (CUDA: cuEventRecord and
+ * cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while the
+ * driver allocates more.
+ *
+ * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
+ * and #GpuContext::memory-pressure.
  *
  * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_NOT_SUPPORTED if memory of the pool has no
@@ -435,14 +450,15 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_block_aligned:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @alignment: a power of two, in bytes; 0 for what all blocks have, which is 512 at least
- * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @alignment: the alignment of the address in bytes, a power of two; 0 for the default, at least
+ *   512
+ * @stream: (nullable): the stream that uses the block first, %NULL for the default one
  * @error: return location for an error
  *
- * Takes a block that begins at a multiple of @alignment, as gpu_memory_pool_alloc_block() does.
+ * Allocates a block whose address is a multiple of @alignment, like gpu_memory_pool_alloc_block().
  *
  * Returns: (transfer full) (nullable): the block, %NULL with no error for a @size of 0, or %NULL
- *   with %GPU_ERROR_INVALID_ARGUMENT if @alignment is no power of two, or an error as of
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @alignment is not a power of two, or with an error of
  *   gpu_memory_pool_alloc_block()
  *
  * Since: 0.1
@@ -462,7 +478,8 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   if ((alignment & (alignment - 1)) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the alignment %" G_GSIZE_FORMAT " is no power of two", function, alignment);
+                   "%s: the alignment %" G_GSIZE_FORMAT " is not a power of two", function,
+                   alignment);
       return NULL;
     }
 
@@ -472,7 +489,7 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
 }
 
-/* Those that there are, or that so many bytes were refused as a whole. */
+/* Records the allocated blocks, and a failed request with the sum of its sizes. */
 static GPU_COLD void
 record_blocks (GpuPoolCore            *core,
                const gsize            *sizes,
@@ -528,16 +545,16 @@ alloc_blocks (GpuMemoryPool   *pool,
  * gpu_memory_pool_alloc_blocks:
  * @pool: a #GpuMemoryPool
  * @sizes: (array length=n_blocks): sizes in bytes, none of them 0
- * @n_blocks: how many there are
- * @stream: (nullable): the stream that they are used on first, %NULL for the default one
+ * @n_blocks: the number of blocks
+ * @stream: (nullable): the stream that uses the blocks first, %NULL for the default one
  * @error: return location for an error
  *
- * Allocates several blocks at once, which costs less than one call for each. Either all are
+ * Allocates several blocks at once, which is faster than one call for each. Either all are
  * allocated, or none.
  *
- * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array drops
- *   when it goes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of
- *   gpu_memory_pool_alloc_block()
+ * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array unrefs
+ *   when it is freed, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or with an error
+ *   of gpu_memory_pool_alloc_block()
  *
  * Since: 0.1
  */
@@ -592,11 +609,12 @@ check_free (GpuMemoryPool        *pool,
  * gpu_memory_pool_free_block:
  * @pool: a #GpuMemoryPool
  * @block: (transfer full) (nullable): a block of @pool, or %NULL
- * @stream: (nullable): the stream that used it last, %NULL for the one that it was taken on
+ * @stream: (nullable): the stream that used the block last, %NULL for the one that it was allocated
+ *   on
  *
- * Drops a reference of @block, as gpu_memory_block_unref() does. The last one gives it back: it may
- * be used again after all that was submitted to @stream so far. One that is not the last counts as
- * gpu_memory_block_add_stream() with @stream. Does not block.
+ * Drops a reference to @block, like gpu_memory_block_unref(). The last one frees the block: its
+ * memory may be reused after all work submitted to @stream so far. If references remain, @stream is
+ * registered as a user of the block, as by gpu_memory_block_add_stream(). Does not block.
  *
  * Since: 0.1
  */
@@ -626,11 +644,11 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
  * gpu_memory_pool_free_blocks: (skip)
  * @pool: a #GpuMemoryPool
  * @blocks: (array length=n_blocks) (transfer full): blocks of @pool, or %NULL
- * @n_blocks: how many there are
- * @stream: (nullable): the stream that used them last, %NULL for the one that each was taken on
+ * @n_blocks: the number of blocks
+ * @stream: (nullable): the stream that used the blocks last, %NULL for the one that each was
+ *   allocated on
  *
- * Does what gpu_memory_pool_free_block() does with several blocks, which costs less than one after
- * the other.
+ * Frees several blocks, like one call of gpu_memory_pool_free_block() for each, but faster.
  *
  * Since: 0.1
  */
@@ -663,7 +681,7 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
     }
 }
 
-/* @is_svm: as shared virtual memory, aligned as that of its allocator is. */
+/* @is_svm: allocates a GpuSvm, with the alignment of the pool's GpuSvmAllocator. */
 static GpuMemory *
 alloc_memory (GpuMemoryPool  *pool,
               gsize           size,
@@ -698,16 +716,17 @@ alloc_memory (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_buffer:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the buffer first, %NULL for the default one
  * @error: return location for an error
  *
- * Takes memory as a buffer, whose content is undefined. It may be used on all streams of the
- * context: others than @stream wait by themselves, as for any use of memory. It is given back when
- * nothing refers to it any more, or it is released, and may be used again on the streams that used
- * it last; nobody else gets it before their work is over, or without waiting for that.
+ * Allocates a buffer with undefined content. All streams of the context may use it: streams other
+ * than @stream wait automatically, as for any use of memory. The memory returns to the pool when
+ * the last reference to the buffer is dropped, or when the buffer is released. It may then be
+ * reused on the streams that used it last. Other streams get it only after the work of those
+ * streams has completed, or after a wait for that work.
  *
- * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
- * #GpuContext::memory-pressure are emitted. Blocks as gpu_memory_pool_alloc_block() does.
+ * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
+ * and #GpuContext::memory-pressure. Blocks when gpu_memory_pool_alloc_block() does.
  *
  * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
@@ -735,19 +754,22 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_svm:
  * @pool: a #GpuMemoryPool whose memory comes from a #GpuSvmAllocator
  * @size: size in bytes
- * @stream: (nullable): the stream that the memory is used on first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the memory first, %NULL for the default one
  * @error: return location for an error
  *
- * Takes shared virtual memory, whose content is undefined, as gpu_memory_pool_alloc_buffer() takes
- * a buffer: at the same address for host and device, aligned and of the grain that the allocator of
- * the pool has. The host touches it only while it is mapped, or, of fine grain, once the work is
- * over that used the same memory before; gpu_stream_synchronize() with @stream sees to that. What
- * was advised with gpu_svm_advise() stays with the memory when it is given back. Blocks as
- * gpu_memory_pool_alloc_block() does.
+ * Allocates shared virtual memory with undefined content, as gpu_memory_pool_alloc_buffer()
+ * allocates a buffer. Host and device use the same address. Alignment and granularity are those of
+ * the allocator of the pool. Blocks when gpu_memory_pool_alloc_block() does.
+ *
+ * The host may access coarse grain memory only while it is mapped. It may access fine grain memory
+ * after the work that used the same memory before has completed; gpu_stream_synchronize() with
+ * @stream waits for that work.
+ *
+ * Advice of gpu_svm_advise() remains in effect when the memory is freed and reused.
  *
  * Returns: (transfer full) (nullable): the memory; %NULL with no error for a @size of 0; or %NULL
- *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool comes from elsewhere, or cannot be cut
- *   for a pool of its kind, or an error as of gpu_memory_pool_alloc_buffer()
+ *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool does not come from a #GpuSvmAllocator,
+ *   or cannot be divided for a pool of its kind, or with an error of gpu_memory_pool_alloc_buffer()
  *
  * Since: 0.1
  */

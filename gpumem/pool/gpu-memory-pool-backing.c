@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The backing of a pool: memory from an allocator or from the driver, and views of it. */
+/* Backing of a pool: memory from an allocator or from the driver, and views, which are the driver's
+ * handles for parts of it. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
@@ -11,16 +12,17 @@
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* Bytes: the smallest block, an ordinary segment, and the distance of artificial addresses. */
+/* In bytes: the size of the smallest block, the distance between artificial addresses, and the size
+ * of an ordinary segment. */
 #define UNIT         512
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* The memory to cut views from, and the offset of @source in it. Sub-buffers cannot have
- * sub-buffers, and @source may be a slice, or a block of another pool. */
+/* Returns the allocation to create views of, and the offset of @source in it. A sub-buffer cannot
+ * have sub-buffers, and @source may be a slice or a block of another pool. */
 static GpuNativeBuffer *
-find_whole (GpuStorage *source,
-            gsize      *offset)
+find_allocation (GpuStorage *source,
+                 gsize      *offset)
 {
   GpuStorage *whole = source->whole;
 
@@ -34,7 +36,7 @@ find_whole (GpuStorage *source,
   return whole->suballocation->whole;
 }
 
-/* @source NULL: the address range of the pool. */
+/* With @source NULL, creates a view of the pool's address range. */
 static GpuPoolView *
 view_new (GpuPoolCore      *core,
           GpuStorage       *source,
@@ -87,7 +89,8 @@ _gpu_pool_view_unref (gpointer data)
   g_free (view);
 }
 
-/* Memory that blocks are cut from. Drivers without addresses get artificial ones. */
+/* Memory that blocks are cut from. If the driver reports no addresses, the pool assigns artificial
+ * ones. */
 typedef struct
 {
   GpuMemory *memory;
@@ -138,7 +141,8 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Shared virtual memory may start at any address; a segment starts at a multiple of the unit. */
+/* Returns the extra bytes to request, so that a segment can start at a multiple of the unit: shared
+ * virtual memory may start at any address. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -191,13 +195,13 @@ alloc_segment (gpointer         owner,
 
   if (memory->storage->root->is_exclusive)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_memory_pool_alloc_block: host and device have memory of the allocator %s in "
-                 "turns, all of it at once: it is not for segments, but for bins",
+                 "gpu_memory_pool_alloc_block: memory of the allocator %s cannot be divided, "
+                 "because host and device cannot use it at the same time; use GPU_MEMORY_POOL_BINS",
                  G_OBJECT_TYPE_NAME (core->allocator));
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_memory_pool_alloc_block: the allocator %s gave %" G_GSIZE_FORMAT
-                 " bytes at address 0x%" G_GINT64_MODIFIER "x, where a segment needs %"
+                 "gpu_memory_pool_alloc_block: the allocator %s returned %" G_GSIZE_FORMAT
+                 " bytes at address 0x%" G_GINT64_MODIFIER "x, but a segment needs %"
                  G_GSIZE_FORMAT " bytes at a multiple of %" G_GSIZE_FORMAT,
                  G_OBJECT_TYPE_NAME (core->allocator), memory->size,
                  gpu_memory_get_device_address (memory), size, core->unit);
@@ -377,7 +381,8 @@ static const GpuPoolOps chunk_ops = {
   .make_room = make_room
 };
 
-/* Reserves twice the memory of the device, so that chunks can move: addresses are free. */
+/* Reserves twice as many addresses as the device has bytes of memory, so that chunks can be moved.
+ * Addresses cost no memory. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -441,7 +446,7 @@ _gpu_pool_takes_turns (GpuNativeContext *context)
          && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
-/* Blocks are aligned so that a sub-buffer may begin there on every device of the context. */
+/* All blocks are aligned, so that a sub-buffer may begin there on every device of the context. */
 static gsize
 get_unit (GpuNativeContext *context)
 {
@@ -543,7 +548,7 @@ continue_closing (gpointer data)
   g_free (closing);
 }
 
-/* All blocks are freed, but work may still use their memory. On any thread. */
+/* Called on any thread when all blocks are freed. Work may still use their memory. */
 static void
 finish_closing (gpointer data)
 {
@@ -638,7 +643,7 @@ release_after (GpuPoolCore          *core,
     _gpu_pool_release_all (suballocation, timelines, n_timelines);
 }
 
-/* Runs on any thread, even one that is growing the pool. */
+/* Runs on any thread, including a thread that is growing the pool. */
 static void
 release_excess (gpointer data)
 {
@@ -711,7 +716,7 @@ _gpu_pool_core_get_size (GpuPoolCore          *core,
                             : _gpu_pool_block_get_size (suballocation);
 }
 
-/* Stays attached to the block until its range is split or joined. */
+/* The view stays attached to the block until the range of the block is split or joined. */
 static GpuPoolView *
 make_view (GpuPoolCore     *core,
            GpuMemoryBlock  *block,
@@ -735,7 +740,7 @@ make_view (GpuPoolCore     *core,
 
       view = view_new (core, segment->memory->storage, address - segment->address,
                        segment->memory->flags);
-      view->whole = find_whole (segment->memory->storage, &begin);
+      view->whole = find_allocation (segment->memory->storage, &begin);
       view->offset += begin;
     }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers over blocks of a pool. The block is freed, with its pending uses, as soon as the
- * buffer is released; buffer objects are recycled. */
+/* Buffers over blocks of a pool. The block is freed, with its pending uses, as soon as the buffer
+ * is released. Buffer objects are recycled. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-basic-allocator.h"
@@ -12,20 +12,20 @@
 #define MAX_DATA   16
 #define MAX_YIELDS 100000
 
-/* The owner of a storage. */
+/* The owner of the storage of a buffer. */
 typedef struct
 {
   GpuSuballocation      suballocation;
   GpuPoolCore          *core;
-  GpuPoolView          *view;       /* of the suballocation; kept for pending work after it is
-                                     * freed */
-  GpuPoolSuballocation  held;       /* NULL once it was freed */
+  GpuPoolView          *view;       /* of the suballocation; kept for pending work after the
+                                     * suballocation is freed */
+  GpuPoolSuballocation  held;       /* the suballocation; NULL after it is freed */
   GpuTimeline          *timeline;   /* the allocation stream */
-  GpuMemoryPool        *pool;       /* held while spilled, or NULL */
+  GpuMemoryPool        *pool;       /* referenced while the buffer is spilled, or NULL */
 } Pooled;
 
 static void
-give_back (GpuStorage *storage)
+free_suballocation (GpuStorage *storage)
 {
   Pooled *pooled = storage->owner;
 
@@ -69,7 +69,7 @@ keep_recycled (GpuPoolCore *core,
   return kept;
 }
 
-/* The qdata that GObject sets on an object while it disposes of it. */
+/* The key of the qdata that GObject sets on an object during its disposal. */
 static GQuark
 get_notify_queue (void)
 {
@@ -81,7 +81,7 @@ get_notify_queue (void)
   return (GQuark) g_atomic_int_get (&notify_queue);
 }
 
-/* Whether the g_object_unref() that recycled the object has returned, on any thread. */
+/* Whether the g_object_unref() call that recycled the object has returned, on any thread. */
 static gboolean
 is_unref_finished (GObject *object)
 {
@@ -100,8 +100,8 @@ find_data (GQuark   key,
     *found = key;
 }
 
-/* Drops data that others attached to the object, such as a language's wrapper, as finalization
- * would. FALSE if that resurrected the object or attached more. */
+/* Drops data attached to the object, such as the wrapper of a language binding, as finalization
+ * would. FALSE if a destroy notify took a reference on the object or attached more data. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -120,7 +120,7 @@ drop_data (GObject *object)
   return FALSE;
 }
 
-/* The last reference to @memory is being dropped. */
+/* Called when the last reference to @memory is dropped. TRUE if the object is kept for reuse. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -147,8 +147,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
 
   _gpu_live_add (GPU_LIVE_RECYCLED, -(int) core->n_recycled);
 
-  /* Leaks objects of threads that do not exist in a forked child, and objects with frozen
-   * notifications. */
+  /* Leak objects whose last g_object_unref() never returns, because its thread does not exist in a
+   * forked child, and objects with frozen notifications. */
   for (guint i = 0; i < core->n_recycled; i++)
     {
       for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
@@ -160,8 +160,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
     }
 }
 
-/* Prefer the most recent, which is still in the CPU's caches, unless another thread is still in
- * its g_object_unref(). */
+/* Prefers the most recent object, which is still in the CPU's caches. Skips objects while another
+ * thread is still in the g_object_unref() call that recycled them. */
 static GpuMemory *
 steal_recycled_locked (GpuPoolCore *core)
 {
@@ -252,14 +252,14 @@ spill (GpuMemory  *memory,
   if (pool == NULL)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "the pool is gone that the memory would come back from");
+                           "the pool of the buffer was finalized, so it could not be unspilled");
       return FALSE;
     }
 
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  /* Pending reads keep using the memory: hold the view for them. */
+  /* Pending reads still use the memory: keep the view until they complete. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_defer_until_complete (g_array_index (uses, GpuPoint, i).timeline,
                                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
@@ -272,7 +272,7 @@ spill (GpuMemory  *memory,
   return TRUE;
 }
 
-/* The view of @suballocation, which is freed on failure. */
+/* Gets the view of @suballocation. Frees @suballocation on failure. */
 static inline GpuPoolView *
 get_view (GpuPoolCore           *core,
           GpuPoolSuballocation   suballocation,
@@ -322,7 +322,7 @@ make_memory (GpuPoolCore *core,
   GpuMemory *memory = make_object (core, context, is_svm);
   Pooled *pooled = g_new0 (Pooled, 1);
 
-  pooled->suballocation.give_back = give_back;
+  pooled->suballocation.give_back = free_suballocation;
   pooled->suballocation.recycle = recycle;
   pooled->suballocation.spill = spill;
   pooled->suballocation.unspill = unspill;
@@ -352,7 +352,7 @@ check_vacant (GpuMemoryPool  *pool,
                  "%s: a buffer cannot have 0 bytes", function);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the buffer %p was not vacated, or is one of another pool", function,
+                 "%s: the buffer %p was not vacated, or belongs to another pool", function,
                  (void *) memory);
 
   return FALSE;
@@ -389,19 +389,17 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
  * gpu_buffer_vacate: (skip)
  * @buffer: a #GpuBuffer
  *
- * Gives the memory of @buffer back to the pool that it was taken from with
- * gpu_memory_pool_alloc_buffer(), as dropping the last reference would, but leaves the object: for
- * who has it joined with something of its own, such as the object of a language, and wants to use
- * both again with gpu_memory_pool_refill_buffer(). Until then every use of @buffer is
- * %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and it does not count as living. No
- * signal is emitted.
+ * Returns the memory of @buffer to the pool, as dropping the last reference to a buffer of
+ * gpu_memory_pool_alloc_buffer() would, but keeps the object. A language binding can thus keep the
+ * object together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until then
+ * every use of @buffer fails with %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and the
+ * object does not count as live. No signal is emitted.
  *
- * Nothing is done if @buffer is not memory of a pool, is released, or is referred to by anything
- * but the caller: by another reference, a slice, a mapping, or an allocator that keeps account of
- * it. Weak references and handlers of signals are not looked at, and stay. Any thread; does not
- * block.
+ * Does nothing if @buffer has no memory of a pool, is released, or has another user than the
+ * caller: another reference, a slice, a mapping, or an allocator that tracks it. Weak references
+ * and signal handlers are not checked, and remain. Any thread; does not block.
  *
- * Returns: %TRUE if the pool has the memory back
+ * Returns: %TRUE if the memory was returned to the pool
  *
  * Since: 0.1
  */
@@ -417,7 +415,7 @@ gpu_buffer_vacate (GpuBuffer *buffer)
 
   storage = memory->storage;
 
-  /* The state first: released memory has no suballocation any more. */
+  /* Check the state first: released memory has no suballocation. */
   if (storage == NULL || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
       || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
       || storage->suballocation == NULL || storage->suballocation->recycle != recycle)
@@ -441,14 +439,15 @@ gpu_buffer_vacate (GpuBuffer *buffer)
  * @pool: a #GpuMemoryPool
  * @buffer: a buffer of @pool for which gpu_buffer_vacate() returned %TRUE
  * @size: size in bytes, not 0
- * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the buffer first, %NULL for the default one
  * @error: return location for an error
  *
- * Does what gpu_memory_pool_alloc_buffer() does, but makes @buffer, which has no memory, one of the
- * memory that it takes. If there is none, @buffer stays as it is.
+ * Allocates memory like gpu_memory_pool_alloc_buffer(), but attaches it to @buffer instead of
+ * creating an object. On failure @buffer is unchanged.
  *
- * Returns: %TRUE if @buffer has memory; %FALSE with %GPU_ERROR_INVALID_ARGUMENT if it waits for
- *   none of @pool or @size is 0, or with the errors of gpu_memory_pool_alloc_buffer()
+ * Returns: %TRUE if @buffer has memory; %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @buffer was not
+ *   vacated, or belongs to another pool, or @size is 0, or with an error of
+ *   gpu_memory_pool_alloc_buffer()
  *
  * Since: 0.1
  */

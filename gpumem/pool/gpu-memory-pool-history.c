@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* History of a pool: its most recent events. */
+/* The history of a pool: its most recent events. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -11,16 +11,16 @@ typedef struct
   guint64       time;               /* microseconds */
   guint64       address;
   guint64       size;               /* bytes */
-  guint64       device_free;        /* bytes, of OUT_OF_MEMORY */
+  guint64       device_free;        /* bytes, for OUT_OF_MEMORY */
 } Event;
 
 struct _GpuPoolHistory
 {
-  GMutex      lock;                 /* guards the rest; nothing is called with it held */
+  GMutex      lock;                 /* guards the rest; no other lock is taken under it */
   Event      *events;               /* a ring buffer, or NULL */
   guint       n_room;
-  guint64     n_events;             /* since it was created */
-  GHashTable *streams;              /* numbers by key; keys may dangle */
+  guint64     n_events;             /* since the history was resized */
+  GHashTable *streams;              /* stream numbers by key; keys may dangle */
 };
 
 GpuPoolHistory *
@@ -129,7 +129,7 @@ add_event (GVariantBuilder *builder,
   g_variant_builder_add_value (builder, g_variant_dict_end (&dict));
 }
 
-/* Viewers of snapshots expect two events for a free. */
+/* Viewers of snapshots expect two events for each free. */
 static void
 describe_event (GVariantBuilder *builder,
                 const Event     *event)
@@ -170,22 +170,23 @@ copy_events (GpuPoolHistory *history,
  * gpu_memory_pool_get_history:
  * @pool: a #GpuMemoryPool
  *
- * Gets the last events of a pool whose #GpuMemoryPool:history-size is not 0, the oldest first. Each
- * has
+ * Gets the most recent events of the pool, the oldest first. The list is empty if
+ * #GpuMemoryPool:history-size is 0. Each event has
  *
- * - `action`, s: "alloc", "free_requested" and then "free_completed" when memory is given back,
- *   whether or not work still uses it, "segment_alloc", "segment_free", "segment_map" and
- *   "segment_unmap" for memory of the driver, and "oom" for a request that was refused
- * - `time`, t, in microseconds of g_get_monotonic_time()
- * - `size`, t, in bytes, of memory that is handed out as it was asked for; of several blocks that
- *   were refused at once their sum
- * - `address`, t, but for "oom": where the driver tells none, what stands for it, as in snapshots
- * - `stream`, u: which stream it was taken or given back on, as in snapshots; a stream that is new
- *   may have the number of one that is gone
- * - `device-free`, t, of "oom": bytes of the device that the context does not have
+ * - `action`, s: "alloc" when memory is allocated; "free_requested" followed by "free_completed"
+ *   when it is freed, whether or not it has pending uses; "segment_alloc", "segment_free",
+ *   "segment_map" and "segment_unmap" for memory of the driver; "oom" for a request that failed for
+ *   lack of memory
+ * - `time`, t: microseconds of g_get_monotonic_time()
+ * - `size`, t: bytes, for allocations and frees as requested; for several blocks that were refused
+ *   at once the sum of their sizes
+ * - `address`, t, except in "oom": the address, with the same substitutes as in snapshots
+ * - `stream`, u: the number of the stream that the memory was allocated or freed on, as in
+ *   snapshots; a new stream may get the number of a stream that no longer exists
+ * - `device-free`, t, in "oom": bytes of device memory that the context has not allocated
  *
- * These are the names that the memory viewer of PyTorch has in `device_traces`. Any thread; does
- * not block.
+ * These are the names that the memory viewer of PyTorch expects in `device_traces`. Any thread;
+ * does not block.
  *
  * Returns: (transfer full): the events, an array of type aa{sv}
  *

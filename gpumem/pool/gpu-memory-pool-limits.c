@@ -18,7 +18,7 @@ _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Applies the limits after unlocking: the core may call the program when it frees memory. */
+/* Unlocks, then applies the limits: the core may call the program when it frees memory. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,
@@ -54,8 +54,8 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  * @limit: size in bytes, 0 for no limit
  *
- * Sets how much memory the pool has from the driver at most. What it has already stays until it is
- * given back.
+ * Sets the maximum number of bytes that the pool holds from the driver or its allocator. Memory
+ * that the pool already holds beyond the limit is not freed by this call.
  *
  * Since: 0.1
  */
@@ -71,12 +71,13 @@ gpu_memory_pool_set_limit (GpuMemoryPool *pool,
 /**
  * gpu_memory_pool_set_fraction:
  * @pool: a #GpuMemoryPool
- * @fraction: a part of all memory of the device, more than 0 and at most 1
+ * @fraction: a fraction of the memory of the device, more than 0 and at most 1
  * @error: return location for an error
  *
- * Sets #GpuMemoryPool:limit to a part of the memory of the device.
+ * Sets #GpuMemoryPool:limit to a fraction of the memory of the device.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for another @fraction
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @fraction is out of range or @pool
+ *   was never initialised
  *
  * Since: 0.1
  */
@@ -101,7 +102,7 @@ gpu_memory_pool_set_fraction (GpuMemoryPool  *pool,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %g is no part of the memory of the device", function, fraction);
+               "%s: the fraction must be more than 0 and at most 1, not %g", function, fraction);
 
   return FALSE;
 }
@@ -109,13 +110,13 @@ gpu_memory_pool_set_fraction (GpuMemoryPool  *pool,
 /**
  * gpu_memory_pool_set_fragmentation_target:
  * @pool: a #GpuMemoryPool
- * @target: a part, not less than 0
+ * @target: a fraction, 0 or more
  * @error: return location for an error
  *
  * Sets the fragmentation target of an expandable pool: the memory that the pool may have beyond its
  * peak use, as a fraction of that peak. Beyond the target the pool moves free memory to where it is
  * needed instead of allocating more from the driver. A lower target saves memory and costs more
- * calls of the driver. Does not block; may be called from any thread.
+ * driver calls. Does not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @target is negative or not a
  *   number
@@ -151,10 +152,10 @@ gpu_memory_pool_set_fragmentation_target (GpuMemoryPool  *pool,
 /**
  * gpu_memory_pool_trim:
  * @pool: a #GpuMemoryPool
- * @managed_bytes: how much the pool may go on having, in use or not
+ * @managed_bytes: the number of bytes that the pool may keep, in use or not
  *
- * Gives memory that nobody uses, and whose last use is over, back to the driver, which may block,
- * until the pool has no more than @managed_bytes.
+ * Frees unused memory without pending uses until the pool holds at most @managed_bytes. May block
+ * in the driver.
  *
  * Since: 0.1
  */
@@ -172,8 +173,7 @@ gpu_memory_pool_trim (GpuMemoryPool *pool,
  * gpu_memory_pool_free_held:
  * @pool: a #GpuMemoryPool
  *
- * Gives all memory that nobody uses back to the driver. Blocks until the work that was submitted
- * before it was given back is over.
+ * Frees all unused memory. Blocks until the pending uses of that memory have completed.
  *
  * Since: 0.1
  */
@@ -190,8 +190,8 @@ gpu_memory_pool_free_held (GpuMemoryPool *pool)
  * gpu_memory_pool_stop_holding:
  * @pool: a #GpuMemoryPool
  *
- * Gives all memory that nobody uses back to the driver, as gpu_memory_pool_free_held() does, and
- * from now on whatever is given back as soon as no work uses it any more. There is no way back.
+ * Frees all unused memory, like gpu_memory_pool_free_held(). From now on the pool keeps no freed
+ * memory: it frees memory when its last use has completed. This cannot be undone.
  *
  * Since: 0.1
  */
@@ -212,10 +212,10 @@ gpu_memory_pool_stop_holding (GpuMemoryPool *pool)
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
  *
- * Computes in which bin memory of @size bytes is, by the leading bits of the pool. The numbers are
- * those of PyOpenCL and PyCUDA.
+ * Computes the number of the bin for @size bytes, from the leading bits of the pool. The numbers
+ * are those of PyOpenCL and PyCUDA.
  *
- * Returns: the bin
+ * Returns: the number of the bin
  *
  * Since: 0.1
  */
@@ -231,9 +231,9 @@ gpu_memory_pool_bin_number (GpuMemoryPool *pool,
 /**
  * gpu_memory_pool_alloc_size:
  * @pool: a #GpuMemoryPool
- * @bin: a bin, as of gpu_memory_pool_bin_number()
+ * @bin: the number of a bin, see gpu_memory_pool_bin_number()
  *
- * Computes the size that memory in @bin has.
+ * Computes the size of the memory in @bin.
  *
  * Returns: the size in bytes; 0 if there is no such bin
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The private side of GpuMemoryPool: the core of gpumem/pool/core/, its backing, and the memory
- * objects over its blocks.
+ * The private side of GpuMemoryPool: its state, its backing, and the memory objects over its
+ * blocks. The suballocator is in gpumem/pool/core/.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ G_BEGIN_DECLS
 #define GPU_POOL_MAX_RECYCLED 64
 
 /* GpuPoolCore.modes: states that the fast path does not handle. */
-#define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
-#define GPU_POOL_RECORDS (1u << 1)  /* it has a history */
+#define GPU_POOL_STOPPED (1u << 0)  /* keeps no freed memory */
+#define GPU_POOL_RECORDS (1u << 1)  /* records its history */
 
 typedef enum
 {
@@ -36,31 +36,31 @@ typedef struct _GpuPoolHistory GpuPoolHistory;
 typedef struct
 {
   gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
-  guint              modes;         /* atomic */
+  guint              modes;         /* atomic; GPU_POOL_STOPPED, GPU_POOL_RECORDS */
   GpuNativeContext  *context;
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
   GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
-  GpuSvmAllocator   *svm;           /* the innermost allocator if it is one, or NULL */
+  GpuSvmAllocator   *svm;           /* the innermost allocator, if of this class */
   gboolean           has_addresses; /* reported by the driver */
-  gsize              unit;          /* bytes */
-  GpuPool           *pool;          /* NULL for a pool in bins */
-  GpuPoolBins       *bins;          /* NULL for others */
+  gsize              unit;          /* alignment of blocks, in bytes */
+  GpuPool           *pool;          /* NULL for GPU_MEMORY_POOL_BINS */
+  GpuPoolBins       *bins;          /* NULL for other kinds */
   gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
 
-  GpuPoolHistory    *history;       /* in gpu-memory-pool-history.c; with a lock of its own */
+  GpuPoolHistory    *history;       /* see gpu-memory-pool-history.c; has its own lock */
 
-  GMutex             lock;          /* guards what follows */
+  GMutex             lock;          /* guards next_address and extras */
 
-  GpuPoolLock        recycled_lock; /* guards these */
-  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects to be reused */
+  GpuPoolLock        recycled_lock; /* guards recycled, n_recycled, closed */
+  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
   guint              n_recycled;
-  gboolean           closed;        /* the pool is closed */
+  gboolean           closed;        /* the pool is finalized */
   guint64            next_address;  /* next artificial address */
   GHashTable        *extras;        /* by block, if its owner flag is set; in gpu-memory-block.c */
 } GpuPoolCore;
 
-/* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+/* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
 typedef gpointer GpuPoolSuballocation;
 
 /* The driver's view of a suballocation. Shared by the suballocation and by pending work. */
@@ -69,7 +69,7 @@ typedef struct
   gatomicrefcount   refs;
   GpuNativeContext *context;
   GpuStorage       *source;         /* of `whole`; NULL in an address range */
-  GpuNativeBuffer  *whole;          /* the allocation it lies in */
+  GpuNativeBuffer  *whole;          /* the allocation that contains it */
   gsize             offset;
   GpuNativeBuffer  *buffer;         /* of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
@@ -80,7 +80,7 @@ struct _GpuMemoryPool
   GObject            parent_instance;
 
   GpuContext        *context;
-  GpuAllocator      *allocator;     /* where its memory comes from, or NULL */
+  GpuAllocator      *allocator;     /* NULL: the driver */
   GpuMemoryPoolKind  kind;
   GpuMemoryFlags     flags;
   guint              leading_bits;
@@ -101,7 +101,7 @@ extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);
 
-/* NULL with @error if the device does not support @kind, which is not AUTOMATIC. */
+/* Returns NULL with @error if the device does not support @kind, which is not AUTOMATIC. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GpuAllocator       *allocator,
                                             GpuMemoryPoolKind   kind,
@@ -111,35 +111,36 @@ GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GError            **error);
 GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
 void          _gpu_pool_core_unref         (GpuPoolCore        *core);
-/* The GpuMemoryPool is gone. */
+/* Called when the GpuMemoryPool is finalized. The core is freed when all blocks are freed and their
+ * work has completed. */
 void          _gpu_pool_core_close         (GpuPoolCore        *core);
 GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
                                                    gsize               size,
                                                    gsize               alignment,
                                                    GpuTimeline        *timeline,
                                                    GError            **error);
-/* Frees @suballocation for use after all work submitted so far to @alloc_timeline and to the
- * timelines of @uses, nullable, of GpuPoint. A pool that holds nothing frees the memory itself when
- * that work has completed. */
+/* Frees @suballocation for reuse after all work submitted so far to @alloc_timeline and to the
+ * timelines of @uses, nullable, of GpuPoint. A pool that keeps no freed memory frees it when that
+ * work has completed. */
 void          _gpu_pool_core_release       (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation,
                                             GpuTimeline          *alloc_timeline,
                                             GArray               *uses);
 /* Takes ownership of a reference to @core. When all work submitted so far to @timeline has
- * completed, a pool that holds nothing frees its unused memory. */
+ * completed, a pool that keeps no freed memory frees its unused memory. */
 void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
                                                    GpuTimeline        *timeline);
-/* Bytes, as requested. */
+/* The size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* (transfer none): valid while the suballocation is held; NULL if the driver could not create
- * it. */
+/* (transfer none): valid until @suballocation is freed; NULL if the driver fails to create the
+ * view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
 GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
-/* The driver's. */
+/* The driver's handle of the memory. */
 guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
 
 void          _gpu_pool_core_set_limits    (GpuPoolCore         *core,
@@ -161,7 +162,7 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
                                              GpuStream          *stream,
                                              const char         *function,
                                              GError            **error);
-/* gpu-memory-pool-limits.c. */
+/* In gpu-memory-pool-limits.c. */
 guint64       _gpu_memory_pool_get_limit   (GpuMemoryPool       *pool,
                                             guint64             *limit);
 void          _gpu_memory_pool_set_limit   (GpuMemoryPool       *pool,
@@ -169,7 +170,7 @@ void          _gpu_memory_pool_set_limit   (GpuMemoryPool       *pool,
                                             guint64             *limit,
                                             guint64              value);
 
-/* gpu-memory-pool-history.c. */
+/* In gpu-memory-pool-history.c. */
 guint         _gpu_pool_history_get_size   (GpuPoolHistory      *history);
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
@@ -179,9 +180,9 @@ GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             guint64             address,
                                             gsize               size,
                                             gpointer            key);
-/* (transfer full): the numbers of streams so far, by key. */
+/* (transfer full): the numbers assigned to streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
-/* The number of @key, assigned on first use: from 1, 0 for no stream. */
+/* The number of @key, which is assigned on first use: from 1; 0 for no stream. */
 guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
                                             gpointer            key);
 
@@ -191,18 +192,18 @@ gpu_pool_core_records (GpuPoolCore *core)
   return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
 }
 
-/* gpu-memory-pool-buffer.c: creates a GpuBuffer, or a GpuSvm if the core has svm, over
- * @suballocation. Takes ownership of @suballocation even when it fails. */
+/* In gpu-memory-pool-buffer.c. Creates a GpuBuffer over @suballocation, or a GpuSvm if @is_svm,
+ * which needs core->svm. Takes ownership of @suballocation even on failure. */
 GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
                                             GpuContext            *context,
                                             gboolean               is_svm,
                                             GpuPoolSuballocation   suballocation,
                                             GpuTimeline           *timeline,
                                             GError               **error);
-/* Drops the recycled objects; none are kept from now on. */
+/* Drops the recycled objects. No object is recycled from now on. */
 void          _gpu_pool_core_drop_recycled (GpuPoolCore        *core);
 
-/* Set by class_init. */
+/* The class, set by class_init. */
 extern gpointer _gpu_memory_pool_class;
 
 static inline gboolean

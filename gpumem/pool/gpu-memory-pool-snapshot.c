@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Snapshots: the layout of a pool's memory. */
+/* Snapshots of the layout of a pool's memory. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -8,16 +8,16 @@ typedef struct
 {
   guint64      address;
   gsize        size;                /* bytes */
-  gsize        requested;           /* bytes, of an active one */
+  gsize        requested;           /* bytes, of an active block */
   GpuPoolState state;
   guint32      stream;              /* from 1, 0 for none */
-  guint64      segment;             /* where it begins */
+  guint64      segment;             /* address of the segment */
 } Part;
 
 typedef struct
 {
   GArray     *parts;                /* of Part */
-  GHashTable *streams;              /* numbers by key */
+  GHashTable *streams;              /* stream numbers by key */
 } Collection;
 
 static void
@@ -88,7 +88,7 @@ describe_block (const Part *part)
   return g_variant_dict_end (&dict);
 }
 
-/* The segment of the part at @i; advances @i past it. */
+/* Describes the segment of the part at @i, and advances @i past the segment. */
 static GVariant *
 describe_segment (GArray *parts,
                   guint  *i)
@@ -113,19 +113,22 @@ describe_segment (GArray *parts,
  * gpu_memory_pool_snapshot:
  * @pool: a #GpuMemoryPool
  *
- * Tells what is where in the pool at this moment, as an array of segments of type aa{sv}. Each has
- * its `address`, of type t, where the driver tells one, and `blocks`, of type aa{sv}, which follow
- * each other without gaps. A block has
+ * Gets the layout of the memory of the pool as an array of segments. Each segment has its
+ * `address`, of type t, and its `blocks`, of type aa{sv}, which are adjacent and in order of
+ * address. The address is artificial if the driver reports none; it is the driver's handle for
+ * pools of kind %GPU_MEMORY_POOL_BINS. A block has
  *
- * - `state`, s: "active", "pending" (given back, and work may still use it), "held", "cached" (held
- *   by a thread) or "unmapped" (addresses with no memory behind them)
- * - `size`, t, in bytes
- * - `requested`, t, in bytes: of an active block what was asked for
- * - `stream`, u: of a pending block the stream, which are counted from 1
+ * - `state`, s: "active", "pending" (freed, but work may still use it), "held" (free), "cached" (in
+ *   the cache of a thread) or "unmapped" (addresses without memory)
+ * - `size`, t: bytes
+ * - `requested`, t, only of an active block: bytes requested
+ * - `stream`, u, only of a pending block: the number of the stream that may still use it, counted
+ *   from 1
  *
- * `gpumem pool` turns snapshots into files for viewers. Holds up all who use the pool meanwhile.
+ * `gpumem pool` converts snapshots to files for viewers. Other threads that use the pool wait until
+ * the snapshot is complete.
  *
- * Returns: (transfer full): the segments
+ * Returns: (transfer full): the segments, an array of type aa{sv}
  *
  * Since: 0.1
  */

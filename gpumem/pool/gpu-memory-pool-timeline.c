@@ -22,8 +22,8 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* If the program may have submitted work to the driver's stream directly, append a point of our
- * own, so that the fence covers that work. A borrowed stream that has ended already has one. */
+/* If the program may have submitted work to the driver's stream directly, appends a point, so that
+ * the fence covers that work. A borrowed stream that has ended already has such a point. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -80,7 +80,7 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* Failed work does not use the memory any more either. */
+  /* Failed work no longer uses the memory either. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);
@@ -92,7 +92,7 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* Read without the timeline's lock: a stale value is corrected by the next query. */
+/* Reads without the timeline's lock: the next query corrects a stale value. */
 static gboolean
 is_free (gpointer key)
 {

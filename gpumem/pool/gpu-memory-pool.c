@@ -11,29 +11,8 @@
 /**
  * SECTION:gpu-memory-pool
  * @title: GpuMemoryPool
- * @short_description: memory that is handed out again and again
- *
- * Drivers take long to allocate memory, and longer to free it, which many do only when the device
- * has nothing to do. A pool keeps what is given back, and hands it out again in nanoseconds.
- *
- * Memory comes as a #GpuMemoryBlock, which is an address and a size, or as a #GpuBuffer, for which
- * all the rest of this library holds. Either is taken on a stream, %NULL for the default one of the
- * context: work that is submitted to that stream later may use it at once. What is given back on a
- * stream may be taken again on the same stream without anybody waiting. Another stream gets it only
- * when the work that was submitted before is over, or with a wait for that put into the stream
- * first. A buffer is given back when nothing refers to it any more, or it is released, whatever
- * work is still under way with it, on any streams.
- *
- * How a pool manages its memory is its #GpuMemoryPoolKind. A pool that is expandable has one range
- * of addresses and moves memory within it to where it is needed, so that nearly nothing is lost to
- * gaps; it is what gpu_memory_pool_new() chooses where the device can do that, and where the driver
- * gives the addresses.
- *
- * A pool can be dropped while its memory is in use: that keeps what it needs.
- *
- * Figures are read without a notification that they have changed.
- *
- * All methods may be called from any thread.
+ * @short_description: a cache of freed memory for fast allocation
+ * @see_also: #GpuMemoryBlock, #GpuMemoryPoolKind
  */
 
 #define FUNCTION             "gpu_memory_pool_new"
@@ -44,12 +23,52 @@
 /**
  * GpuMemoryPool:
  *
- * A pool of memory of a context.
+ * A pool that keeps freed memory of a context and allocates from it again.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC,
+ *                                                       GPU_MEMORY_FLAGS_NONE, &error);
+ * const gsize n_bytes = g_bytes_get_size (bytes);
+ * g_autoptr (GpuBuffer) input = gpu_memory_pool_alloc_buffer (pool, n_bytes, stream, &error);
+ * g_autoptr (GpuBuffer) output = gpu_memory_pool_alloc_buffer (pool, n_bytes, stream, &error);
+ * g_autoptr (GBytes) result = NULL;
+ *
+ * gpu_stream_write (stream, GPU_MEMORY (input), 0, bytes, &error);
+ * gpu_stream_copy (stream, GPU_MEMORY (output), 0, GPU_MEMORY (input), 0, n_bytes, &error);
+ * result = gpu_buffer_read_bytes (output, stream, 0, n_bytes, NULL, &error);
+ * ]|
+ *
+ * Drivers take long to allocate memory. They take longer to free it, and many do so only while the
+ * device is idle. A pool keeps freed memory and allocates from it in nanoseconds.
+ *
+ * A pool allocates #GpuBuffer objects, which work with the whole library, and #GpuMemoryBlock
+ * structures, which are an address and a size. A pool over a #GpuSvmAllocator also allocates
+ * #GpuSvm objects.
+ *
+ * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
+ * that stream later may use the memory at once. Memory freed on a stream is reused on the same
+ * stream without a wait. Another stream gets it only after the work submitted before the free has
+ * completed, or after a wait for that work has been submitted to the other stream.
+ *
+ * A buffer returns its memory to the pool when its last reference is dropped or when it is
+ * released, even if work on any stream still uses it.
+ *
+ * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool has one
+ * range of addresses. It moves physical memory within that range to the addresses where a request
+ * needs it, so that almost no memory is lost to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects
+ * an expandable pool if the device supports virtual memory management and the driver can reserve
+ * the addresses.
+ *
+ * A pool may be finalized while its memory is in use. The memory remains valid.
+ *
+ * The properties that count blocks, bytes and calls change without notifications.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
 
-/* The figures, each a property of its name. */
+/* The counters. Each is a property of the same name. */
 static const struct
 {
   const char *name;
@@ -253,7 +272,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:limit:
    *
-   * How many bytes the pool has from the driver at most, 0 for no limit.
+   * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
+   * limit.
    *
    * Since: 0.1
    */
@@ -261,8 +281,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:soft-limit:
    *
-   * From how many bytes on the pool would rather move or give up free memory, and wait for other
-   * streams, than have more from the driver; 0 for no such limit.
+   * The number of bytes above which the pool moves or frees unused memory, or waits for other
+   * streams, before it allocates more; 0 for no soft limit.
    *
    * Since: 0.1
    */
@@ -271,7 +291,7 @@ install_knobs (void)
   /**
    * GpuMemoryPool:release-threshold:
    *
-   * How many bytes the pool keeps that nobody uses; by default all.
+   * The maximum number of unused bytes that the pool keeps. By default it keeps all.
    *
    * Since: 0.1
    */
@@ -280,8 +300,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:fragmentation-target:
    *
-   * What part of the most that was ever in use an expandable pool may have beyond that before it
-   * moves memory rather than have more from the driver.
+   * The memory that an expandable pool may hold beyond its peak use, as a fraction of that peak.
+   * Beyond the target it moves memory instead of allocating more from the driver.
    *
    * Since: 0.1
    */
@@ -290,7 +310,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:history-size:
    *
-   * How many of its last events the pool keeps; it has to be initialised before this is set.
+   * The number of most recent events that the pool keeps. It can be set after the pool is
+   * initialised.
    *
    * Since: 0.1
    */
@@ -301,146 +322,147 @@ install_knobs (void)
 /**
  * GpuMemoryPool:held-blocks:
  *
- * How many blocks are held to be handed out again.
+ * The number of free blocks that the pool keeps for reuse.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:active-blocks:
  *
- * How many blocks are in use.
+ * The number of blocks in use.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:managed-bytes:
  *
- * Bytes that the pool has from the driver.
+ * The number of bytes that the pool holds from the driver or its allocator.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:active-bytes:
  *
- * Bytes of the blocks in use, as they were asked for.
+ * The number of bytes in use, as requested.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:used-bytes:
  *
- * Bytes of the blocks in use, with what rounding adds to them.
+ * The number of bytes in use, including rounding.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:largest-free:
  *
- * Bytes of the largest block that is free.
+ * The size in bytes of the largest free block.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:peak-active-bytes:
  *
- * The most that #GpuMemoryPool:active-bytes has been. Pools of kind %GPU_MEMORY_POOL_BINS count it
- * exactly. Other pools update it when a thread takes memory that its cache of freed blocks does not
- * hold, and when a program reads the figures of the pool. A peak between two such points, reached
- * by blocks from the caches alone, is missed. The value is then too small by no more than the
- * caches held: for each thread 16 MiB, or its share of an eighth of #GpuMemoryPool:managed-bytes if
- * that is more, but at most 64 MiB; less in a pool with a limit. #GpuMemoryPool:peak-managed-bytes
- * is exact.
+ * The maximum of #GpuMemoryPool:active-bytes so far. Pools of kind %GPU_MEMORY_POOL_BINS count it
+ * exactly. Other pools update it when a thread allocates memory that its cache of freed blocks does
+ * not hold, and when a program reads the counters of the pool. A peak between two updates is missed
+ * if only blocks from the caches contributed to it. The value is then too small by at most the size
+ * of the caches: 16 MiB for each thread, or the thread's share of an eighth of
+ * #GpuMemoryPool:managed-bytes if that is more, but at most 64 MiB; less in a pool with a limit.
+ * #GpuMemoryPool:peak-managed-bytes is exact.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:peak-used-bytes:
  *
- * The most that #GpuMemoryPool:used-bytes has been.
+ * The maximum of #GpuMemoryPool:used-bytes so far.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:peak-managed-bytes:
  *
- * The most that #GpuMemoryPool:managed-bytes has been.
+ * The maximum of #GpuMemoryPool:managed-bytes so far.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-allocs:
  *
- * How many blocks were handed out.
+ * The number of blocks allocated so far.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-frees:
  *
- * How many blocks were given back.
+ * The number of blocks freed so far.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-cache-hits:
  *
- * How many blocks came from what the thread had given back itself.
+ * The number of blocks allocated from the calling thread's cache of blocks that it freed itself.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-hits:
  *
- * How many blocks came from free memory of the stream, or of nobody.
+ * The number of blocks allocated from free memory of the same stream, or from free memory without
+ * pending uses.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-steals:
  *
- * How many blocks came from free memory of another stream.
+ * The number of blocks allocated from free memory of another stream.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-waits:
  *
- * How many waits were put into streams for such blocks.
+ * The number of waits, by a stream or by the host, for pending uses of free memory.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-growths:
  *
- * How often memory was had from the driver.
+ * The number of times that the pool got memory from the driver or its allocator.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-recycled:
  *
- * How many pieces of memory were moved to other addresses.
+ * The number of chunks of physical memory that were moved to other addresses.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-maps:
  *
- * How many calls put memory behind addresses.
+ * The number of calls that mapped physical memory.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-unmaps:
  *
- * How many calls took memory away from addresses.
+ * The number of calls that unmapped physical memory.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:n-refused:
  *
- * How many requests failed for want of memory.
+ * The number of requests that failed for lack of memory.
  *
  * Since: 0.1
  */
@@ -461,7 +483,7 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:context:
    *
-   * The context that the memory belongs to; that of the allocator if none is given.
+   * The context of the memory; defaults to the context of the allocator.
    *
    * Since: 0.1
    */
@@ -469,7 +491,7 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:allocator:
    *
-   * Where the memory comes from, %NULL if the pool asks the driver.
+   * The allocator that provides the memory, or %NULL if the pool allocates from the driver.
    *
    * Since: 0.1
    */
@@ -477,7 +499,8 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:kind:
    *
-   * How the pool manages its memory; never %GPU_MEMORY_POOL_AUTOMATIC once it is made.
+   * The way in which the pool manages its memory. After initialisation it is the kind in effect,
+   * never %GPU_MEMORY_POOL_AUTOMATIC.
    *
    * Since: 0.1
    */
@@ -486,7 +509,7 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:flags:
    *
-   * How the memory is used, of a pool that asks the driver.
+   * The flags of the memory that the pool allocates from the driver.
    *
    * Since: 0.1
    */
@@ -495,7 +518,8 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:leading-bits:
    *
-   * How many bits of a size after the first one tell bins apart, for %GPU_MEMORY_POOL_BINS.
+   * The number of bits after the leading bit of a size that select its bin, for
+   * %GPU_MEMORY_POOL_BINS.
    *
    * Since: 0.1
    */
@@ -521,12 +545,12 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
   /**
    * GpuMemoryPool::out-of-memory:
    * @pool: the pool
-   * @requested: size in bytes of what is missing
+   * @requested: size in bytes of the request that failed
    *
-   * Emitted on the thread that asks for memory when there is none, after the pool has given up all
-   * that it could. A handler that makes room, by letting go of memory of this pool or elsewhere, or
-   * with gpu_buffer_spill(), returns %TRUE: the pool tries again, three times at most. The first
-   * such handler ends the emission.
+   * Emitted on the thread of a request that fails for lack of memory, after the pool has freed all
+   * its unused memory. A handler that frees memory of this pool or elsewhere, for example with
+   * gpu_buffer_spill(), returns %TRUE to have the pool try again, at most three times. The first
+   * handler that returns %TRUE stops the emission.
    *
    * Returns: %TRUE to try again
    *
@@ -545,8 +569,8 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Immediate, so that the pool gets the error if allocation fails. Deferred on the host: large
- * segments must not occupy memory before their blocks are used. */
+/* Immediate, so that the pool gets the error if an allocation fails. Deferred on the host back end:
+ * large segments must not occupy memory before their blocks are used. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
@@ -566,8 +590,8 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* The first kind of GpuMemoryPoolKind that the device supports, with bins only where nothing else
- * works: if sizes vary they hold up to ten times the memory of segments. */
+/* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports. Bins are the
+ * last resort: if sizes vary, they hold up to ten times the memory of segments. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -597,17 +621,19 @@ check_kind (GpuMemoryPool  *pool,
 
   if ((device->capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: %s cannot put memory behind addresses of its own", FUNCTION, device->id);
+                 "%s: %s does not support virtual memory management, which an expandable pool "
+                 "needs; use another kind", FUNCTION, device->id);
   else if (pool->allocator != NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: an expandable pool has its memory from the driver, not from an allocator",
-                 FUNCTION);
+                 "%s: an expandable pool allocates from the driver and cannot use an allocator; "
+                 "use another kind", FUNCTION);
   else if ((pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, pool->flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: an expandable pool has no memory with the flags %s", FUNCTION, text);
+                   "%s: an expandable pool does not support the flags %s; use another kind",
+                   FUNCTION, text);
     }
   else
     {
@@ -631,7 +657,7 @@ choose_context (GpuMemoryPool  *pool,
 
   if (pool->context == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: there is neither a context nor an allocator that has one", FUNCTION);
+                 "%s: neither a context nor an allocator with a context was given", FUNCTION);
   else if (context != NULL && context != pool->context)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the allocator belongs to another context", FUNCTION);
@@ -667,8 +693,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* The driver may refuse to reserve addresses that the device supports: the process may be short
- * of address space. */
+/* Falls back to another kind. The driver may fail to reserve addresses on a device that supports
+ * it, for example when the process is short of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)
@@ -769,18 +795,18 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 /**
  * gpu_memory_pool_new:
  * @context: a #GpuContext
- * @kind: how the pool manages its memory; %GPU_MEMORY_POOL_AUTOMATIC for the best kind that the
- *   device and the driver support
- * @flags: how the memory is used
+ * @kind: the kind of the pool; %GPU_MEMORY_POOL_AUTOMATIC for the best kind that the device and the
+ *   driver support
+ * @flags: the flags of the memory
  * @error: return location for an error
  *
  * Creates an empty pool of memory of @context. #GpuMemoryPool:kind is the kind in effect. If the
- * driver has no addresses for an expandable pool (CUDA: cuMemAddressReserve),
+ * driver cannot reserve addresses for an expandable pool (CUDA: cuMemAddressReserve),
  * %GPU_MEMORY_POOL_EXPANDABLE fails and %GPU_MEMORY_POOL_AUTOMATIC selects the next kind. Does not
  * block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does not
- *   support @kind or @flags, %GPU_ERROR_INVALID_ARGUMENT for flags that exclude each other,
+ *   support @kind or @flags, %GPU_ERROR_INVALID_ARGUMENT for contradictory flags,
  *   %GPU_ERROR_DEVICE_LOST or the driver's error
  *
  * Since: 0.1
@@ -800,18 +826,19 @@ gpu_memory_pool_new (GpuContext         *context,
 /**
  * gpu_memory_pool_new_for_allocator:
  * @allocator: a #GpuAllocator
- * @kind: how the pool manages its memory; not %GPU_MEMORY_POOL_EXPANDABLE
- * @leading_bits: for %GPU_MEMORY_POOL_BINS: how many bits of a size after the first one tell bins
- *   apart; the more there are, the less is lost to rounding, and the fewer sizes share a bin. 4 is
- *   what PyOpenCL has
+ * @kind: the kind of the pool; not %GPU_MEMORY_POOL_EXPANDABLE
+ * @leading_bits: for %GPU_MEMORY_POOL_BINS: the number of bits after the leading bit of a size that
+ *   select its bin, at most 10. With more bits, rounding wastes less memory, but fewer sizes share
+ *   a bin. PyOpenCL uses 4
  * @error: return location for an error
  *
- * Makes a pool of memory that comes from @allocator. It should be one whose memory is there when it
- * is handed out, such as #GpuImmediateAllocator: what fails only when it is first used does so too
- * late for the pool to do anything about it. Does not block.
+ * Creates an empty pool of memory from @allocator. The allocator should provide the memory before
+ * its call returns, as #GpuImmediateAllocator does. If memory fails only at its first use, the pool
+ * can no longer free other memory and try again. Does not block.
  *
- * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a @kind or
- *   @leading_bits that cannot be, or %GPU_ERROR_DEVICE_LOST
+ * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
+ *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits
+ *   is too large or @allocator has no context, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */
@@ -828,7 +855,7 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
                            "leading-bits", leading_bits, NULL);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_memory_pool_new_for_allocator: %u leading bits, there can be %u at most",
+               "gpu_memory_pool_new_for_allocator: %u leading bits exceed the maximum of %u",
                leading_bits, MAX_LEADING_BITS);
 
   return NULL;
@@ -838,7 +865,7 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
  * gpu_memory_pool_get_statistics:
  * @pool: a #GpuMemoryPool
  *
- * Gets all figures of the pool at one moment, by the names of its properties. They are exact while
+ * Gets a copy of all counters of the pool, by the names of their properties. They are exact while
  * no other thread uses the pool.
  *
  * Returns: (transfer full): a dictionary of type a{sv}, each value a `t`
