@@ -522,7 +522,7 @@ check_trace (void)
   g_test_trap_assert_stderr ("*no memory for 1000 bytes\n"
                              "*block of 1151 bytes of bin 161 is freed\n"
                              "*1000 bytes from a new block of 1023 for bin 159\n"
-                             "*a block of 1023 bytes is back in bin 159\n"
+                             "*a block of 1023 bytes returned to bin 159\n"
                              "*1001 bytes from bin 159 of 1023\n*"
                              "*1002 bytes from bin 159 of 1023, with 1 waits\n*");
   g_test_trap_assert_stderr_unmatched ("*1111*");

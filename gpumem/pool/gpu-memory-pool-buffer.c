@@ -252,7 +252,7 @@ spill (GpuMemory  *memory,
   if (pool == NULL)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "the pool of the buffer was finalized, so it could not be unspilled");
+                           "the pool was finalized, so the memory could not be restored later");
       return FALSE;
     }
 

@@ -38,7 +38,7 @@
  * result = gpu_buffer_read_bytes (output, stream, 0, n_bytes, NULL, &error);
  * ]|
  *
- * Drivers take long to allocate memory. They take longer to free it, and many do so only while the
+ * Drivers are slow to allocate memory, and slower to free it: many free memory only while the
  * device is idle. A pool keeps freed memory and allocates from it in nanoseconds.
  *
  * A pool allocates #GpuBuffer objects, which work with the whole library, and #GpuMemoryBlock

@@ -9,7 +9,7 @@
 G_BEGIN_DECLS
 
 #define N_KNOWN      8              /* streams cached by key */
-#define N_LOOKED_AT  8              /* items of a bin examined */
+#define N_LOOKED_AT  8              /* items examined per bin */
 
 /* The members used by alloc and release come first, in one cache line. */
 struct _GpuPoolItem
@@ -45,7 +45,7 @@ struct _GpuPoolBins
   GDestroyNotify         closed;    /* set while closing */
   gpointer               closed_data;
   gint                   trace;     /* atomic */
-  GpuPoolItem          **tops;      /* of each bin */
+  GpuPoolItem          **tops;      /* newest item of each bin */
   KnownStream            known[N_KNOWN];
   GpuPoolStats           stats;
   GpuPoolLimits          limits;
@@ -83,7 +83,7 @@ bins_unlock (GpuPoolBins *bins)
   _gpu_pool_unlock (&bins->lock);
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static inline void
 bins_forget_stream (KnownStream *known)
 {
@@ -98,19 +98,19 @@ bins_forget_stream (KnownStream *known)
 GPU_COLD void _gpu_pool_bins_print (GpuPoolBins *bins,
                                     const char  *format,
                                     ...) G_GNUC_PRINTF (2, 3);
-/* Slow path, when the bin has no item that is ready. */
+/* Slow path, if no item of the bin is ready. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
 /* Frees held items until at most @keep bytes are managed; @keep NULL: until the limits are met. */
 void          _gpu_pool_bins_trim_to (GpuPoolBins    *bins,
                                       const guint64  *keep,
                                       gboolean        wait);
-/* Forgets streams that are gone. */
+/* Drops streams that accept no more work and have completed. */
 void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
-/* Frees an item that is moving and whose use has completed. */
+/* Frees an item that is marked moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* For items that are moving or owned by the caller. */
+/* For items that are marked moving or owned by the caller. */
 gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,
@@ -188,7 +188,7 @@ item_is_ready (const GpuPoolItem   *item,
   return TRUE;
 }
 
-/* Takes an item that needs no wait, judging by its known uses. */
+/* Takes an item that, by its known uses, needs no wait. */
 static inline GpuPoolItem *
 bins_take_ready (GpuPoolBins         *bins,
                  guint                bin,

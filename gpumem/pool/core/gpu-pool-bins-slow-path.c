@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools of items, lower half: waiting, growing and trimming. */
+/* Slow path of pools with bins: waiting, growing and trimming. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
@@ -72,8 +72,8 @@ _gpu_pool_bins_sweep (GpuPoolBins *bins)
 
 /* --- taking from bins with a wait ------------------------------------------------ */
 
-/* Caller holds the lock, which is dropped for a while. Of the items on top of @bin, picks the
- * first whose use has completed, else the one freed first, and marks it moving. */
+/* Picks one of the newest items of @bin and marks it moving: the first whose use has completed, or
+ * else the item that was freed first. Caller holds the lock, which is dropped for a while. */
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
@@ -107,7 +107,8 @@ take_best (GpuPoolBins *bins,
   return best;
 }
 
-/* Puts the item back when it fails. */
+/* Orders the request's stream after the uses of @item. On failure, puts the item back into its
+ * bin. */
 static gboolean
 wait_for (const GpuPoolRequest  *request,
           GpuPoolItem           *item,
@@ -217,7 +218,7 @@ reserve (GpuPoolBins  *bins,
   if (!fits)
     g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                  "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
-                 " bytes, of which %" G_GUINT64_FORMAT " are managed or asked for",
+                 " bytes, of which %" G_GUINT64_FORMAT " are managed or requested",
                  capacity, limit, taken);
 
   return fits;
@@ -329,8 +330,9 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* FALSE if nothing is left to free, or with an error. Items that other threads freed since
- * @request was refused count as well; waits for items that are moving. */
+/* Frees the largest held item. TRUE also if other threads freed items since @request was refused,
+ * or while this thread waited for items that are moving. FALSE with an error if a wait failed, and
+ * without one if nothing is left to free. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
@@ -367,7 +369,7 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Creates a fence first, so that the query does not depend on fences of others. */
+/* Creates a fence first, so that the query does not depend on fences created for other requests. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {
@@ -377,7 +379,8 @@ fence_and_check (GpuPoolItem *item)
   return _gpu_pool_item_is_completed (item);
 }
 
-/* Whether more than @keep, or than the limits allow, is managed. Caller holds the lock. */
+/* Whether more than @keep bytes, or more than the limits allow, are managed. Caller holds the
+ * lock. */
 static gboolean
 have_more (GpuPoolBins   *bins,
            const guint64 *keep)
@@ -398,8 +401,8 @@ is_too_much (GpuPoolBins   *bins,
   return too_much;
 }
 
-/* Takes all items of the next non-empty bin below @bin, oldest first, while there is too much.
- * They are marked moving; other bins stay available to other threads. */
+/* Takes all items of the next non-empty bin below @bin, the oldest first, while too much is
+ * managed. The items are marked moving; other bins stay available to other threads. */
 static GpuPoolItem *
 take_bin (GpuPoolBins   *bins,
           guint         *bin,
@@ -531,11 +534,12 @@ refuse (const GpuPoolRequest  *request,
                stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
                stats.managed_bytes, refused->message);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
+    _gpu_pool_bins_print (bins, "a request of %" G_GSIZE_FORMAT " bytes fails: %s", request->size,
                           refused->message);
 }
 
-/* Frees held items until the request succeeds. Bounded, as other threads may take what it frees. */
+/* Frees held items until the request succeeds. The number of rounds is bounded, because other
+ * threads may take the memory that this thread frees. */
 static GpuPoolItem *
 free_held (GpuPoolRequest  *request,
            GError         **refused)

@@ -156,13 +156,13 @@ was_released (GpuPoolBins *bins,
               gboolean     excess)
 {
   if (bins_are_traced (bins))
-    _gpu_pool_bins_print (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
+    _gpu_pool_bins_print (bins, "a block of %" G_GSIZE_FORMAT " bytes returned to bin %u",
                           gpu_pool_bin_size (bins->bits, bin), bin);
   if (excess)
     release_excess (bins);
 }
 
-/* Caller holds the lock. Once it is dropped, another thread may own @item. */
+/* Caller holds the lock. After the unlock, another thread may own @item. */
 static inline void
 hold_and_unlock (GpuPoolBins *bins,
                  GpuPoolItem *item)
@@ -279,7 +279,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   g_return_if_fail (bins->stats.active_blocks == 0);
 
   _gpu_pool_bins_trim (bins, 0, TRUE);
-  /* Items that cannot be waited for because the device is lost */
+  /* Free items that cannot be waited for because the device is lost. */
   for (guint bin = 0; bin < bins->n_bins; bin++)
     {
       while ((item = bins_pop_moving (bins, bin)) != NULL)

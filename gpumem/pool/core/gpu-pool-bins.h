@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core of GpuMemoryPool for memory that cannot be suballocated: it caches whole items, made by
- * its owner, in bins by size, as the pools of PyOpenCL and PyCUDA do. It knows sizes and streams
- * (gpu-pool-stream.h), and no driver.
+ * The core of GpuMemoryPool for memory that cannot be suballocated. It caches whole items, made by
+ * its owner, in bins by size, as the pools of PyOpenCL and PyCUDA do. It handles sizes and streams
+ * (gpu-pool-stream.h), and calls no driver.
  *
  * All functions are thread-safe. Ops of the owner and of streams are called without the lock.
  */
@@ -15,7 +15,7 @@
 
 G_BEGIN_DECLS
 
-/* Leading bits in the number of a bin. */
+/* The number of leading bits in the number of a bin. */
 #define GPU_POOL_BINS_BITS     4
 #define GPU_POOL_BINS_MAX_BITS 10
 
@@ -50,7 +50,7 @@ gpu_pool_bin_size (guint bits,
   return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
 }
 
-/* Where items come from. May call the pool. */
+/* The source of items. The functions may call the pool. */
 typedef struct
 {
   /* NULL with an error on failure; GPU_ERROR_OUT_OF_DEVICE_MEMORY and _OUT_OF_HOST_MEMORY make
@@ -62,8 +62,8 @@ typedef struct
   void     (*free_item)  (gpointer   owner,
                           gpointer   data,
                           gsize      size);
-  /* Called when the pool has freed all it held and @size bytes still fail. TRUE to try again;
-   * @attempt counts from 0 to 2. Nullable. */
+  /* Called when a request of @size bytes fails after the pool has freed all held items. Returns
+   * TRUE to try again; @attempt counts from 0 to 2. Nullable. */
   gboolean (*make_room)  (gpointer   owner,
                           gsize      size,
                           guint      attempt);
@@ -84,16 +84,16 @@ void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
 /* (transfer full): the keys, each with a reference, of streams with pending uses of held items. */
 GPtrArray   *_gpu_pool_bins_list_pending (GpuPoolBins             *bins);
 
-/* @key is a stream, NULL for the host, which blocks until a use has completed if no other item
- * is available. @size is not 0. */
+/* @key is a stream, NULL for the host. A request of the host blocks if only items with pending uses
+ * are available. @size is not 0. */
 GpuPoolItem *_gpu_pool_bins_alloc        (GpuPoolBins             *bins,
                                           gsize                    size,
                                           gpointer                 key,
                                           GError                 **error);
-/* Frees it for use after all work submitted to @key so far. */
+/* Frees @item for reuse after all work submitted to @key so far. */
 void         _gpu_pool_bins_release      (GpuPoolItem             *item,
                                           gpointer                 key);
-/* The same with several streams; NULLs are ignored. */
+/* Like _gpu_pool_bins_release() with several streams; NULLs are ignored. */
 void         _gpu_pool_bins_release_all  (GpuPoolItem             *item,
                                           const gpointer          *keys,
                                           guint                    n_keys);
@@ -104,26 +104,26 @@ gsize        _gpu_pool_item_get_size     (const GpuPoolItem       *item);   /* a
 gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* of its bin */
 
 /* Frees held items, the largest first, until at most @keep bytes are managed. Items with pending
- * uses stay unless it may @wait. */
+ * uses are skipped, or with @wait freed after a wait. */
 void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
-/* Memory over the release threshold is freed by this call, or by a later one that finds its use
- * completed; memory over the limit stays until it is released. The waste is ignored. */
+/* Memory over the release threshold is freed by this call, or by a later call after its use has
+ * completed. Memory over the limit stays until it is released. The waste is ignored. */
 void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
                                           const GpuPoolLimits     *limits);
-/* Stops holding: released items are freed at once if their use has completed, else by a later
+/* Stops keeping released items: an item is freed at once if its use has completed, else by a later
  * call. */
 void         _gpu_pool_bins_stop_holding (GpuPoolBins             *bins);
 /* The counts of maps, moved chunks and thread caches stay 0. */
 void         _gpu_pool_bins_get_stats    (GpuPoolBins             *bins,
                                           GpuPoolStats            *stats);
-/* Whether decisions are printed; initially, whether GPUMEM_DEBUG has "pool". */
+/* Enables or disables trace output. Initially enabled if GPUMEM_DEBUG contains "pool". */
 void         _gpu_pool_bins_set_trace    (GpuPoolBins             *bins,
                                           gboolean                 trace);
 
-/* Visits every item, the newest first, under the lock: @func must not call the pool. @requested
- * is 0 for a held item. */
+/* Visits every item, the newest first. Holds the lock: @func must not call the pool. @requested is
+ * 0 for a held item. */
 typedef void (*GpuPoolBinsVisitFunc)     (gpointer                 data,
                                           const GpuPoolItem       *item,
                                           gsize                    capacity,

@@ -15,7 +15,7 @@ gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;
 
-/* Guards the links between threads and pools: held while either is created or destroyed. */
+/* Guards the links between threads and pools. Held while either is created or destroyed. */
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
@@ -214,10 +214,10 @@ init_threads (void)
 {
   _gpu_pool_has_membarrier = find_membarrier ();
   if (pthread_key_create (&exit_key, flush_thread) != 0)
-    g_error ("gpumem: there is no more place for variables of threads");
+    g_error ("gpumem: the process has no thread-specific data key left");
 }
 
-/* Frees caches whose pool is gone. */
+/* Frees this thread's caches of pools that were freed. */
 static void
 free_dead_caches (void)
 {
@@ -356,8 +356,8 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* Evicts one class per call, in turn; after the last class, everything, so that unused sizes
- * leave the cache. */
+/* Evicts one class per call, in turn, and everything after the last class, so that unused sizes do
+ * not stay in the cache. */
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,

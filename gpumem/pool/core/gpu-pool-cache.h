@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Freed blocks cached per thread, stream and size class: reused without a lock.
+ * Freed blocks cached per thread, stream and size class, and reused without a lock.
  *
- * The owning thread uses no atomic read-modify-write: it sets `busy`, then checks `stolen`. A
- * thread that flushes the caches of others holds the pool's lock, sets `stolen`, issues a barrier
- * on all threads (membarrier), and waits until `busy` is clear.
+ * The owning thread uses no atomic read-modify-write operation: it sets `busy`, then checks
+ * `stolen`. A thread that flushes the caches of other threads holds the pool's lock, sets `stolen`,
+ * issues a barrier on all threads (membarrier), and waits until `busy` is clear.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* Size classes searched above the requested one: at most an eighth is wasted. */
+/* Size classes searched above the requested class: at most an eighth is wasted. */
 #define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */
@@ -23,7 +23,7 @@ struct _GpuPoolStreamCache
 {
   gpointer            key;
   GpuPoolStream      *stream;       /* pinned */
-  guint64             slot;         /* as in a use */
+  guint64             slot;         /* packed as in a use */
   GpuPoolStreamCache *next;
   guint               next_evicted; /* class that is evicted next */
   guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may
@@ -47,15 +47,17 @@ struct _GpuPoolCache
   GpuPoolCache       *pool_next;
 };
 
-/* A single pointer fits into the static TLS block even when the library is loaded late. */
+/* A single pointer fits into the static TLS block even if the library is loaded late. */
 extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
-/* The cache of this thread for @pool; created if @make. Caller does not hold `lock`. */
+/* The cache of this thread for @pool, created if it does not exist and @make is TRUE. Caller does
+ * not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
                                            gboolean        make);
-/* The stream of @key; creates its entry in the cache. Caller does not hold `lock`. */
+/* The stream of @key, whose entry in the cache is created on first use. Caller does not hold
+ * `lock`. */
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
@@ -69,11 +71,11 @@ void           _gpu_pool_cache_flush_some (GpuPool            *pool,
                                            guint               bin);
 /* Flushes the cache of this thread; TRUE if it had any blocks. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Flushes the caches of all threads; TRUE if any had blocks. @streams: also unpins their
+/* Flushes the caches of all threads; TRUE if any had blocks. With @streams, also unpins their
  * streams, so that they can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
-/* The pool is about to be freed. */
+/* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
 /* --- the fast path ------------------------------------------------------------------ */
@@ -188,7 +190,7 @@ gpu_pool_use_is_covered (const GpuPoolNode *node,
   return gpu_pool_use_slot (node->use) == slot || gpu_pool_use_seq (node->use) == 0;
 }
 
-/* FALSE if there is no room. */
+/* FALSE if the cache has no room for @node. */
 static inline gboolean
 gpu_pool_cache_push (GpuPool      *pool,
                      GpuPoolCache *cache,
@@ -203,8 +205,8 @@ gpu_pool_cache_push (GpuPool      *pool,
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return FALSE;
 
-  /* Read the budget inside the critical section: a thread that lowers it then flushes the blocks
-   * pushed before. */
+  /* Read the budget inside the critical section: a thread that lowers the budget then flushes the
+   * blocks pushed before. */
   budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
   stream_cache = gpu_pool_cache_find (cache, key);

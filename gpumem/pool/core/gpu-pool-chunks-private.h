@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Chunks moved per request: moving more takes longer than creating new memory. */
+/* Maximum number of chunks moved per request: moving more takes longer than creating new memory. */
 #define GPU_POOL_MAX_MOVED 256
 
 /* The chunk behind each granule. */
@@ -26,7 +26,7 @@ struct _GpuPoolChunks
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
-/* A chunk: while it is moved, memory without an address. */
+/* A chunk of physical memory, which has no address while it is moved. */
 typedef struct
 {
   gpointer handle;
@@ -79,13 +79,13 @@ void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
 /* Finds the cheapest placement for the request; FALSE if there is none. */
 gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *best);
-/* Makes its nodes busy; unmapped ones have no memory yet. */
+/* Makes the nodes of @placement busy; its unmapped nodes have no memory yet. */
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
-/* Free nodes of at least @units whose use has completed, the largest first. */
+/* Free nodes of at least @units whose use has completed, the largest first in each free list. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
                                     guint32             units);
-/* Takes whole chunks from those, up to @max granules; returns the number taken. */
+/* Takes whole chunks from such nodes, up to @max granules; returns the number of granules taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 

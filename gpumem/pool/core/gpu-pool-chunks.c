@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Growth in an address range: chunks under free ranges that do not fit are unmapped there and
- * mapped where a request needs them, so fragmentation costs calls, not memory.
+ * Growth in an address range. Chunks under free ranges that are too small for a request are
+ * unmapped there and mapped where the request needs them, so fragmentation costs calls instead of
+ * memory.
  */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Large chunks need few calls, but only whole chunks move: so each is a small part of the
- * request and of the peak. */
+/* Large chunks need fewer calls, but only whole chunks can be moved. So a chunk is limited to a
+ * small part of the request and of the peak. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
-/* Above this multiple of the allowed waste, wait for pending uses instead of growing. The wait
- * ends: a program that has all the memory it needs stops growing. */
+/* Above this multiple of the allowed waste, wait for pending uses instead of growing. The waits
+ * end, because a program that has all the memory it needs stops growing. */
 #define PATIENCE       1.3
-/* Granules of shortage that are tolerated. */
+/* The shortage that is tolerated, in granules. */
 #define SLACK          4
 
 static void
@@ -160,7 +161,7 @@ fill_unmapped (GpuPoolGrowth  *growth,
   return filled;
 }
 
-/* Unmaps what was mapped into the nodes from @first to before @end. */
+/* Unmaps the chunks that were mapped into the nodes from @first up to @end, excluding @end. */
 static void
 unmap_filled (GpuPoolGrowth *growth,
               GpuPoolNode   *first,
@@ -195,7 +196,7 @@ fill_placement (GpuPoolGrowth           *growth,
           return FALSE;
         }
 
-      /* Other threads may change what follows the last node. */
+      /* Other threads may change the nodes after the last one. */
       if (node == placement->last)
         return TRUE;
     }
@@ -223,7 +224,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* How many of @cost bytes to move instead of create, given the allowed @waste. */
+/* Returns the part of @cost bytes to cover with moved chunks instead of new ones, given the allowed
+ * @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
@@ -256,7 +258,7 @@ prepare (GpuPoolGrowth     *growth,
   if (!_gpu_pool_find_placement (growth, placement))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "no %" G_GUINT64_FORMAT " bytes of addresses are left together",
+                   "no contiguous range of %" G_GUINT64_FORMAT " bytes of addresses is free",
                    (guint64) gpu_pool_bytes (pool, growth->request->units));
       return FALSE;
     }
@@ -329,7 +331,7 @@ use_placement (GpuPoolGrowth          *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* The remaining parts may have got free neighbours meanwhile. */
+  /* The neighbours of the remaining parts may have been freed meanwhile. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 
@@ -370,7 +372,7 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* An estimate of the completed free bytes that could be moved. */
+/* Estimates the free bytes with completed uses that could be moved. */
 static guint64
 count_movable (GpuPool *pool)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Segments: their sizes, and when they are freed. Dispatches to chunks in an address range. */
+/* Growth by segments: their sizes, and the conditions for freeing them. Expandable pools are
+ * dispatched to gpu-pool-chunks.c. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
@@ -89,7 +90,7 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* Never used, but assigned to the requesting stream, which keeps the rest. */
+  /* The segment has no uses yet, but belongs to the requesting stream, which keeps the rest. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
@@ -98,7 +99,7 @@ add_segment (GpuPool              *pool,
   return node;
 }
 
-/* Ids have 16 bits in a node. */
+/* Whether an id for another area is left: ids have 16 bits in a node. */
 static gboolean
 has_id (GpuPool *pool)
 {
@@ -163,7 +164,7 @@ grow_segments (GpuPool               *pool,
   if (max != 0 && needed > max)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "one allocation of the device has at most %" G_GSIZE_FORMAT " bytes", max);
+                   "the device allows at most %" G_GSIZE_FORMAT " bytes per allocation", max);
       return NULL;
     }
 

@@ -174,8 +174,8 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Ranges of different streams are only joined once both uses have completed; otherwise one
- * stream would wait for the other needlessly. With a single stream there is no such wait. */
+/* Ranges of different streams are only joined once both uses have completed: otherwise one stream
+ * would wait for the other needlessly. With a single stream there is no such wait. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
@@ -212,7 +212,7 @@ _gpu_pool_heap_add (GpuPool     *pool,
 {
   GpuPoolNode *prev, *next;
 
-  /* Uses may have completed on both sides in the meantime. */
+  /* Repeat: uses on both sides may have completed in the meantime. */
   while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
          && can_join (pool, use, next->use, &use))
     {

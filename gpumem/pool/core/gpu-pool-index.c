@@ -64,7 +64,7 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
   if (bin != G_MAXUINT)
     return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
 
-  /* No larger bin has any; a node of the request's own bin may fit. */
+  /* All larger bins are empty, but a node of the request's own bin may fit. */
   return scan (index->bins[own], units, MAX_LAST_SCAN);
 }
 
@@ -111,7 +111,7 @@ _gpu_pool_index_largest (const GpuPoolIndex *index)
   GpuPoolNode *largest = node;
   guint n = 0;
 
-  /* Scan the whole bin: this figure is reported to users. */
+  /* Scan most of the bin: this figure is reported to users. */
   for (; node != NULL && n < 1000; node = node->free_next, n++)
     if (node->units > largest->units)
       largest = node;

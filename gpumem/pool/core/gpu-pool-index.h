@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Free ranges by size, in bins of 1/32 steps with two levels of bit maps: the cost of a search does
- * not depend on their number.
+ * An index of free ranges by size: bins in steps of 1/32, with two levels of bit maps. The cost of
+ * a search does not depend on the number of ranges.
  */
 #pragma once
 
@@ -16,12 +16,12 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint64      levels;              /* bits of words that are not zero */
+  guint64      levels;              /* a bit for each nonzero word of steps */
   guint32      steps[GPU_POOL_LEVELS];
   GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
 } GpuPoolIndex;
 
-/* The bin of sizes from this one on. */
+/* The bin that contains ranges of @units. */
 static inline guint
 gpu_pool_index_bin (guint32 units)
 {
@@ -79,12 +79,12 @@ gpu_pool_index_remove (GpuPoolIndex *index,
     }
 }
 
-/* A range of at least @units: the best fit of a few candidates. */
+/* A range of at least @units: the best fit among a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
-/* One of the largest. */
+/* A range of the largest size, or close to it in a long bin. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
-/* Iterates from the largest bin down; @bin starts as G_MAXUINT. */
+/* Iterates over the ranges from the largest bin down; @bin starts as G_MAXUINT. */
 GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,
                                       GpuPoolNode        *node,
                                       guint              *bin);

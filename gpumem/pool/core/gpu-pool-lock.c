@@ -3,8 +3,8 @@
 
 #include "gpumem/pool/core/gpu-pool-lock.h"
 
-/* Spins, and the longest pause between two: about ten microseconds in all. */
-#define MAX_LOOKS  12
+/* The number of spins, and the longest pause between two of them: about ten microseconds in all. */
+#define MAX_SPINS  12
 #define MAX_PAUSES 64
 
 static inline void
@@ -24,7 +24,7 @@ _gpu_pool_lock_wait (GpuPoolLock *lock)
 {
   guint pauses = 1;
 
-  for (guint look = 0; look < MAX_LOOKS; look++)
+  for (guint spin = 0; spin < MAX_SPINS; spin++)
     {
       for (guint i = 0; i < pauses; i++)
         pause_briefly ();

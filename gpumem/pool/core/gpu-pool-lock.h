@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Locks held for tens of nanoseconds. Sleeping costs a hundred times as much, so a waiter spins
- * for a while with growing pauses first. */
+/* Locks held for tens of nanoseconds. Sleeping takes a hundred times as long, so a waiting thread
+ * first spins for a while, with growing pauses. */
 #pragma once
 
 #include <glib.h>

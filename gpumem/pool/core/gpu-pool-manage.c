@@ -22,9 +22,9 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  /* If a thread is growing the pool, a later call releases the excess. A pool that holds nothing
-   * leaves it to that thread: the caller may hold a lock that the owner's allocator needs, such
-   * as Python's. */
+  /* If another thread is growing the pool, a later call releases the excess. A pool that keeps no
+   * freed memory leaves the excess to that thread instead of waiting: the caller may hold a lock
+   * that the owner's allocator needs, such as Python's. */
   if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
     __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
@@ -38,7 +38,8 @@ _gpu_pool_release_excess (GpuPool *pool)
   _gpu_pool_unlock_growth (pool);
 }
 
-/* Allocators and memory-pressure handlers may call the pool that is growing. */
+/* FALSE for recursive calls: allocators and memory-pressure handlers may call the pool that is
+ * growing. */
 gboolean
 _gpu_pool_lock_growth (GpuPool *pool)
 {
@@ -62,7 +63,7 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* Upper bound of the waits of a trim. */
+/* An upper bound for the number of waits of a trim. */
 static guint
 count_pending (GpuPool *pool)
 {
@@ -105,7 +106,7 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Bounded: do not wait for what other threads free meanwhile. */
+  /* Bounded: do not wait for memory that other threads free meanwhile. */
   for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
     {
       if (!_gpu_pool_wait_for_pending (pool, NULL))

@@ -28,7 +28,7 @@ typedef enum
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
 
-/* Owner data for exactly this range. */
+/* Data of the owner for exactly this range. */
 typedef struct _GpuPoolData GpuPoolData;
 struct _GpuPoolData
 {
@@ -37,8 +37,8 @@ struct _GpuPoolData
   GpuPoolData    *next;             /* in the list to be destroyed */
 };
 
-/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or
- * cached block, which belong to the thread that holds the block. */
+/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or cached
+ * block: these belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
@@ -50,11 +50,11 @@ struct _GpuMemoryBlock
   guint64      use;                 /* stream slot in the upper 16 bits, use sequence below; 0:
                                      * completed. Active block: its allocation stream */
   GpuPoolData *data;
-  guint32      slack;               /* bytes beyond the request; atomic, as visitors read it */
+  guint32      slack;               /* bytes beyond the request; atomic: visitors read it */
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic, as above */
-  guint8       flag;                /* active block: the owner's flag, atomic; busy node: memory
-                                     * is being mapped */
+  guint8       flag;                /* active block: the owner's flag, atomic; busy node: its
+                                     * memory is being mapped */
 };
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);

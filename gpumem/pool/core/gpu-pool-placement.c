@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where to map memory for a request, and which chunks to move there. Caller holds `lock`. */
+/* Selects the addresses to map for a request, and the chunks to move there. Caller holds `lock`. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
@@ -139,7 +139,8 @@ is_part (GpuPool     *pool,
                  || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* Extends from @first to the right or left; replaces @best if it is cheaper. */
+/* Extends a placement from @first to the right, or with @left to the left, at most to @end.
+ * Replaces @best if the placement is cheaper. */
 static void
 try_placement (GpuPoolGrowth    *growth,
                GpuPoolNode      *first,
@@ -343,7 +344,7 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
   g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
   guint32 taken = 0;
 
-  /* Taking from one range may change another: check it again. */
+  /* Taking chunks from one range may change another range: check each range again. */
   for (guint i = 0; i < ranges->len && taken < max; i++)
     {
       GpuPoolNode *node = g_ptr_array_index (ranges, i);

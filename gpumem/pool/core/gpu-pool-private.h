@@ -31,12 +31,12 @@ typedef struct
   GpuPoolIndex   index;
   GpuPoolStream *stream;
   guint          n;
-  guint64        latest_seq;        /* use sequence, and how many have it */
+  guint64        latest_seq;        /* latest use sequence, and number of ranges with it */
   guint          n_latest;
   guint64        scanned_at;        /* sequence reached at the last scan */
 } GpuPoolFreeList;
 
-/* Freed with pending uses on several streams. */
+/* A block that was freed with pending uses on several streams. */
 typedef struct
 {
   GpuPoolNode *node;
@@ -72,8 +72,8 @@ struct _GpuPool
 
   /* Held while the owner's ops are called: serializes growth and shrinking. */
   GpuPoolLock       growth_lock;
-  gboolean          has_left_excess;  /* atomic; the holder of growth_lock releases it */
-  guint             n_grown;        /* segments */
+  gboolean          has_left_excess;  /* atomic; to be released by the holder of growth_lock */
+  guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
   GpuPoolLock       lock;           /* guards all below */
@@ -82,7 +82,7 @@ struct _GpuPool
   guint             n_free_lists;
   guint             n_streams;      /* slots in use so far */
   GpuPoolArea     **areas;          /* by id */
-  guint             n_areas;        /* ids */
+  guint             n_areas;        /* ids in use so far */
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
@@ -102,23 +102,25 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
-/* Bytes of active blocks, without the counts that threads have not flushed yet. May be negative
- * for a moment: a block freed by another thread than its allocator's. */
+/* Bytes of active blocks, without the counts that threads have not flushed yet. The sum may be
+ * negative for a moment, if a thread frees a block that another thread allocated. */
 static inline guint64
 gpu_pool_used_bytes (GpuPool *pool)
 {
   return gpu_pool_bytes (pool, MAX (pool->counts.units, 0));
 }
 
-/* The same, with the unflushed counts of all threads. Caller holds `lock`. */
+/* Like gpu_pool_used_bytes(), with the unflushed counts of all threads. Caller holds `lock`. */
 guint64       _gpu_pool_sum_used          (GpuPool           *pool);
 /* Unlocks, then destroys the data of ranges that were split or joined under the lock. */
 void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
-/* The same after a free; @has_excess: the pool may hold more than it should. */
+/* Like _gpu_pool_unlock_and_destroy(), after a free. @has_excess: the pool may hold more memory
+ * than it should. */
 void          _gpu_pool_unlock_and_release_excess (GpuPool           *pool,
                                                    gboolean           has_excess);
-/* Records that the owner supplied (or got back) @bytes. Caller holds `lock`. */
+/* Adds @bytes, which are negative for memory returned to the owner, to the managed bytes. Caller
+ * holds `lock`. */
 void          _gpu_pool_count_managed     (GpuPool           *pool,
                                            gint64             bytes);
 /* Adds the counts of a thread to those of the pool. Caller holds `lock`. */
@@ -168,13 +170,13 @@ void          _gpu_pool_heap_join_next    (GpuPool           *pool,
                                            GpuPoolNode       *node);
 void          _gpu_pool_heap_drop_data    (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* Moves ranges whose use has completed to the free list of slot 0. @all: also scans lists where
- * few have. */
+/* Moves ranges whose use has completed to the free list of slot 0. With @all, also scans lists in
+ * which few uses have completed. */
 void          _gpu_pool_heap_reclaim_completed (GpuPool           *pool,
                                                 gboolean           all);
 GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
                                            const GpuPoolSegment *segment);
-/* Its only node must be busy. */
+/* The only node of @area must be busy. */
 void          _gpu_pool_heap_remove_area  (GpuPool           *pool,
                                            GpuPoolArea       *area);
 
@@ -211,7 +213,7 @@ typedef struct
 /* Serves @request from free ranges of its stream or without pending uses. Caller holds `lock`. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* The same, taking `lock`. */
+/* Like _gpu_pool_serve(), but takes `lock`. */
 GpuPoolNode  *_gpu_pool_lock_and_serve    (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Serves @request from @node, which is busy. */
@@ -223,7 +225,7 @@ GpuPoolNode  *_gpu_pool_serve_from        (GpuPool              *pool,
 void          _gpu_pool_serve_undo        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            guint64               use);
-/* Slow path: tries everything else. Caller does not hold `lock`. */
+/* Slow path: tries all fallbacks. Caller does not hold `lock`. */
 GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
@@ -239,7 +241,8 @@ void          _gpu_pool_set_refused       (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-/* Returns unused memory to the owner until @keep bytes are managed; TRUE if there was any. */
+/* Returns unused memory to the owner until at most @keep bytes are managed; TRUE if any was
+ * returned. */
 gboolean      _gpu_pool_shrink            (GpuPool              *pool,
                                            guint64               keep);
 
@@ -252,12 +255,13 @@ gboolean      _gpu_pool_chunks_shrink     (GpuPool              *pool,
                                            guint64               keep);
 void          _gpu_pool_segments_free     (GpuPool              *pool);
 
-/* Polls all uses, adds fences where they are missing, and reclaims what has completed. */
+/* Creates missing fences, polls all uses, and reclaims memory whose uses have completed. */
 void          _gpu_pool_reclaim_completed (GpuPool              *pool);
-/* The same for blocks used on several streams; TRUE if one is free now. */
+/* Like _gpu_pool_reclaim_completed(), for blocks used on several streams. TRUE if any block is free
+ * now, with at most one pending use. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
-/* Waits for one pending use. With @request, skips its own stream and streams blocked by the
- * program. */
+/* Waits for one pending use. With @request, skips the request's own stream and streams whose work
+ * is blocked by the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Whether freeing @node leaves memory to return to the owner. Caller holds `lock`. */
@@ -281,7 +285,7 @@ gpu_pool_has_excess (GpuPool           *pool,
   return gpu_pool_bytes (pool, node->units) >= whole;
 }
 
-/* FALSE if this thread holds it already. */
+/* FALSE if the calling thread holds the lock already. */
 gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
 /* Unlocks, and releases the excess that other threads left to the lock holder. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);

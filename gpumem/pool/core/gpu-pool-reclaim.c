@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Uses of free memory: reclaims those that have completed, waits for others. */
+/* Reclaims free memory whose uses have completed, and waits for pending uses. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Drops completed uses; @add_fence: creates missing fences first. */
+/* Drops completed uses. With @add_fence, creates missing fences first. */
 static void
 drop_completed_uses (GpuPoolShared *shared,
                      gboolean       add_fence)
@@ -18,7 +18,7 @@ drop_completed_uses (GpuPoolShared *shared,
     }
 }
 
-/* A block with one use left becomes free memory of that stream. */
+/* A block with one use left becomes free memory of the stream of that use. */
 gboolean
 _gpu_pool_reclaim_shared (GpuPool *pool)
 {

@@ -25,7 +25,8 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Flushes the thread's own cached blocks, of other sizes, or those of @all threads. */
+/* Flushes the blocks cached by this thread, which have other sizes, or with @all the blocks cached
+ * by all threads. */
 static GpuPoolNode *
 flush_and_serve (GpuPool              *pool,
                  const GpuPoolRequest *request,
@@ -67,7 +68,8 @@ find_stolen (GpuPool              *pool,
   return best;
 }
 
-/* Sets an error only if the driver fails; NULL without one if there is nothing to take. */
+/* NULL without an error if no other stream has suitable memory; NULL with an error if the driver
+ * fails. */
 static GpuPoolNode *
 steal (GpuPool               *pool,
        const GpuPoolRequest  *request,
@@ -182,7 +184,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
       if (!_gpu_pool_lock_growth (pool))
         {
           g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                               "the thread is having the pool grow already");
+                               "the pool is already being grown by the calling thread");
           return NULL;
         }
 

@@ -5,12 +5,12 @@
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-/* Budget of a thread cache: at least this, up to its share of the managed bytes, limited by a
- * maximum. */
+/* The budget of a thread cache: its share of the managed bytes, at least CACHE_BUDGET and at most
+ * MAX_CACHE_BUDGET. */
 #define CACHE_BUDGET  (16 * 1024 * 1024)
 #define CACHE_DIVISOR 8
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* With a limit, a thread caches at most this part of it. */
+/* In a pool with a limit, the part of the limit that a thread caches at most. */
 #define LIMIT_DIVISOR 64
 
 __thread GpuPoolCache *_gpu_pool_cache_current;
@@ -262,8 +262,8 @@ _gpu_pool_serve_from (GpuPool              *pool,
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
 
-  /* A range without uses gets the requesting stream as its allocation stream, with nothing to
-   * wait for. */
+  /* A range without uses gets the requesting stream as its allocation stream, without a pending
+   * use. */
   if (node->use == 0 && request->slot != 0)
     {
       _gpu_pool_heap_get_free_list (pool, request->stream);

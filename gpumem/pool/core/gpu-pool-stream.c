@@ -128,7 +128,7 @@ _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
   return get_stream (streams, key, TRUE);
 }
 
-/* FALSE if it was swept; all its uses have completed then. */
+/* FALSE if the stream was swept: then all its uses have completed. */
 static gboolean
 pin (GpuPoolStream *stream)
 {
@@ -245,7 +245,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* Replace the second newest: the newest covers all that it covers. */
+  /* Replace the second newest fence: the newest fence covers all its uses. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];
@@ -292,8 +292,8 @@ ensure_fence (GpuPoolStream  *stream,
 }
 
 static gboolean
-ask (GpuPoolStream *stream,
-     guint64        use_seq)
+poll_fence (GpuPoolStream *stream,
+            guint64        use_seq)
 {
   GpuPoolFence fence;
 
@@ -317,7 +317,7 @@ _gpu_pool_use_is_completed (const GpuPoolUse *use)
   if (!pin (use->stream))
     return TRUE;
 
-  completed = ask (use->stream, use->use_seq);
+  completed = poll_fence (use->stream, use->use_seq);
   _gpu_pool_stream_unpin (use->stream);
 
   return completed;
@@ -460,7 +460,7 @@ _gpu_pool_streams_poll (GpuPoolStreams *streams)
     {
       GpuPoolStream *stream = g_ptr_array_index (pinned, i);
 
-      while (ask (stream, 0))
+      while (poll_fence (stream, 0))
         reached = TRUE;
     }
 

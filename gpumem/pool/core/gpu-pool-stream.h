@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Streams, and when memory freed on one may be used on another.
+ * Streams, and the conditions for reusing memory that was freed on another stream.
  *
  * A free records the current use sequence of its stream: one load, no driver call. A fence is
- * created only when another stream wants the memory; it covers all use sequences before it, and
- * work that others submitted to the driver's stream.
+ * created only when another stream needs the memory. It covers all use sequences before it, and
+ * work that the program submitted to the driver's stream directly.
  *
  * The use sequence is the number of fences created so far. A new fence increments it first and then
- * records the point: a thread that still read the old number had submitted its work before, as the
- * stream's lock orders both.
+ * records the point. A thread that still read the old number had submitted its work before that
+ * point, because the stream's lock orders both.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ G_BEGIN_DECLS
 typedef struct _GpuPoolStreams GpuPoolStreams;
 typedef struct _GpuPoolStream  GpuPoolStream;
 
-/* How a pool queries streams. @key identifies a stream of the owner: compared by address, held
- * by reference. Called from any thread, without locks of the pool. */
+/* Operations on the streams of the owner. @key identifies a stream: compared by address, held by
+ * reference. Called from any thread, without locks of the pool. */
 typedef struct
 {
   gpointer (*ref)         (gpointer   key);
@@ -31,7 +31,7 @@ typedef struct
   gboolean (*add_fence)        (gpointer   key,
                                 guint64   *seq,
                                 GError   **error);
-  /* Whether @seq, of a fence, has completed. Does not block. */
+  /* Whether @seq, which add_fence() returned, has completed. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
   /* Orders later work of @key after @seq of @after. Does not block. */
@@ -44,8 +44,8 @@ typedef struct
                            guint64    seq);
   /* Whether @key accepts no more work and all of it has completed. */
   gboolean (*is_gone)     (gpointer   key);
-  /* Whether its pending work completes without action by the program. Called with locks of the
-   * pool, so it must be quick. NULL: always. */
+  /* Whether the pending work of @key completes without action by the program. Called with locks of
+   * the pool held, so it must be fast. NULL: always. */
   gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 
@@ -58,37 +58,38 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* The stream for @key, created on first use; NULL for @key NULL, the host, whose uses have
- * always completed. It lives as long as @streams; after a sweep its uses have completed, and it
+/* The stream for @key, created on first use; NULL for @key NULL, the host, whose uses have always
+ * completed. The stream lives as long as @streams. After a sweep its uses have completed, and it
  * may be reused for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
-/* The same, protected from sweeps until it is unpinned. */
+/* Like _gpu_pool_streams_get(), and protects the stream from sweeps until it is unpinned. */
 GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
                                               gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
-/* (transfer full): its key; NULL once it was swept. */
+/* (transfer full): the key; NULL after the stream was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
-/* (transfer full): the keys of those of @streams, of GpuPoolStream, that were not swept. */
+/* (transfer full): the keys of @streams, of GpuPoolStream, without swept streams. */
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
-/* Polls all pending fences; TRUE if one has completed. */
+/* Polls all pending fences; TRUE if any has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
-/* Completes all uses of streams that are gone, and forgets those that are not pinned. */
+/* Completes all uses of streams for which is_gone() is TRUE, and drops such streams unless they are
+ * pinned. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
 /* Whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
 /* A small number from 1, unique among current streams; 0 for the host. */
 guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
-/* The use sequence of a free that happens now, 0 for the host. Any thread, without a lock. */
+/* The use sequence for a free that happens now; 0 for the host. Any thread, without a lock. */
 guint64         _gpu_pool_stream_get_use_seq (GpuPoolStream          *stream);
-/* Whether the use has completed. Polls existing fences, creates none. */
+/* Whether the use has completed. Polls existing fences and creates none. */
 gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
 /* Creates a fence that covers the use, unless one exists or the use has completed. */
 gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
                                          GError                **error);
-/* Orders @stream after the use, creating a fence if none covers it; blocks if @stream is the
- * host. No-op if the use has completed or is of @stream itself. */
+/* Orders @stream after the use, and creates a fence if none covers the use. Blocks if @stream is
+ * the host. Does nothing if the use has completed or is a use by @stream itself. */
 gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          GpuPoolStream          *stream,
                                          gboolean               *waited,
@@ -96,19 +97,20 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 
 /* --- inside the core ------------------------------------------------------------------- */
 
-/* Fences kept per stream; older ones are forgotten. */
+/* Fences kept per stream. */
 #define GPU_POOL_MAX_FENCES 8
 
-/* Streams at a time: slots have 16 bits in a node. */
+/* Maximum number of streams at a time: slots have 16 bits in a node. */
 #define GPU_POOL_MAX_STREAMS 65535
 
 typedef struct
 {
-  guint64 use_seq;                  /* covers this one and all before */
+  guint64 use_seq;                  /* covers this sequence and all before */
   guint64 seq;
 } GpuPoolFence;
 
-/* Lives as long as its streams: a stale pointer to a swept stream finds all uses completed. */
+/* Lives as long as its GpuPoolStreams: through a stale pointer to a swept stream, all uses have
+ * completed. */
 struct _GpuPoolStream
 {
   guint64         use_seq;          /* atomic; from 1, as 0 means completed */
@@ -119,8 +121,8 @@ struct _GpuPoolStream
   GpuPoolStreams *streams;
   GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by sequence */
   guint           n_fences;
-  GArray         *followed;         /* of guint64, by slot: sequences of others it is ordered
-                                     * after */
+  GArray         *followed;         /* of guint64, by slot: use sequences of other streams that
+                                     * this stream is ordered after */
 };
 
 struct _GpuPoolStreams
@@ -128,14 +130,14 @@ struct _GpuPoolStreams
   GpuPoolStreamOps ops;
   GpuPoolLock      lock;
   GHashTable      *by_key;
-  GPtrArray       *by_slot;         /* slot - 1; also those that were swept */
+  GPtrArray       *by_slot;         /* by slot - 1; including swept streams */
   guint            n_fences;        /* atomic: pending fences of all streams */
-  guint            n_swept;         /* streams left by the last sweep */
+  guint            n_swept;         /* streams that remained after the last sweep */
 };
 
-/* NULL once it was swept. */
+/* The key; NULL after the stream was swept. */
 gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
-/* GpuPoolStreamOps.is_free() */
+/* Calls GpuPoolStreamOps.is_free(). */
 gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
 
 static inline guint64

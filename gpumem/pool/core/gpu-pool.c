@@ -103,7 +103,7 @@ make_request (GpuPool         *pool,
 
   if (units + align > G_MAXUINT32)
     {
-      _gpu_pool_set_refused (pool, request, "no range is as large", error);
+      _gpu_pool_set_refused (pool, request, "no range is that large", error);
       return FALSE;
     }
 
@@ -128,7 +128,7 @@ sweep_streams (GpuPool *pool)
   _gpu_pool_streams_sweep (pool->streams);
 }
 
-/* Gets the thread's cache and its entry for @key, created if needed, and locks the pool. */
+/* Gets the thread's cache and its entry for @key, creates them if needed, and locks the pool. */
 static GpuPoolStreamCache *
 lock_with_stream_cache (GpuPool       *pool,
                         GpuPoolCache **cache,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The core of GpuMemoryPool: a suballocator that cuts blocks from memory supplied by its owner and
- * reuses them. It knows addresses, sizes and streams (gpu-pool-stream.h), and no driver.
+ * reuses them. It handles addresses, sizes and streams (gpu-pool-stream.h), and calls no driver.
  *
  * All functions are thread-safe. The owner's ops are called without locks of the pool, except the
- * one that serializes growth.
+ * lock that serializes growth.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ typedef struct
   gpointer data;                    /* the owner's */
 } GpuPoolSegment;
 
-/* Where memory comes from. A pool has either segments, or one address range into which chunks of
+/* The source of memory. A pool has either segments, or one address range into which chunks of
  * physical memory are mapped. GPU_ERROR_OUT_OF_DEVICE_MEMORY makes the pool try its fallbacks;
  * other errors are final. */
 typedef struct
@@ -44,8 +44,8 @@ typedef struct
   void     (*destroy_chunk) (gpointer               owner,
                              gpointer               chunk,
                              gsize                  size);
-  /* Maps the chunks back to back from @offset, ready for use on return. All or, on failure,
-   * none. */
+  /* Maps the chunks back to back from @offset. The memory is ready for use on return. On failure,
+   * no chunk is mapped. */
   gboolean (*map_chunks)    (gpointer               owner,
                              gsize                  offset,
                              const gpointer        *chunks,
@@ -58,8 +58,8 @@ typedef struct
                              gpointer               chunk,
                              gsize                  size);
 
-  /* Called when the pool has released all it can and @size bytes still fail. TRUE to try again;
-   * @attempt counts from 0 to 2. */
+  /* Called when a request of @size bytes fails after the pool has freed all it can. Returns TRUE to
+   * try again; @attempt counts from 0 to 2. */
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
                              guint                  attempt);
@@ -79,25 +79,25 @@ typedef struct
 /* Limits that may change at any time. */
 typedef struct
 {
-  guint64  limit;                   /* most bytes managed; 0: no limit */
-  guint64  soft_limit;              /* above it, prefers moving and trimming to growth */
-  guint64  release_threshold;       /* unused bytes that are kept */
-  double   waste;                   /* fraction over the peak of used bytes before it moves
-                                     * chunks */
+  guint64  limit;                   /* maximum of managed bytes; 0: no limit */
+  guint64  soft_limit;              /* above it, the pool moves and trims before it grows */
+  guint64  release_threshold;       /* maximum of unused bytes that are kept */
+  double   waste;                   /* managed bytes beyond the peak of used bytes, as a fraction
+                                     * of that peak, before the pool moves chunks */
 } GpuPoolLimits;
 
 typedef struct
 {
   guint64  active_blocks, held_blocks;
   guint64  active_bytes;            /* as requested */
-  guint64  used_bytes;              /* the same with rounding */
+  guint64  used_bytes;              /* including rounding */
   guint64  managed_bytes;           /* of segments, or mapped */
   guint64  largest_free;            /* bytes */
   guint64  peak_active_bytes, peak_used_bytes, peak_managed_bytes;
   guint64  n_allocs, n_frees;
   guint64  n_cache_hits;            /* served by the thread's cache */
   guint64  n_hits;                  /* served by free ranges without a wait */
-  guint64  n_steals, n_waits;       /* served by other streams; with a wait */
+  guint64  n_steals, n_waits;       /* served by other streams; waits for pending uses */
   guint64  n_growths, n_recycled;   /* growths, chunks moved */
   guint64  n_maps, n_unmaps;        /* calls */
   guint64  n_refused;               /* failed requests */
@@ -109,8 +109,8 @@ GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolStreamOps  *stream_ops);
 /* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
-/* Stops allocation and returns all memory except that under active blocks. Calls @notify, which
- * may free the pool, once all blocks are freed; possibly before returning. */
+/* Stops allocation and returns all memory to the owner except that under active blocks. Calls
+ * @notify, which may free the pool, once all blocks are freed; possibly before returning. */
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
@@ -125,19 +125,18 @@ GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
                                        gsize                    alignment,
                                        gpointer                 key,
                                        GError                 **error);
-/* Frees it for use after all work submitted to @key so far. */
+/* Frees @block for reuse after all work submitted to @key so far. */
 void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
-/* The same with the allocation stream. */
+/* Like _gpu_pool_release() with the allocation stream. */
 void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
-/* (transfer full): the allocation stream; NULL for the host, or when all its uses have
- * completed. */
+/* (transfer full): the allocation stream; NULL for the host, or if all its uses have completed. */
 gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
-/* The same with several streams. */
+/* Like _gpu_pool_release() with several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
                                        guint                    n_keys);
-/* Allocates all blocks under one lock; NULL for sizes of 0. On failure, none is allocated. */
+/* Allocates all blocks under one lock; blocks of size 0 are NULL. On failure, none is allocated. */
 gboolean        _gpu_pool_alloc_n     (GpuPool                 *pool,
                                        const gsize             *sizes,
                                        guint                    n,
@@ -151,37 +150,37 @@ void            _gpu_pool_release_n   (GpuMemoryBlock *const   *blocks,
 GpuPool        *_gpu_pool_block_get_pool    (const GpuMemoryBlock *block);
 guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
-/* With rounding. */
+/* Bytes, including rounding. */
 gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
-/* One bit for the owner, initially FALSE. */
+/* One bit for use by the owner, initially FALSE. */
 gboolean        _gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
                                                 gboolean              flag);
-/* GpuPoolSegment.data; NULL in a range. */
+/* GpuPoolSegment.data; NULL in an address range. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
-/* Owner data tied to exactly this range, such as a driver handle. Stays until the range is split
- * or joined; @destroy is then called without a lock. */
+/* Data of the owner for exactly this range, such as a driver handle. The data stays until the range
+ * is split or joined; @destroy is then called without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
                                              GDestroyNotify        destroy);
 
-/* Returns unused memory to the owner until at most @keep bytes are managed. */
+/* Returns unused memory to the owner until at most @keep bytes are managed. With @wait, blocks for
+ * pending uses. */
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
-/* Returns memory beyond the limits whose uses have completed. Left to the growing thread, if
- * there is one. */
+/* Returns memory beyond the limits whose uses have completed to the owner. If another thread is
+ * growing the pool, this is left to that thread. */
 void            _gpu_pool_release_excess (GpuPool                 *pool);
-/* Stops holding: freed memory returns to the owner when its use has completed. */
+/* Stops keeping freed memory: it returns to the owner when its last use has completed. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
 void            _gpu_pool_set_limits  (GpuPool                 *pool,
                                        const GpuPoolLimits     *limits);
 void            _gpu_pool_get_stats   (GpuPool                 *pool,
                                        GpuPoolStats            *stats);
 
-/* Visits every block and unmapped range by address, under the lock: @func must not call the
- * pool. */
+/* The state of a range, as reported by _gpu_pool_visit(). */
 typedef enum
 {
   GPU_POOL_ACTIVE,
@@ -198,6 +197,8 @@ typedef void (*GpuPoolVisitFunc)      (gpointer                 data,
                                        gsize                    requested,
                                        GpuPoolState             state,
                                        gpointer                 key);
+/* Visits every block and unmapped range in order of address. Holds the lock: @func must not call
+ * the pool. */
 void            _gpu_pool_visit       (GpuPool                 *pool,
                                        GpuPoolVisitFunc         func,
                                        gpointer                 data);
