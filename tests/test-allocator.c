@@ -399,7 +399,7 @@ allocator_custom (TestFixture *fixture)
   cases[] =
   {
     { TEST_GIVES_NOTHING, GPU_ERROR_FAILED, "neither 100 bytes nor an error" },
-    { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "gave 1 bytes and not 100" },
+    { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "returned 1 bytes for a request of 100" },
     { TEST_GIVES_RELEASED, GPU_ERROR_RELEASED, "released" },
     { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test" }
   };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registry of live memory, shared by all adaptors. Each memory that an adaptor allocated has a
- * lease until its last user is gone or it is freed. Leases reference the core, so the adaptor
- * may be finalized first.
+ * Registry of live memory, shared by all adaptors. Each memory object that an adaptor allocated has
+ * a lease. The lease ends when the memory loses its last user or is freed. Leases reference the
+ * core, so the adaptor may be finalized first.
  */
 #pragma once
 
@@ -17,14 +17,14 @@ typedef struct
 {
   gatomicrefcount      refs;
   const GpuAdaptorOps *ops;
-  GMutex               lock;        /* guards all that follows, and the state of the adaptor; take
-                                     * no other lock under it */
+  GMutex               lock;        /* guards all members below and the state of the adaptor; no
+                                     * other lock is taken under it */
   gboolean             closed;      /* the adaptor is finalized */
   GQueue               leases;      /* of GpuLease: live memory, oldest first */
-  guint64              active;      /* bytes of it */
+  guint64              active;      /* bytes of live memory */
 } GpuAdaptorCore;
 
-/* First member of the payload of an adaptor for one memory. */
+/* First member of the data that an adaptor keeps for one memory object. */
 typedef struct
 {
   GpuStorageHook  hook;
@@ -40,20 +40,20 @@ struct _GpuAdaptorOps
 {
   gsize      core_size;
   gsize      lease_size;
-  /* Calls _gpu_adaptor_alloc(), the default. */
+  /* Allocates; defaults to _gpu_adaptor_alloc(). */
   GpuMemory *(*alloc)    (GpuAllocatorAdaptor  *adaptor,
                           gsize                 size,
                           GpuStream            *stream,
                           GError              **error);
-  /* Fills in a lease that is not registered yet, without the lock. */
+  /* Initializes a lease that is not registered yet. Called without the lock. */
   void       (*prepare)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
   /* @lease was registered. Caller holds the lock. */
   void       (*granted)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
-  /* @lease was unregistered and is freed afterwards. On any thread, without the lock. FALSE delays
-   * the free, see GpuStorageHook. @storage is NULL and the result ignored in
-   * gpu_allocator_free(). */
+  /* @lease was unregistered and will be freed. On any thread, without the lock. FALSE delays the
+   * free, see GpuStorageHook. In gpu_allocator_free(), @storage is NULL and the result is
+   * ignored. */
   gboolean   (*returned) (GpuAdaptorCore       *core,
                           GpuLease             *lease,
                           GpuStorage           *storage);
@@ -71,18 +71,19 @@ struct _GpuAllocatorAdaptor
   GpuAdaptorCore *core;
 };
 
-/* For the init of a class. Returns its zeroed core. */
+/* Called by the instance init function of a class. Returns its zeroed core. */
 gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
                                     const GpuAdaptorOps  *ops);
 /* The core of an instance of any adaptor class. */
 gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
-/* Access a guint64 of the core under the lock; the setter returns TRUE if the value changed. */
+/* Read and write a guint64 of the core under the lock. The setter returns TRUE if the value
+ * changed. */
 guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
                                     gsize                 offset);
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
                                     gsize                 offset,
                                     guint64               value);
-/* NULL if constructed without. */
+/* NULL if the adaptor was constructed without an upstream. */
 GpuAllocator *_gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor);
 /* Allocates upstream and registers the memory. */
 GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,

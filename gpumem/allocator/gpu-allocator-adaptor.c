@@ -7,34 +7,36 @@
 /**
  * SECTION:gpu-allocator-adaptor
  * @title: GpuAllocatorAdaptor
- * @short_description: allocators that wrap another allocator
+ * @short_description: the base class of allocators that wrap another allocator
  * @see_also: #GpuLimitAllocator, #GpuStatisticsAllocator, #GpuTrackingAllocator,
  *   #GpuLoggingAllocator, #GpuOomAllocator, #GpuDeferredFreeAllocator
- *
- * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
- * delays them. Adaptors are allocators, so they can be stacked:
- *
- * |[<!-- language="C" -->
- * g_autoptr (GpuDeferredAllocator) buffers = gpu_deferred_allocator_new (context, 0, &error);
- * g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (GPU_ALLOCATOR (buffers), GIB);
- * g_autoptr (GpuLoggingAllocator) log = gpu_logging_allocator_new_for_path (GPU_ALLOCATOR (limit),
- *                                                                           "log.csv", &error);
- * g_autoptr (GpuMemory) memory = gpu_allocator_alloc (GPU_ALLOCATOR (log), 4096, NULL, &error);
- * ]|
- *
- * An adaptor tracks its memory until the last user is gone: after gpu_allocator_free(),
- * gpu_memory_release(), or the last unref. Slices and mappings are users of their memory; submitted
- * work is not. Adaptors and memory hold no references on each other, so an adaptor may be
- * finalized before its memory. gpu_allocator_free() of memory that an adaptor did not allocate, or
- * that is freed already, does nothing.
- *
- * Sizes are those requested. Any thread may use an adaptor, concurrently with others.
  */
 
 /**
  * GpuAllocatorAdaptor:
  *
- * An allocator that wraps another one.
+ * The base class of allocators that wrap another allocator.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDeferredAllocator) buffers =
+ *   gpu_deferred_allocator_new (context, GPU_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (GPU_ALLOCATOR (buffers), 1 << 30);
+ * g_autoptr (GpuStatisticsAllocator) counter =
+ *   gpu_statistics_allocator_new (GPU_ALLOCATOR (limit));
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (counter), size, stream, &error);
+ * ]|
+ *
+ * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
+ * delays them. Adaptors are allocators, so they can be stacked.
+ *
+ * An adaptor tracks its memory until the memory loses its last user: with gpu_allocator_free(),
+ * gpu_memory_release(), or the last unref. Slices and mappings are users of their memory; submitted
+ * work is not. Adaptors and memory hold no references on each other, so an adaptor may be finalized
+ * before its memory. gpu_allocator_free() does nothing for memory that the adaptor did not
+ * allocate, or that is freed already.
+ *
+ * Sizes are those requested. Any thread may use an adaptor, concurrently with others.
  *
  * Since: 0.1
  */
@@ -89,18 +91,18 @@ end_lease (GpuLease   *lease,
            GpuStorage *storage)
 {
   GpuAdaptorCore *core = lease->core;
-  gboolean go_on;
+  gboolean proceed;
 
   g_mutex_lock (&core->lock);
   g_queue_unlink (&core->leases, &lease->link);
   core->active -= lease->size;
   g_mutex_unlock (&core->lock);
 
-  go_on = core->ops->returned == NULL || core->ops->returned (core, lease, storage);
+  proceed = core->ops->returned == NULL || core->ops->returned (core, lease, storage);
   g_free (lease);
   core_unref (core);
 
-  return go_on;
+  return proceed;
 }
 
 static gboolean
@@ -286,7 +288,8 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
   return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
 }
 
-/* Upstream may cache the memory and allocate it again, so the lease ends before its last user. */
+/* Upstream may cache the memory and allocate it again. So the lease ends now, even if the memory
+ * has other users. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)

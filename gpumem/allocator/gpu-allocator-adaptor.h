@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuAllocatorAdaptorClass GpuAllocatorAdaptorClass;
 
-/* Complete for the classes derived from it in this library; no other can be */
+/* Complete only so that classes of this library can derive from it. */
 struct _GpuAllocatorAdaptorClass
 {
   /*< private >*/

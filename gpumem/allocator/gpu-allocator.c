@@ -7,11 +7,27 @@
  * SECTION:gpu-allocator
  * @title: GpuAllocator
  * @short_description: a source of memory
- * @see_also: #GpuDeferredAllocator, #GpuAllocatorAdaptor
+ * @see_also: #GpuBasicAllocator, #GpuAllocatorAdaptor, #GpuMemoryPool
+ */
+
+/**
+ * GpuAllocator:
  *
- * An allocator returns memory of a given size. A library that takes a #GpuAllocator leaves the
- * source of memory to the program: the driver (#GpuBasicAllocator), a pool (#GpuMemoryPool), the
- * program itself, or adaptors that count, limit or log (#GpuAllocatorAdaptor).
+ * An interface for sources of memory.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuMemory) memory = gpu_allocator_alloc (allocator, size, stream, &error);
+ *
+ * if (memory != NULL)
+ *   {
+ *     gpu_stream_write (stream, memory, 0, bytes, &error);
+ *     gpu_allocator_free (allocator, memory);
+ *   }
+ * ]|
+ *
+ * A library that takes a #GpuAllocator leaves the source of memory to the program: the driver
+ * (#GpuBasicAllocator), a pool (#GpuMemoryPool), a class of the program, or adaptors that count,
+ * limit or log requests (#GpuAllocatorAdaptor).
  *
  * Memory is freed with its last reference. gpu_allocator_free() frees it earlier.
  *
@@ -31,12 +47,6 @@
  * ]|
  *
  * Any thread may use the allocators of this library, concurrently with others.
- */
-
-/**
- * GpuAllocator:
- *
- * A source of memory.
  *
  * Since: 0.1
  */
@@ -45,10 +55,10 @@
  * GpuAllocatorInterface:
  * @alloc: returns at least @size bytes of memory, or sets an error. @size is never 0. The memory
  *   must not be in use elsewhere.
- * @free: frees memory before its last reference is dropped; gpu_memory_release() by default. It is
- *   not called for memory that is freed by gpu_memory_release() or with its last reference.
+ * @free: frees memory before its last reference is dropped; gpu_memory_release() by default. Not
+ *   called for memory that is freed by gpu_memory_release() or with its last reference.
  * @get_context: returns the context of the memory
- * @get_memory_info: returns free and total bytes; those of the context by default
+ * @get_memory_info: returns the free and the total bytes; those of the context by default
  * @trim: frees cached memory beyond a number of bytes; does nothing by default
  *
  * The virtual functions of an allocator. `alloc` and `get_context` are mandatory.
@@ -110,7 +120,7 @@ check_memory (GpuAllocator  *allocator,
   if (memory == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
-                   "gpu_allocator_alloc: the allocator %s gave neither %" G_GSIZE_FORMAT
+                   "gpu_allocator_alloc: the allocator %s returned neither %" G_GSIZE_FORMAT
                    " bytes nor an error", name, size);
       return FALSE;
     }
@@ -122,8 +132,8 @@ check_memory (GpuAllocator  *allocator,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
-               "gpu_allocator_alloc: the allocator %s gave %" G_GSIZE_FORMAT " bytes and not %"
-               G_GSIZE_FORMAT, name, memory->size, size);
+               "gpu_allocator_alloc: the allocator %s returned %" G_GSIZE_FORMAT
+               " bytes for a request of %" G_GSIZE_FORMAT, name, memory->size, size);
 
   return FALSE;
 }
@@ -132,13 +142,13 @@ check_memory (GpuAllocator  *allocator,
  * gpu_allocator_alloc:
  * @allocator: a #GpuAllocator
  * @size: size in bytes
- * @stream: (nullable): the stream that uses the memory first, or %NULL; every stream of the context
- *   may use it
+ * @stream: (nullable): the stream that uses the memory first, or %NULL; all streams of the context
+ *   may use the memory
  * @error: return location for an error
  *
- * Allocates memory with undefined content. It is freed with its last reference, or by
- * gpu_allocator_free() or gpu_memory_release(); work submitted before completes first. Whether the
- * call blocks, and its errors, depend on @allocator.
+ * Allocates memory with undefined content. The memory is freed with its last reference, or by
+ * gpu_allocator_free() or gpu_memory_release(), after work submitted before has completed. Whether
+ * the call blocks, and its errors, depend on @allocator.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
@@ -180,8 +190,8 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @memory: (nullable): memory of @allocator, or %NULL to do nothing
  *
- * Frees @memory before its last reference is dropped. The caller must not use it any more; most
- * allocators release it. Work submitted before completes first. The call is optional: the last
+ * Frees @memory before its last reference is dropped. Most allocators release it, and the caller
+ * must not use it any more. Work submitted before completes first. The call is optional: the last
  * unref frees the memory as well. Does not block, unless an implementation of @allocator does.
  *
  * Since: 0.1
@@ -201,10 +211,10 @@ gpu_allocator_free (GpuAllocator *allocator,
  * gpu_allocator_get_context:
  * @allocator: a #GpuAllocator
  *
- * Gets the context that memory of @allocator belongs to.
+ * Gets the context of the memory of @allocator.
  *
  * Returns: (transfer none) (nullable): the context; %NULL if the allocator was never initialised,
- *   or does not implement this
+ *   or does not implement this function
  *
  * Since: 0.1
  */
@@ -223,12 +233,12 @@ gpu_allocator_get_context (GpuAllocator *allocator)
 /**
  * gpu_allocator_get_memory_info:
  * @allocator: a #GpuAllocator
- * @free_size: (out): bytes that @allocator can still allocate, as far as it knows
- * @total_size: (out): total bytes available to it
+ * @free_size: (out): bytes that @allocator can still allocate, if it can determine them
+ * @total_size: (out): total bytes available to @allocator
  * @error: return location for an error
  *
- * Gets the amount of memory: that of gpu_context_get_memory_info(), unless @allocator overrides it,
- * as a limit does. Does not block.
+ * Gets the free and the total memory: the values of gpu_context_get_memory_info(), unless
+ * @allocator overrides them, as a #GpuLimitAllocator does. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @allocator has no context, or with
  *   the driver's error
@@ -256,8 +266,8 @@ gpu_allocator_get_memory_info (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees memory that @allocator caches or has not freed yet, beyond @held_bytes. Does nothing if
- * there is none. May block.
+ * Frees memory that @allocator caches, or has not freed yet, beyond @held_bytes. Does nothing if
+ * there is no such memory. May block.
  *
  * Since: 0.1
  */

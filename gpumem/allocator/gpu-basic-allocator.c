@@ -7,68 +7,56 @@
 /**
  * SECTION:gpu-basic-allocator
  * @title: GpuBasicAllocator
- * @short_description: base class of allocators that call the driver
- *
- * The base class of the allocators that cache nothing and request each memory from the driver:
- * #GpuDeferredAllocator, #GpuImmediateAllocator, #GpuSvmAllocator, #GpuStreamAllocator and
- * #GpuExternalAllocator.
+ * @short_description: the base class of allocators that call the driver
+ * @see_also: #GpuDeferredAllocator, #GpuImmediateAllocator, #GpuStreamAllocator, #GpuSvmAllocator,
+ *   #GpuExternalAllocator
  */
 
 /**
  * SECTION:gpu-deferred-allocator
  * @title: GpuDeferredAllocator
- * @short_description: buffers from the driver
+ * @short_description: an allocator of buffers
  * @see_also: #GpuImmediateAllocator
- *
- * Each memory is a #GpuBuffer of its own. An OpenCL driver may defer the allocation until work uses
- * the memory, and only then find that the device is full. On the host back end the system provides
- * a page at its first write. Use a #GpuImmediateAllocator where that is too late. CUDA allocates
- * immediately.
  */
 
 /**
  * SECTION:gpu-immediate-allocator
  * @title: GpuImmediateAllocator
- * @short_description: buffers that the driver allocates immediately
+ * @short_description: an allocator of buffers without deferred allocation
  * @see_also: #GpuDeferredAllocator
- *
- * Each memory is a #GpuBuffer of its own, which the driver allocates before gpu_allocator_alloc()
- * returns. Lack of memory is an error of that call, not of the work that uses the memory later.
- * OpenCL has no such call: the allocator migrates each buffer to the device
- * (clEnqueueMigrateMemObjects) and waits. On the host back end it has the system provide all pages
- * (madvise with MADV_POPULATE_WRITE), unless they exceed the free memory of the machine or of a
- * cgroup. Drivers that allocate immediately skip that step.
  */
 
 /**
  * SECTION:gpu-stream-allocator
  * @title: GpuStreamAllocator
- * @short_description: stream-ordered memory
+ * @short_description: an allocator of stream-ordered memory
  * @see_also: gpu_buffer_new_on_stream()
- *
- * Memory from the driver's own pool, allocated and freed in stream order without blocking (CUDA:
- * cuMemAllocAsync, cuMemFreeAsync). The stream is the one passed to gpu_allocator_alloc(), or else
- * that of the allocator. Each memory is a #GpuBuffer as of gpu_buffer_new_on_stream(), which other
- * streams may use as well.
  */
 
 /**
  * SECTION:gpu-svm-allocator
  * @title: GpuSvmAllocator
- * @short_description: shared virtual memory
+ * @short_description: an allocator of shared virtual memory
  * @see_also: #GpuSvm
- *
- * Each memory is a #GpuSvm of its own. The library frees it when the work known to use it is
- * complete; declare work that reaches it through pointers alone with
- * gpu_arguments_add_indirect(). With a stream, the memory is freed after all work submitted to the
- * stream before the release, including work that is not known to use it. Without either, freeing
- * memory that a kernel still has pointers to crashes.
  */
 
 /**
  * GpuBasicAllocator:
  *
- * An allocator that calls the driver.
+ * The base class of allocators that call the driver for each request.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDeferredAllocator) allocator =
+ *   gpu_deferred_allocator_new (context, GPU_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ * GpuMemoryFlags flags;
+ *
+ * g_object_get (allocator, "flags", &flags, NULL);
+ * ]|
+ *
+ * These allocators cache nothing: #GpuDeferredAllocator, #GpuImmediateAllocator,
+ * #GpuStreamAllocator, #GpuSvmAllocator and #GpuExternalAllocator.
  *
  * Since: 0.1
  */
@@ -76,7 +64,22 @@
 /**
  * GpuDeferredAllocator:
  *
- * An allocator of buffers.
+ * An allocator of buffers, whose memory the driver may provide at the first use.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDeferredAllocator) allocator =
+ *   gpu_deferred_allocator_new (context, GPU_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ *
+ * if (memory != NULL)
+ *   gpu_stream_write (stream, memory, 0, bytes, &error);
+ * ]|
+ *
+ * Each request returns a #GpuBuffer of its own. An OpenCL driver may defer the allocation until
+ * work uses the memory, and only then find that the device is full. On the host back end the system
+ * provides a page at its first write. Use a #GpuImmediateAllocator where that is too late. CUDA
+ * allocates immediately.
  *
  * Since: 0.1
  */
@@ -84,7 +87,24 @@
 /**
  * GpuImmediateAllocator:
  *
- * An allocator of buffers that the driver allocates immediately.
+ * An allocator of buffers, whose memory the driver provides before the request returns.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuImmediateAllocator) allocator =
+ *   gpu_immediate_allocator_new (stream, GPU_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ *
+ * if (g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+ *   g_message ("%s", error->message);
+ * ]|
+ *
+ * Each request returns a #GpuBuffer of its own. Lack of memory is an error of
+ * gpu_allocator_alloc(), not of the work that uses the memory later. OpenCL has no function for
+ * this: the allocator migrates each buffer to the device (clEnqueueMigrateMemObjects) and waits. On
+ * the host back end the allocator makes the system provide all pages (madvise with
+ * MADV_POPULATE_WRITE), unless they exceed the free memory of the machine or of a cgroup. With
+ * drivers that allocate immediately, no such step is needed.
  *
  * Since: 0.1
  */
@@ -94,6 +114,21 @@
  *
  * An allocator of stream-ordered memory.
  *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuStreamAllocator) allocator =
+ *   gpu_stream_allocator_new (stream, GPU_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ *
+ * if (memory != NULL)
+ *   gpu_stream_write (stream, memory, 0, bytes, &error);
+ * ]|
+ *
+ * The memory comes from the driver's own pool. It is allocated and freed in stream order, without
+ * blocking (CUDA: cuMemAllocAsync, cuMemFreeAsync). The stream is the one passed to
+ * gpu_allocator_alloc(), or else the stream of the allocator. Each request returns a #GpuBuffer
+ * like that of gpu_buffer_new_on_stream(), which other streams may use as well.
+ *
  * Since: 0.1
  */
 
@@ -102,10 +137,29 @@
  *
  * An allocator of shared virtual memory.
  *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuSvmAllocator) allocator =
+ *   gpu_svm_allocator_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 0, stream, &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ * g_autoptr (GpuMapping) mapping =
+ *   gpu_svm_map (GPU_SVM (memory), stream, GPU_MAP_FLAGS_WRITE, 0, size, NULL, &error);
+ *
+ * memcpy (gpu_mapping_get_data (mapping), data, size);
+ * ]|
+ *
+ * Each request returns a #GpuSvm of its own. The library frees the memory when the work known to
+ * use it has completed. Declare work that accesses the memory through pointers alone with
+ * gpu_arguments_add_indirect().
+ *
+ * If the allocator has a stream, the memory is freed after all work submitted to that stream before
+ * the release, including work that is not known to use the memory. Without a stream and without
+ * such a declaration, a kernel that still has pointers to freed memory crashes.
+ *
  * Since: 0.1
  */
 
-/* Delays the free of shared virtual memory until a stream has run what was submitted to it. */
+/* Delays the free of shared virtual memory until the work submitted to a stream has completed. */
 typedef struct
 {
   GpuStorageHook  parent;
@@ -134,7 +188,7 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuBasicAllocator, gpu_basic_allocator, G_TYPE
                                   G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR,
                                                          allocator_iface_init))
 
-/* A class that differs from its parent in the class structure alone. */
+/* Defines a class that differs from its parent only in the class structure. */
 #define DEFINE_PLAIN_CLASS(Name, name)                          \
   struct _##Name                                                \
   {                                                             \
@@ -395,11 +449,11 @@ gpu_deferred_allocator_class_init (GpuDeferredAllocatorClass *klass)
  * @flags: the flags of the buffers
  * @error: return location for an error
  *
- * Creates an allocator of buffers as of gpu_buffer_new(), with its errors. Does not block, and
- * neither does gpu_allocator_alloc() with it. Any thread.
+ * Creates an allocator of buffers. gpu_allocator_alloc() fails with the errors of gpu_buffer_new().
+ * Neither this function nor gpu_allocator_alloc() blocks. Any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
- *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or
+ *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or
  *   %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
@@ -430,7 +484,7 @@ migrate (GpuStream  *stream,
   return event != NULL && gpu_event_wait (event, NULL, error);
 }
 
-/* Has the system provide the memory before anything uses it. */
+/* Makes the system provide the memory before its first use. */
 static gboolean
 commit (GpuBasicAllocator  *allocator,
         GpuMemory          *memory,
@@ -505,12 +559,13 @@ gpu_immediate_allocator_class_init (GpuImmediateAllocatorClass *klass)
  * @flags: the flags of the buffers
  * @error: return location for an error
  *
- * Creates an allocator of buffers that the driver allocates before gpu_allocator_alloc() returns.
- * On OpenCL that call waits for all work submitted to @stream before, and fails with the errors of
- * gpu_buffer_new() and gpu_stream_migrate(). It ignores its stream argument. Any thread.
+ * Creates an allocator of buffers whose memory the driver provides before gpu_allocator_alloc()
+ * returns. On OpenCL gpu_allocator_alloc() waits for all work submitted to @stream before, and
+ * fails with the errors of gpu_buffer_new() and gpu_stream_migrate(). It ignores its stream
+ * argument. Any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
- *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or
+ *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or
  *   %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
@@ -570,13 +625,13 @@ gpu_stream_allocator_class_init (GpuStreamAllocatorClass *klass)
 
 /**
  * gpu_stream_allocator_new:
- * @stream: the stream for requests that name none
+ * @stream: the stream for requests without a stream
  * @flags: the flags of the buffers; without %GPU_MEMORY_FLAGS_ALLOC_HOST
  * @error: return location for an error
  *
- * Creates an allocator of stream-ordered memory. gpu_allocator_alloc() does not block. It fails as
- * gpu_buffer_new_on_stream() does, or with %GPU_ERROR_INVALID_ARGUMENT for a stream of another
- * context. Any thread.
+ * Creates an allocator of stream-ordered memory. gpu_allocator_alloc() does not block. It fails
+ * with the errors of gpu_buffer_new_on_stream(), or with %GPU_ERROR_INVALID_ARGUMENT for a stream
+ * of another context. Any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
  *   without %GPU_CAPABILITIES_STREAM_ORDERED, %GPU_ERROR_INVALID_ARGUMENT for contradictory flags,
@@ -695,12 +750,12 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
  *   is freed, or %NULL
  * @error: return location for an error
  *
- * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails as gpu_svm_new() does,
- * and ignores its stream argument. Any thread.
+ * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails with the errors of
+ * gpu_svm_new(), and ignores its stream argument. Any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
- *   contradictory flags, or a stream that is out of order or of another context,
- *   %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or %GPU_ERROR_DEVICE_LOST
+ *   contradictory flags, or for a @stream that is out of order or belongs to another context,
+ *   %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */

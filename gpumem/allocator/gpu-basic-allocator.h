@@ -33,7 +33,7 @@ struct _GpuBasicAllocatorClass
   /* Validates the construct properties; nullable. */
   gboolean   (*check) (GpuBasicAllocator  *allocator,
                        GError            **error);
-  /* @stream defaults to that of the allocator. */
+  /* @stream is the stream of the request, or else that of the allocator. */
   GpuMemory *(*alloc) (GpuBasicAllocator  *allocator,
                        gsize               size,
                        GpuStream          *stream,

@@ -6,7 +6,24 @@
 /**
  * SECTION:gpu-deferred-free-allocator
  * @title: GpuDeferredFreeAllocator
- * @short_description: frees memory in batches
+ * @short_description: an adaptor that frees memory in batches
+ * @see_also: #GpuAllocatorAdaptor
+ */
+
+/**
+ * GpuDeferredFreeAllocator:
+ *
+ * An adaptor that frees memory in batches.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDeferredFreeAllocator) batches = gpu_deferred_free_allocator_new (allocator);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (batches), size, stream, &error);
+ *
+ * g_object_set (batches, "max-count", 100, NULL);
+ * g_clear_object (&memory);
+ * gpu_deferred_free_allocator_flush (batches);
+ * ]|
  *
  * Drivers may block until the device is idle when they free memory. This adaptor collects memory
  * that is no longer used, and frees all of it
@@ -16,19 +33,13 @@
  * - in gpu_deferred_free_allocator_flush() and gpu_allocator_trim(), and when the adaptor is
  *   finalized.
  *
- * Between gpu_deferred_free_allocator_hold() and gpu_deferred_free_allocator_unhold() no amount of
- * pending memory triggers a free.
+ * Between gpu_deferred_free_allocator_hold() and gpu_deferred_free_allocator_unhold() the two
+ * limits have no effect.
  *
  * The adaptor does not reuse pending memory; use a pool for that. Adaptors upstream of it count
- * memory until it is freed, those that wrap it until it is no longer used. Memory of a
- * #GpuStreamAllocator is freed directly, because that never blocks. The `free` of an upstream
- * implemented by the program is not called.
- */
-
-/**
- * GpuDeferredFreeAllocator:
- *
- * An adaptor that frees memory in batches.
+ * memory until it is freed. Adaptors that wrap it count memory until it is no longer used. Memory
+ * of a #GpuStreamAllocator is freed directly, because that never blocks. The `free` function of an
+ * upstream that the program implements is not called.
  *
  * Since: 0.1
  */
@@ -83,7 +94,8 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* (transfer full) (nullable): the memory to free now; the caller unrefs the array unlocked. */
+/* (transfer full) (nullable): the memory to free now. The caller unrefs the array without the
+ * lock. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)
@@ -186,7 +198,7 @@ static const GpuAdaptorOps deferred_free_ops =
   .clear = deferred_free_clear
 };
 
-/* Keeps the lease, whose hook collects the memory on release. */
+/* Keeps the lease: its hook collects the memory when it is released. */
 static void
 deferred_free_free (GpuAllocator *allocator G_GNUC_UNUSED,
                     GpuMemory    *memory)
@@ -306,7 +318,7 @@ install_pending (void)
   /**
    * GpuDeferredFreeAllocator:pending-count:
    *
-   * The number of pending memories. Changes are not notified.
+   * The number of pending memory objects. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -336,7 +348,7 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   /**
    * GpuDeferredFreeAllocator:max-count:
    *
-   * The maximum number of pending memories.
+   * The maximum number of pending memory objects.
    *
    * Since: 0.1
    */
@@ -345,7 +357,8 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   /**
    * GpuDeferredFreeAllocator:max-bytes:
    *
-   * The maximum number of pending bytes. Defaults to a fifth of the total that upstream reports.
+   * The maximum number of pending bytes. Defaults to a fifth of the total size that upstream
+   * reports.
    *
    * Since: 0.1
    */
@@ -389,7 +402,7 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
  * @allocator: a #GpuDeferredFreeAllocator
  *
  * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory in flight is
- * freed when its work is complete. Any thread; blocks where the driver does.
+ * freed when its work has completed. Any thread; blocks if the driver does.
  *
  * Since: 0.1
  */

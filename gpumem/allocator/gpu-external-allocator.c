@@ -6,18 +6,29 @@
 /**
  * SECTION:gpu-external-allocator
  * @title: GpuExternalAllocator
- * @short_description: memory from functions of the program
+ * @short_description: an allocator that calls functions of the program
  * @see_also: gpu_buffer_new_wrapped()
- *
- * Memory that another library, or the program, allocates: one function returns handles of the
- * driver, and another frees them when the last work that uses the memory is complete. Each memory
- * is a #GpuBuffer that wraps a handle. Implement #GpuAllocator to control more than that.
  */
 
 /**
  * GpuExternalAllocator:
  *
  * An allocator that calls functions of the program.
+ *
+ * |[<!-- language="C" -->
+ * struct { GpuExternalAllocFunc alloc; GpuExternalFreeFunc free; } *functions = data;
+ * g_autoptr (GpuExternalAllocator) allocator =
+ *   gpu_external_allocator_new (context, functions->alloc, data, NULL, functions->free, data, NULL,
+ *                               &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (allocator), size, stream, &error);
+ * ]|
+ *
+ * Use this class for memory that another library, or the program itself, allocates. One function
+ * returns handles of the driver. The other frees them when the last work that uses the memory has
+ * completed. Each request returns a #GpuBuffer that wraps a handle.
+ *
+ * Implement #GpuAllocator for control over more than that.
  *
  * Since: 0.1
  */
@@ -28,7 +39,7 @@ struct _GpuExternalAllocator
   struct Core       *core;          /* NULL if constructed without functions */
 };
 
-/* State that the memory shares with the allocator, and may outlive it with. */
+/* State shared by the allocator and its memory, which may outlive the allocator. */
 typedef struct Core
 {
   gatomicrefcount      refs;
@@ -113,7 +124,7 @@ external_alloc (GpuBasicAllocator  *allocator,
 
   if (buffer == NULL && failure == NULL)
     g_set_error (&failure, GPU_ERROR, GPU_ERROR_FAILED,
-                 "gpu_allocator_alloc: the function gave neither a handle of %" G_GSIZE_FORMAT
+                 "gpu_allocator_alloc: the function returned neither a handle of %" G_GSIZE_FORMAT
                  " bytes nor an error", size);
 
   if (failure != NULL)
@@ -148,10 +159,10 @@ gpu_external_allocator_init (GpuExternalAllocator *allocator G_GNUC_UNUSED)
  * gpu_external_allocator_new:
  * @context: a #GpuContext
  * @alloc_func: (scope notified) (closure alloc_data) (destroy alloc_notify): allocates memory
- * @alloc_data: for @alloc_func
+ * @alloc_data: data for @alloc_func
  * @alloc_notify: (nullable): called with @alloc_data after the allocator and its memory are freed
  * @free_func: (scope notified) (closure free_data) (destroy free_notify): frees memory
- * @free_data: for @free_func
+ * @free_data: data for @free_func
  * @free_notify: (nullable): called with @free_data after the allocator and its memory are freed
  * @error: return location for an error
  *

@@ -8,22 +8,33 @@
 /**
  * SECTION:gpu-host-allocator
  * @title: GpuHostAllocator
- * @short_description: reuses page-locked memory
- *
- * Allocating page-locked memory is slow and may block until the device is idle. This allocator
- * caches freed blocks and reuses them. A #GpuHostMemory returns its block after its last unref or
- * its release, when the last work and the last view that use it are complete, and never before.
- *
- * Sizes are rounded up to whole pages of 4 KiB. A cached block serves a request if it is at most an
- * eighth larger; the smallest such block is used.
- *
- * Any thread may call all methods.
+ * @short_description: a cache of page-locked memory
+ * @see_also: #GpuHostMemory
  */
 
 /**
  * GpuHostAllocator:
  *
- * An allocator of page-locked memory.
+ * An allocator that caches and reuses page-locked memory of the host.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuHostAllocator) allocator =
+ *   gpu_host_allocator_new (context, GPU_HOST_MEMORY_FLAGS_NONE, &error);
+ * g_autoptr (GpuHostMemory) memory = gpu_host_allocator_alloc (allocator, size, &error);
+ *
+ * memcpy (gpu_host_memory_get_data (memory), data, size);
+ * gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0, size, &error);
+ * ]|
+ *
+ * Allocating page-locked memory is slow and may block until the device is idle. This allocator
+ * caches freed blocks and reuses them. A #GpuHostMemory returns its block after its last unref or
+ * its release, when the last work and the last view that use the block are complete, and never
+ * before.
+ *
+ * Sizes are rounded up to whole pages of 4 KiB. A cached block serves a request if it is at most an
+ * eighth larger; the smallest such block is used.
+ *
+ * Any thread may call all methods.
  *
  * Since: 0.1
  */
@@ -32,13 +43,13 @@
 #define WASTE_DIVISOR       8
 #define DEFAULT_HELD_LIMIT  (G_GUINT64_CONSTANT (256) * 1024 * 1024)
 
-/* State that blocks in use share with the allocator, and may outlive it with. */
+/* State shared by the allocator and its blocks in use, which may outlive the allocator. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
 
-  GMutex            lock;           /* guards all that follows; call no driver under it */
+  GMutex            lock;           /* guards all below; do not call the driver under it */
   GSequence        *idle;           /* of Block, by size and then by serial */
   GQueue            order;          /* of idle blocks, longest idle first */
   guint64           n_returns;
@@ -150,8 +161,8 @@ remove_locked (Core  *core,
   core->held -= block->size;
 }
 
-/* Removes the longest idle blocks until at most @held bytes are left. (transfer full) (nullable):
- * the blocks, for the caller to free unlocked. */
+/* Removes the blocks that were idle for longest, until at most @held bytes are left. (transfer
+ * full) (nullable): the blocks, which the caller frees without the lock. */
 static GPtrArray *
 trim_locked (Core    *core,
              guint64  held)
@@ -204,7 +215,7 @@ block_return (gpointer data)
   core_unref (core);
 }
 
-/* Returns the smallest suitable block and counts it as active, or NULL. */
+/* Removes the smallest suitable block and counts it as active; NULL if there is none. */
 static Block *
 take_idle (Core  *core,
            gsize  size)
@@ -322,7 +333,7 @@ gpu_host_allocator_get_property (GObject    *object,
     }
 }
 
-/* Frees the longest idle blocks beyond @limit. */
+/* Frees the blocks beyond @limit that were idle for longest. */
 static void
 set_held_limit (GpuHostAllocator *allocator,
                 guint64           limit)
@@ -403,7 +414,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:held-bytes:
    *
-   * The bytes of cached blocks. Changes are not notified.
+   * The number of bytes in cached blocks. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -411,7 +422,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:active-bytes:
    *
-   * The bytes of blocks in use. Changes are not notified.
+   * The number of bytes in blocks in use. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -569,7 +580,7 @@ round_size (GpuHostAllocator  *allocator,
   if (size > G_MAXSSIZE - PAGE_SIZE)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%s: there are no %" G_GSIZE_FORMAT " bytes", function, size);
+                   "%s: %" G_GSIZE_FORMAT " bytes exceed the address space", function, size);
       return FALSE;
     }
 
@@ -585,11 +596,11 @@ round_size (GpuHostAllocator  *allocator,
  * @error: return location for an error
  *
  * Allocates page-locked memory with undefined content, aligned to at least 64 bytes. The memory
- * returns to @allocator after its last use, and may outlive @allocator. Blocks only where the
- * driver has to allocate, as gpu_host_memory_new() does. If the driver is out of memory, frees all
- * cached blocks and tries again.
+ * returns to @allocator after its last use, and may outlive @allocator. Blocks only if the driver
+ * has to allocate, as gpu_host_memory_new() does. If the driver is out of memory, frees all cached
+ * blocks and tries again.
  *
- * Returns: (transfer full): the memory, or %NULL with an error as of gpu_host_memory_new()
+ * Returns: (transfer full): the memory, or %NULL with an error of gpu_host_memory_new()
  *
  * Since: 0.1
  */
@@ -637,7 +648,7 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
  * @allocator: a #GpuHostAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees the longest idle blocks beyond @held_bytes, which may block.
+ * Frees the cached blocks beyond @held_bytes that were idle for longest. May block in the driver.
  *
  * Since: 0.1
  */

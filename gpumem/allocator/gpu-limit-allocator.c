@@ -6,17 +6,27 @@
 /**
  * SECTION:gpu-limit-allocator
  * @title: GpuLimitAllocator
- * @short_description: limits the bytes in use
- *
- * Refuses requests that would exceed a limit of bytes in use, as if the device were full: with
- * %GPU_ERROR_OUT_OF_DEVICE_MEMORY and a message that quotes the request, the limit and the bytes in
- * use. gpu_allocator_get_memory_info() reports the rest of the limit.
+ * @short_description: a limit for the bytes in use
+ * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuLimitAllocator:
  *
- * An adaptor that limits memory.
+ * An adaptor that limits the number of bytes in use.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuLimitAllocator) limited = gpu_limit_allocator_new (allocator, 1 << 30);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (limited), size, stream, &error);
+ *
+ * if (g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+ *   g_message ("%s", error->message);
+ * ]|
+ *
+ * The adaptor refuses requests that would exceed the limit as if the device were full: with
+ * %GPU_ERROR_OUT_OF_DEVICE_MEMORY and a message that quotes the request, the limit and the bytes in
+ * use. gpu_allocator_get_memory_info() reports the rest of the limit.
  *
  * Since: 0.1
  */

@@ -11,9 +11,26 @@
 /**
  * SECTION:gpu-logging-allocator
  * @title: GpuLoggingAllocator
- * @short_description: logs allocations and frees
+ * @short_description: a log of allocations and frees
+ * @see_also: #GpuAllocatorAdaptor
+ */
+
+/**
+ * GpuLoggingAllocator:
  *
- * Writes a table of comma-separated values in the format of RMM, for use with its log tools:
+ * An adaptor that logs allocations and frees.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuLoggingAllocator) logger =
+ *   gpu_logging_allocator_new_for_path (allocator, "log.csv", &error);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (logger), size, stream, &error);
+ *
+ * g_clear_object (&memory);
+ * gpu_logging_allocator_flush (logger, &error);
+ * ]|
+ *
+ * The log is a table of comma-separated values in the format of RMM, for use with its log tools:
  *
  * |[
  * Thread,Time,Action,Pointer,Size,Stream
@@ -22,19 +39,13 @@
  * ]|
  *
  * An action is `allocate`, `allocate failure` or `free`. The pointer is the device address of the
- * memory, or the driver's handle if that is unknown; the stream is the one of the request, 0x0 for
- * none. Lines are in the order of events.
+ * memory, or the driver's handle if the address is unknown. The stream is that of the request, 0x0
+ * for none. Lines are in the order of events.
  *
- * The adaptor buffers lines and writes them during later allocations, in
- * gpu_logging_allocator_flush(), and when it is finalized. Lines of memory freed after that are
- * written with the last of them. One thread at a time uses the output, and the adaptor never closes
- * it.
- */
-
-/**
- * GpuLoggingAllocator:
- *
- * An adaptor that logs allocations and frees.
+ * The adaptor buffers lines. It writes them during later allocations, in
+ * gpu_logging_allocator_flush(), and when it is finalized. Lines for memory that is freed after
+ * that are written when the last of that memory is freed. One thread at a time uses the output, and
+ * the adaptor never closes it.
  *
  * Since: 0.1
  */
@@ -52,8 +63,8 @@ typedef struct
 
   GOutputStream  *output;           /* nullable; set once */
   GString        *lines;            /* to be written */
-  gboolean        writing;          /* a thread writes, until lines is empty */
-  GCond           written;          /* signalled when it stops */
+  gboolean        writing;          /* a thread is writing, until `lines` is empty */
+  GCond           written;          /* signalled when that thread stops */
   GError         *failure;          /* the first since the last flush, nullable */
 } Core;
 
@@ -95,8 +106,8 @@ add_line_locked (GpuAdaptorCore *core,
                           pointer, size, stream);
 }
 
-/* Calls the output, which the program may implement, without the lock. If another thread writes
- * already, waits for it if @wait, and otherwise leaves the lines to it. */
+/* Calls the output, which the program may implement, without the lock. If another thread is
+ * writing, waits for that thread if @wait, and otherwise leaves the lines to it. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

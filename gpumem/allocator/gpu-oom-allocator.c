@@ -6,17 +6,27 @@
 /**
  * SECTION:gpu-oom-allocator
  * @title: GpuOomAllocator
- * @short_description: calls the program when memory runs out
- *
- * When upstream is out of memory, the signal #GpuOomAllocator::out-of-memory lets the program
- * free some: drop caches, spill data to the host, or wait for work. The adaptor retries the request
- * as long as a handler returns %TRUE.
+ * @short_description: a callback for lack of memory
+ * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuOomAllocator:
  *
  * An adaptor that calls the program when memory runs out.
+ *
+ * |[<!-- language="C" -->
+ * struct { gboolean (*drop) (GpuOomAllocator *, guint64, gpointer); } *cache = data;
+ * g_autoptr (GpuOomAllocator) oom = gpu_oom_allocator_new (allocator);
+ * g_autoptr (GpuMemory) memory = NULL;
+ *
+ * g_signal_connect (oom, "out-of-memory", G_CALLBACK (cache->drop), cache);
+ * memory = gpu_allocator_alloc (GPU_ALLOCATOR (oom), size, stream, &error);
+ * ]|
+ *
+ * When upstream is out of memory, handlers of the signal #GpuOomAllocator::out-of-memory can free
+ * memory: drop caches, spill data to the host, or wait for work. The adaptor retries the request as
+ * long as a handler returns %TRUE.
  *
  * Since: 0.1
  */
@@ -30,10 +40,10 @@ static guint out_of_memory;
 G_DEFINE_FINAL_TYPE (GpuOomAllocator, gpu_oom_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
 
 static GpuMemory *
-failure_alloc (GpuAllocatorAdaptor  *adaptor,
-               gsize                 size,
-               GpuStream            *stream,
-               GError              **error)
+oom_alloc (GpuAllocatorAdaptor  *adaptor,
+           gsize                 size,
+           GpuStream            *stream,
+           GError              **error)
 {
   for (;;)
     {
@@ -55,11 +65,11 @@ failure_alloc (GpuAllocatorAdaptor  *adaptor,
     }
 }
 
-static const GpuAdaptorOps failure_ops =
+static const GpuAdaptorOps oom_ops =
 {
   .core_size = sizeof (GpuAdaptorCore),
   .lease_size = sizeof (GpuLease),
-  .alloc = failure_alloc
+  .alloc = oom_alloc
 };
 
 static void
@@ -86,7 +96,7 @@ gpu_oom_allocator_class_init (GpuOomAllocatorClass *klass)
 static void
 gpu_oom_allocator_init (GpuOomAllocator *allocator)
 {
-  _gpu_adaptor_init (&allocator->parent_instance, &failure_ops);
+  _gpu_adaptor_init (&allocator->parent_instance, &oom_ops);
 }
 
 /**

@@ -6,17 +6,28 @@
 /**
  * SECTION:gpu-statistics-allocator
  * @title: GpuStatisticsAllocator
- * @short_description: counts memory
- *
- * Counts bytes and memories: those in use, the maximum in use at a time, and the total of all
- * allocations. gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count for a part
- * of a program, and may be nested.
+ * @short_description: counters of memory
+ * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuStatisticsAllocator:
  *
  * An adaptor that counts memory.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuStatisticsAllocator) counter = gpu_statistics_allocator_new (allocator);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (counter), size, stream, &error);
+ * gint64 peak;
+ *
+ * g_object_get (counter, "peak-bytes", &peak, NULL);
+ * g_print ("peak: %" G_GINT64_FORMAT " bytes\n", peak);
+ * ]|
+ *
+ * The adaptor counts bytes and memory objects: those in use, the maximum in use at a time, and the
+ * total of all allocations. gpu_statistics_allocator_push() and gpu_statistics_allocator_pop()
+ * count for a part of a program, and may be nested.
  *
  * Since: 0.1
  */
@@ -40,7 +51,7 @@ enum
   N_VALUES
 };
 
-/* The counters when it was pushed, but for the peak, which is the maximum since then. */
+/* The counters at the time of the push, except the peak, which is the maximum since then. */
 typedef struct
 {
   gint64 counters[N_COUNTERS][N_VALUES];
@@ -54,7 +65,7 @@ typedef struct
   GArray         *frames;           /* of Frame; the first one is never popped */
 } Core;
 
-/* The counter of property ID stands at ID - 1, row by row. */
+/* Property ID is counter ID - 1, row by row. */
 #define N_PROPS (1 + N_COUNTERS * N_VALUES)
 
 static const char *const names[N_COUNTERS][N_VALUES] =
@@ -180,7 +191,7 @@ gpu_statistics_allocator_get_property (GObject    *object,
 /**
  * GpuStatisticsAllocator:total-bytes:
  *
- * The bytes of all allocations. Changes are not notified.
+ * The number of bytes of all allocations. Changes are not notified.
  *
  * Since: 0.1
  */
@@ -188,7 +199,7 @@ gpu_statistics_allocator_get_property (GObject    *object,
 /**
  * GpuStatisticsAllocator:current-count:
  *
- * The number of memories in use. Changes are not notified.
+ * The number of memory objects in use. Changes are not notified.
  *
  * Since: 0.1
  */
@@ -196,7 +207,7 @@ gpu_statistics_allocator_get_property (GObject    *object,
 /**
  * GpuStatisticsAllocator:peak-count:
  *
- * The maximum number of memories in use at a time. Changes are not notified.
+ * The maximum number of memory objects in use at a time. Changes are not notified.
  *
  * Since: 0.1
  */
@@ -277,7 +288,7 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_push:
  * @allocator: a #GpuStatisticsAllocator
  *
- * Starts another set of counters, until gpu_statistics_allocator_pop(). The counters include the
+ * Starts a nested set of counters, until gpu_statistics_allocator_pop(). The counters include the
  * allocations of other threads. Any thread.
  *
  * Since: 0.1
@@ -313,9 +324,9 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
  *
  * Ends the counters of the last gpu_statistics_allocator_push(). Any thread.
  *
- * Returns: (transfer full): the counters since then, as of gpu_statistics_allocator_get_counters(),
- *   where the current ones are negative if more was freed than allocated; or %NULL with
- *   %GPU_ERROR_INVALID_ARGUMENT if there was no push
+ * Returns: (transfer full): the counters since then, in the format of
+ *   gpu_statistics_allocator_get_counters(). The current counters are negative if more was freed
+ *   than allocated. %NULL with %GPU_ERROR_INVALID_ARGUMENT if there was no push
  *
  * Since: 0.1
  */

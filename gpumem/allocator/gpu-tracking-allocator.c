@@ -10,19 +10,29 @@
 /**
  * SECTION:gpu-tracking-allocator
  * @title: GpuTrackingAllocator
- * @short_description: lists the memory in use
- *
- * Records the address, size, age and tag of every memory in use, and optionally the backtrace of
- * its allocation. gpu_tracking_allocator_report() formats the records as text.
- *
- * A tag names the part of a program that allocates. All threads share it; give each part that runs
- * concurrently an adaptor of its own around the same upstream.
+ * @short_description: a list of the memory in use
+ * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuTrackingAllocator:
  *
  * An adaptor that lists the memory in use.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuTrackingAllocator) tracker = gpu_tracking_allocator_new (allocator, 16);
+ * g_autoptr (GpuMemory) memory =
+ *   gpu_allocator_alloc (GPU_ALLOCATOR (tracker), size, stream, &error);
+ * g_autofree char *report = gpu_tracking_allocator_report (tracker);
+ *
+ * g_print ("%s", report);
+ * ]|
+ *
+ * The adaptor records the address, size, age and tag of all memory in use, and optionally the
+ * backtrace of each allocation. gpu_tracking_allocator_report() formats the records as text.
+ *
+ * A tag names the part of a program that allocates. All threads share it. If parts of a program run
+ * concurrently, give each its own adaptor around the same upstream.
  *
  * Since: 0.1
  */
@@ -354,7 +364,7 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:backtrace-depth:
    *
-   * The number of stack frames recorded for each memory, 0 for none.
+   * The number of stack frames recorded for each allocation, 0 for none.
    *
    * Since: 0.1
    */
@@ -390,8 +400,8 @@ gpu_tracking_allocator_init (GpuTrackingAllocator *allocator)
 /**
  * gpu_tracking_allocator_new:
  * @upstream: the allocator to wrap
- * @backtrace_depth: number of stack frames to record for each memory, at most 64, 0 for none;
- *   ignored where the C library has no backtrace()
+ * @backtrace_depth: the number of stack frames to record for each allocation, at most 64, 0 for
+ *   none; ignored if the C library has no backtrace()
  *
  * Creates an adaptor that lists the memory in use. Any thread.
  *
@@ -439,8 +449,8 @@ gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
  * gpu_tracking_allocator_report:
  * @allocator: a #GpuTrackingAllocator
  *
- * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and one for each
- * memory, followed by its backtrace if recorded. Any thread.
+ * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and a line for each
+ * memory object, followed by its backtrace if recorded. Any thread.
  *
  * Returns: (transfer full): the text, empty if no memory is in use
  *
