@@ -450,7 +450,7 @@ gpu_deferred_allocator_class_init (GpuDeferredAllocatorClass *klass)
  * @error: return location for an error
  *
  * Creates an allocator of buffers. gpu_allocator_alloc() fails with the errors of gpu_buffer_new().
- * Neither this function nor gpu_allocator_alloc() blocks. Any thread.
+ * Neither this function nor gpu_allocator_alloc() blocks. May be called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
  *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or
@@ -562,7 +562,7 @@ gpu_immediate_allocator_class_init (GpuImmediateAllocatorClass *klass)
  * Creates an allocator of buffers whose memory the driver provides before gpu_allocator_alloc()
  * returns. On OpenCL gpu_allocator_alloc() waits for all work submitted to @stream before, and
  * fails with the errors of gpu_buffer_new() and gpu_stream_migrate(). It ignores its stream
- * argument. Any thread.
+ * argument. May be called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
  *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or
@@ -631,7 +631,7 @@ gpu_stream_allocator_class_init (GpuStreamAllocatorClass *klass)
  *
  * Creates an allocator of stream-ordered memory. gpu_allocator_alloc() does not block. It fails
  * with the errors of gpu_buffer_new_on_stream(), or with %GPU_ERROR_INVALID_ARGUMENT for a stream
- * of another context. Any thread.
+ * of another context. May be called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
  *   without %GPU_CAPABILITIES_STREAM_ORDERED, %GPU_ERROR_INVALID_ARGUMENT for contradictory flags,
@@ -751,7 +751,7 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
  * @error: return location for an error
  *
  * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails with the errors of
- * gpu_svm_new(), and ignores its stream argument. Any thread.
+ * gpu_svm_new(), and ignores its stream argument. May be called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
  *   contradictory flags, or for a @stream that is out of order or belongs to another context,

@@ -383,7 +383,7 @@ gpu_deferred_free_allocator_init (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_new:
  * @upstream: the allocator to wrap
  *
- * Creates an adaptor that frees memory in batches. Any thread.
+ * Creates an adaptor that frees memory in batches. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -402,7 +402,7 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
  * @allocator: a #GpuDeferredFreeAllocator
  *
  * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory in flight is
- * freed when its work has completed. Any thread; blocks if the driver does.
+ * freed when its work has completed. May be called from any thread; blocks if the driver does.
  *
  * Since: 0.1
  */
@@ -418,8 +418,8 @@ gpu_deferred_free_allocator_flush (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_hold:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Suspends the limits on pending memory, until a matching number of calls of
- * gpu_deferred_free_allocator_unhold(). Any thread.
+ * Suspends the limits on pending memory until the matching call of
+ * gpu_deferred_free_allocator_unhold(). Calls may be nested. May be called from any thread.
  *
  * Since: 0.1
  */
@@ -440,8 +440,8 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_unhold:
  * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
  *
- * Reverts one gpu_deferred_free_allocator_hold(). The last call frees the pending memory if it
- * exceeds a limit. Any thread.
+ * Reverts one gpu_deferred_free_allocator_hold(). The call that reverts the last one frees the
+ * pending memory if it exceeds a limit. May be called from any thread.
  *
  * Since: 0.1
  */

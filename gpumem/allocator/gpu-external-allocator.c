@@ -167,10 +167,10 @@ gpu_external_allocator_init (GpuExternalAllocator *allocator G_GNUC_UNUSED)
  * @error: return location for an error
  *
  * Creates an allocator that calls functions of the program. @free_func and the notifies run on any
- * thread, so they cannot be functions of JavaScript. Any thread.
+ * thread, so they cannot be functions of JavaScript. May be called from any thread.
  *
- * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST; then only the
- *   notifies are called
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST; in that case
+ *   only the notifies are called
  *
  * Since: 0.1
  */

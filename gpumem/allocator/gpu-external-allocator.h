@@ -13,10 +13,10 @@ G_BEGIN_DECLS
  * GpuExternalAllocFunc:
  * @size: size in bytes, not 0
  * @stream: (nullable): the stream of the request, or %NULL
- * @user_data: of gpu_external_allocator_new()
+ * @user_data: the data passed to gpu_external_allocator_new()
  * @error: return location for an error
  *
- * Allocates memory. Called by gpu_allocator_alloc(), on the thread that calls it.
+ * Allocates memory. Called by gpu_allocator_alloc(), on the calling thread.
  *
  * Returns: a handle for gpu_buffer_new_wrapped(): a cl_mem on OpenCL, a CUdeviceptr on CUDA, an
  *   address on the host back end; or 0 with an error, such as %GPU_ERROR_OUT_OF_DEVICE_MEMORY
@@ -32,9 +32,9 @@ typedef guint64 (*GpuExternalAllocFunc) (gsize       size,
  * GpuExternalFreeFunc:
  * @handle: the handle that the #GpuExternalAllocFunc returned
  * @size: size in bytes
- * @user_data: of gpu_external_allocator_new()
+ * @user_data: the data passed to gpu_external_allocator_new()
  *
- * Frees unused memory. Called once for each memory, on any thread.
+ * Frees unused memory. Called once for each allocation, on any thread.
  *
  * Since: 0.1
  */

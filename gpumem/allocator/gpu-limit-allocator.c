@@ -236,7 +236,7 @@ gpu_limit_allocator_init (GpuLimitAllocator *allocator)
  * @upstream: the allocator to limit
  * @limit: the maximum number of bytes in use
  *
- * Creates an adaptor that refuses requests beyond @limit. Any thread.
+ * Creates an adaptor that refuses requests beyond @limit. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *

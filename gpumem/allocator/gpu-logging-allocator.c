@@ -250,7 +250,7 @@ gpu_logging_allocator_class_init (GpuLoggingAllocatorClass *klass)
   /**
    * GpuLoggingAllocator:output:
    *
-   * The output for the lines.
+   * The output stream of the log.
    *
    * Since: 0.1
    */
@@ -273,9 +273,10 @@ gpu_logging_allocator_init (GpuLoggingAllocator *allocator)
 /**
  * gpu_logging_allocator_new:
  * @upstream: the allocator to wrap
- * @output: the output for the lines, for exclusive use
+ * @output: the output stream for the log, for exclusive use by the adaptor
  *
- * Creates an adaptor that logs to @output, on which it takes a reference. Any thread.
+ * Creates an adaptor that logs to @output, and references @output. May be called from any
+ * thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -297,7 +298,8 @@ gpu_logging_allocator_new (GpuAllocator  *upstream,
  * @path: (type filename): a file, which is created or replaced
  * @error: return location for an error
  *
- * Creates an adaptor that logs to a file. Blocks while the file is opened. Any thread.
+ * Creates an adaptor that logs to a file. Blocks while the file is opened. May be called from any
+ * thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with an error of #G_IO_ERROR
  *
@@ -326,7 +328,7 @@ gpu_logging_allocator_new_for_path (GpuAllocator  *upstream,
  * @allocator: a #GpuLoggingAllocator
  * @error: return location for an error
  *
- * Writes all buffered lines and flushes the output. Any thread; blocks.
+ * Writes all buffered lines and flushes the output. May be called from any thread; blocks.
  *
  * Returns: %TRUE, or %FALSE with the first error of the output since the last flush
  *

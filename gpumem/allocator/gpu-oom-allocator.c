@@ -80,7 +80,7 @@ gpu_oom_allocator_class_init (GpuOomAllocatorClass *klass)
    * @allocator: the allocator
    * @size: bytes requested
    *
-   * Emitted when upstream is out of memory, in gpu_allocator_alloc(), on the calling thread and
+   * Emitted in gpu_allocator_alloc() when upstream is out of memory, on the calling thread and
    * without a lock. The first handler that returns %TRUE stops the emission.
    *
    * Returns: %TRUE to retry the request, %FALSE to let it fail
@@ -103,7 +103,7 @@ gpu_oom_allocator_init (GpuOomAllocator *allocator)
  * gpu_oom_allocator_new:
  * @upstream: the allocator to wrap
  *
- * Creates an adaptor that calls the program when memory runs out. Any thread.
+ * Creates an adaptor that calls the program when memory runs out. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *

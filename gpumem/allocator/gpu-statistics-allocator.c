@@ -191,7 +191,7 @@ gpu_statistics_allocator_get_property (GObject    *object,
 /**
  * GpuStatisticsAllocator:total-bytes:
  *
- * The number of bytes of all allocations. Changes are not notified.
+ * The total number of bytes allocated. Changes are not notified.
  *
  * Since: 0.1
  */
@@ -215,7 +215,7 @@ gpu_statistics_allocator_get_property (GObject    *object,
 /**
  * GpuStatisticsAllocator:total-count:
  *
- * The number of all allocations. Changes are not notified.
+ * The total number of allocations. Changes are not notified.
  *
  * Since: 0.1
  */
@@ -247,7 +247,7 @@ gpu_statistics_allocator_init (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_new:
  * @upstream: the allocator to wrap
  *
- * Creates an adaptor that counts memory. Any thread.
+ * Creates an adaptor that counts memory. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -266,7 +266,8 @@ gpu_statistics_allocator_new (GpuAllocator *upstream)
  * @allocator: a #GpuStatisticsAllocator
  *
  * Gets a consistent copy of all counters, by the names of the properties: `current-bytes`,
- * `peak-bytes`, `total-bytes`, `current-count`, `peak-count` and `total-count`. Any thread.
+ * `peak-bytes`, `total-bytes`, `current-count`, `peak-count` and `total-count`. May be called from
+ * any thread.
  *
  * Returns: (transfer full): a dictionary of type `a{sx}`
  *
@@ -289,7 +290,7 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * @allocator: a #GpuStatisticsAllocator
  *
  * Starts a nested set of counters, until gpu_statistics_allocator_pop(). The counters include the
- * allocations of other threads. Any thread.
+ * allocations of other threads. May be called from any thread.
  *
  * Since: 0.1
  */
@@ -322,7 +323,7 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
  * @allocator: a #GpuStatisticsAllocator
  * @error: return location for an error
  *
- * Ends the counters of the last gpu_statistics_allocator_push(). Any thread.
+ * Ends the counters of the last gpu_statistics_allocator_push(). May be called from any thread.
  *
  * Returns: (transfer full): the counters since then, in the format of
  *   gpu_statistics_allocator_get_counters(). The current counters are negative if more was freed

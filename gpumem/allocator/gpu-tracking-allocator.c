@@ -403,7 +403,7 @@ gpu_tracking_allocator_init (GpuTrackingAllocator *allocator)
  * @backtrace_depth: the number of stack frames to record for each allocation, at most 64, 0 for
  *   none; ignored if the C library has no backtrace()
  *
- * Creates an adaptor that lists the memory in use. Any thread.
+ * Creates an adaptor that lists the memory in use. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -431,7 +431,7 @@ gpu_tracking_allocator_new (GpuAllocator *upstream,
  * - `age`, `x`: microseconds since the allocation;
  * - optionally `tag`, `s`, and `backtrace`, `at`: the addresses of the stack frames.
  *
- * Any thread.
+ * May be called from any thread.
  *
  * Returns: (transfer full): an array of type `aa{sv}`
  *
@@ -450,7 +450,7 @@ gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
  * @allocator: a #GpuTrackingAllocator
  *
  * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and a line for each
- * memory object, followed by its backtrace if recorded. Any thread.
+ * memory object, followed by its backtrace if recorded. May be called from any thread.
  *
  * Returns: (transfer full): the text, empty if no memory is in use
  *

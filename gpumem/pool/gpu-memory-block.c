@@ -258,7 +258,7 @@ gpu_memory_block_ref (GpuMemoryBlock *block)
  * @block: (transfer full): a #GpuMemoryBlock
  *
  * Drops a reference. The last one frees the block on the stream that it was allocated on, like
- * gpu_memory_pool_free_block() with that stream. Any thread. Does not block.
+ * gpu_memory_pool_free_block() with that stream. May be called from any thread. Does not block.
  *
  * Since: 0.1
  */

@@ -397,7 +397,7 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
  *
  * Does nothing if @buffer has no memory of a pool, is released, or has another user than the
  * caller: another reference, a slice, a mapping, or an allocator that tracks it. Weak references
- * and signal handlers are not checked, and remain. Any thread; does not block.
+ * and signal handlers are not checked, and remain. May be called from any thread; does not block.
  *
  * Returns: %TRUE if the memory was returned to the pool
  *

@@ -185,8 +185,8 @@ copy_events (GpuPoolHistory *history,
  *   snapshots; a new stream may get the number of a stream that no longer exists
  * - `device-free`, t, in "oom": bytes of device memory that the context has not allocated
  *
- * These are the names that the memory viewer of PyTorch expects in `device_traces`. Any thread;
- * does not block.
+ * These are the names that the memory viewer of PyTorch expects in `device_traces`. May be called
+ * from any thread; does not block.
  *
  * Returns: (transfer full): the events, an array of type aa{sv}
  *

@@ -92,7 +92,8 @@ struct _GpuMemoryPool
 
 /* The innermost allocator of a chain of adaptors if it allocates shared virtual memory, or NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Whether host and device take turns with whole allocations, which then cannot be suballocated. */
+/* Whether either the host or the device, but not both, can use an allocation at a time. Such memory
+ * cannot be suballocated. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
 /* Streams of a pool, implemented by timelines. */
