@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Host memory by its address, for language bindings. */
+/* Access to host memory by numeric address, for language bindings. */
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
@@ -16,15 +16,15 @@ check_address (const char  *function,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: there are no %" G_GSIZE_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER "x",
+               "%s: no memory of %" G_GSIZE_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER "x",
                function, size, address);
 
   return FALSE;
 }
 
-/* The timeline of @stream, or NULL, without an error, if work on it is pending. Asks the driver
- * about work that is not known to be complete, so that `if_idle` does not take completed work for
- * pending, and refuses before a large copy is staged in vain. */
+/* Returns the timeline of @stream, or NULL without an error if it has pending work. Queries the
+ * driver for work that is not known to be complete: otherwise `if_idle` would take completed work
+ * for pending. Called before a copy is staged, so that a large copy is not staged in vain. */
 static GpuTimeline *
 get_idle_timeline (GpuBuffer   *buffer,
                    GpuStream   *stream,
@@ -38,7 +38,7 @@ get_idle_timeline (GpuBuffer   *buffer,
   if (timeline == NULL)
     return NULL;
 
-  /* In a forked child work stays pending for ever. */
+  /* In a forked child, work stays pending forever. */
   if (!_gpu_native_context_check (timeline->context, error))
     {
       g_prefix_error (error, "%s: ", function);
@@ -68,16 +68,16 @@ end_try (GpuTimeline  *timeline,
  * gpu_buffer_try_read_address:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @address: address of writable memory of @size bytes, which nobody else touches meanwhile
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
+ * @address: address of writable memory of @size bytes, for exclusive use until the call returns
+ * @size: the number of bytes
  * @error: return location for an error
  *
- * Does what gpu_buffer_read() does if that has to wait for nothing but the copy itself:
- * for callers that must not be stuck behind other work.
+ * Reads like gpu_buffer_read(), but only if no earlier work is pending: for callers that must not
+ * block on other work.
  *
- * Returns: as gpu_buffer_read(), or %FALSE without error, and nothing is read, if work that
- *   comes before is not complete
+ * Returns: like gpu_buffer_read(), or %FALSE without an error, and without reading, if earlier work
+ *   is pending
  *
  * Since: 0.1
  */
@@ -112,16 +112,16 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @offset: where to write, in bytes
  * @address: address of memory of @size bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
  * @error: return location for an error
  *
  * Does what gpu_buffer_write() does if that has to wait for nothing but the copy itself:
  * for callers that must not be stuck behind other work.
+ * Writes like gpu_buffer_write(), but only if no earlier work is pending: for callers that must not
+ * block on other work.
  *
- * Returns: as gpu_buffer_write(), or %FALSE without error, and nothing is written, if work
- *   that comes before is not complete
- *
- * Since: 0.1
+ * Returns: like gpu_buffer_write(), or %FALSE without an error, and without writing, if earlier
+ *   work is pending
  */
 gboolean
 gpu_buffer_try_write_address (GpuBuffer  *buffer,
@@ -189,22 +189,22 @@ bytes_released (gpointer data)
 /**
  * gpu_bytes_new_for_address:
  * @address: address of memory of @size bytes
- * @size: how much, in bytes
- * @context: (nullable): where to call @released, %NULL for the default main context
- * @released: (scope async): called when nobody uses the bytes any more
- * @user_data: for @released
+ * @size: the number of bytes
+ * @context: (nullable): the #GMainContext that calls @released, %NULL for the default main context
+ * @released: (scope async): called when the memory is no longer in use
+ * @user_data: data for @released
  * @error: return location for an error
  *
- * Makes bytes of memory that belongs to somebody else, without a copy, for languages that know the
- * address of their memory as a number. The memory stays where it is until @released is called.
- * That is done by @context, as a rule after the last reference was dropped on some other thread;
- * where nobody runs @context, it is never called.
+ * Wraps memory of another owner in a #GBytes, without a copy, for languages that have the address
+ * of their memory as a number. The memory must remain valid until @released is called. @context
+ * calls it, usually after another thread has dropped the last reference; if @context is not
+ * iterated, @released is never called.
  *
- * What is written from the bytes, as by gpu_stream_write(), is what the memory holds when the
- * device gets there. gpu_stream_read_into() changes it.
+ * Work that reads the bytes, like that of gpu_stream_write(), uses the contents at the time when
+ * the device executes it. gpu_stream_read_into() changes the contents.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @address is 0,
- *   and then @released is not called
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @address is 0;
+ *   @released is not called then
  *
  * Since: 0.1
  */

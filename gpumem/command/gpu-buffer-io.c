@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The methods of a buffer that wait, and their asynchronous pairs. */
+/* The blocking methods of buffers, and their asynchronous variants. */
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
@@ -11,16 +11,16 @@
  * gpu_buffer_read: (skip)
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @data: (not nullable): where to put it, @size bytes
- * @size: how much, in bytes
- * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the read begins
+ * @offset: offset of the range in @buffer, in bytes
+ * @data: (not nullable): memory of at least @size bytes for the result
+ * @size: the number of bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; checked before the read begins
  * @error: return location for an error
  *
- * Reads @buffer into memory of the caller and waits for it (OpenCL: clEnqueueReadBuffer,
- * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize).
+ * Reads @buffer into memory of the caller and waits until the operation completes (OpenCL:
+ * clEnqueueReadBuffer, clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize).
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read(), or of the work before it on
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read(), or the error of earlier work on
  *   the stream
  *
  * Since: 0.1
@@ -53,16 +53,16 @@ gpu_buffer_read (GpuBuffer     *buffer,
  * gpu_buffer_write: (skip)
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @data: (not nullable): what to write, @size bytes
- * @size: how much, in bytes
- * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the write begins
+ * @offset: offset of the range in @buffer, in bytes
+ * @data: (not nullable): the @size bytes to write
+ * @size: the number of bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; checked before the write begins
  * @error: return location for an error
  *
- * Writes memory of the caller to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer,
- * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize).
+ * Writes memory of the caller to @buffer and waits until the operation completes (OpenCL:
+ * clEnqueueWriteBuffer, clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize).
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), or of the work before it on
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write(), or the error of earlier work on
  *   the stream
  *
  * Since: 0.1
@@ -95,17 +95,17 @@ gpu_buffer_write (GpuBuffer      *buffer,
  * gpu_buffer_read_bytes:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
+ * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads @buffer into new memory of the host and waits for it (OpenCL: clEnqueueReadBuffer,
- * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancelling ends the waiting, not
- * the work.
+ * Reads @buffer into new host memory and waits until the operation completes (OpenCL:
+ * clEnqueueReadBuffer, clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancellation
+ * ends the wait, not the work.
  *
- * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_bytes(), of
- *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read_bytes(), the
+ *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -150,13 +150,13 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * gpu_buffer_read_bytes_async:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
+ * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the bytes are there
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the bytes are available
+ * @user_data: data for @callback
  *
- * Reads like gpu_buffer_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * Reads like gpu_buffer_read_bytes() without blocking, except where gpu_stream_read() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -196,12 +196,12 @@ gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
 /**
  * gpu_buffer_read_bytes_finish:
  * @buffer: a #GpuBuffer
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_buffer_read_bytes_async().
+ * Finishes gpu_buffer_read_bytes_async().
  *
- * Returns: (transfer full): as gpu_buffer_read_bytes()
+ * Returns: (transfer full): like gpu_buffer_read_bytes()
  *
  * Since: 0.1
  */
@@ -219,16 +219,16 @@ gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
  * gpu_buffer_write_bytes:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @bytes: what to write
+ * @offset: offset of the range in @buffer, in bytes
+ * @bytes: the bytes to write
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents; CUDA:
- * cuMemcpyHtoDAsync, cuEventSynchronize). Cancelling ends the waiting, not the work, which keeps
- * @bytes.
+ * Writes @bytes to @buffer and waits until the operation completes (OpenCL: clEnqueueWriteBuffer,
+ * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize). Cancellation ends the wait, not
+ * the work, which holds a reference to @bytes.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), of the work before it on the
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
@@ -265,13 +265,13 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * gpu_buffer_write_bytes_async:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @bytes: what to write
+ * @offset: offset of the range in @buffer, in bytes
+ * @bytes: the bytes to write
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the bytes are written
- * @user_data: for @callback
+ * @user_data: data for @callback
  *
- * Writes like gpu_buffer_write_bytes() without blocking, as far as gpu_stream_write() does not.
+ * Writes like gpu_buffer_write_bytes() without blocking, except where gpu_stream_write() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -310,12 +310,12 @@ gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
 /**
  * gpu_buffer_write_bytes_finish:
  * @buffer: a #GpuBuffer
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_buffer_write_bytes_async().
+ * Finishes gpu_buffer_write_bytes_async().
  *
- * Returns: as gpu_buffer_write_bytes()
+ * Returns: like gpu_buffer_write_bytes()
  *
  * Since: 0.1
  */
@@ -333,17 +333,17 @@ gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
  * gpu_buffer_fill:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
- * @offset: where to begin, in bytes
- * @size: how much, in bytes, a multiple of @pattern_size
- * @pattern: (array length=pattern_size): what to repeat
- * @pattern_size: size of @pattern in bytes, any but 0
+ * @offset: offset of the range in @buffer, in bytes
+ * @size: the number of bytes, a multiple of @pattern_size
+ * @pattern: (array length=pattern_size): the bytes to repeat
+ * @pattern_size: size of @pattern in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Fills @buffer with a pattern and waits for it, see gpu_stream_fill(). Cancelling ends the
- * waiting, not the work.
+ * Fills a range of @buffer with a pattern and waits until the operation completes, see
+ * gpu_stream_fill(). Cancellation ends the wait, not the work.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill(), of the work before it on the
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
@@ -373,19 +373,20 @@ gpu_buffer_fill (GpuBuffer     *buffer,
 
 /**
  * gpu_buffer_copy:
- * @buffer: where to write
+ * @buffer: the destination
  * @stream: (nullable): the stream to copy on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @source: where to read
- * @source_offset: where to read, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
+ * @source: the source
+ * @source_offset: offset of the range in @source, in bytes
+ * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Copies from @source to @buffer and waits for it, see gpu_stream_copy(). Cancelling ends the
- * waiting, not the work, but for a copy that the call does by itself: of that nothing more is done.
+ * Copies from @source to @buffer and waits until the operation completes, see gpu_stream_copy().
+ * Cancellation ends the wait, not the work, except for a copy that the calling thread performs
+ * itself, which stops.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy(), of the work before it on the
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
@@ -415,7 +416,7 @@ gpu_buffer_copy (GpuBuffer     *buffer,
          && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
 }
 
-/* Of gpu_buffer_copy_async(), where a thread has to do it. */
+/* A copy that a worker thread performs for gpu_buffer_copy_async(). */
 typedef struct
 {
   GpuTimeline *timeline;
@@ -474,19 +475,20 @@ copy_in_thread (GTask        *task,
 
 /**
  * gpu_buffer_copy_async:
- * @buffer: where to write
+ * @buffer: the destination
  * @stream: (nullable): the stream to copy on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @source: where to read
- * @source_offset: where to read, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @buffer, in bytes
+ * @source: the source
+ * @source_offset: offset of the range in @source, in bytes
+ * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the copy is done
- * @user_data: for @callback
+ * @user_data: data for @callback
  *
  * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
- * context of the calling thread. Where gpu_stream_copy() would do the copy by itself, between two
- * back ends without page-locked memory, a thread does, for which nothing else in @stream waits.
+ * context of the calling thread. If gpu_stream_copy() would block for the whole copy, between two
+ * back ends without page-locked memory, a worker thread performs the copy, and other work in
+ * @stream does not wait for it.
  *
  * Since: 0.1
  */
@@ -531,12 +533,12 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
 /**
  * gpu_buffer_copy_finish:
  * @buffer: a #GpuBuffer
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_buffer_copy_async().
+ * Finishes gpu_buffer_copy_async().
  *
- * Returns: as gpu_buffer_copy()
+ * Returns: like gpu_buffer_copy()
  *
  * Since: 0.1
  */
@@ -554,17 +556,17 @@ gpu_buffer_copy_finish (GpuBuffer     *buffer,
  * gpu_buffer_map:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @offset: where the range begins, in bytes
+ * @flags: the intended access of the host
+ * @offset: offset of the range in @buffer, in bytes
  * @size: size of the range in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Maps a range of @buffer and waits until it may be touched, see gpu_stream_map(). When cancelled
- * it is unmapped again.
+ * Maps a range of @buffer and waits until the host may access it, see gpu_stream_map().
+ * Cancellation unmaps the range.
  *
- * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map(), of the
- *   work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the mapping, or %NULL with the errors of gpu_stream_map(), the error of
+ *   earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -601,12 +603,12 @@ gpu_buffer_map (GpuBuffer     *buffer,
  * gpu_buffer_map_async:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @offset: where the range begins, in bytes
+ * @flags: the intended access of the host
+ * @offset: offset of the range in @buffer, in bytes
  * @size: size of the range in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the range may be touched
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the host may access the range
+ * @user_data: data for @callback
  *
  * Maps like gpu_buffer_map() without blocking. @callback is called in the thread-default main
  * context of the calling thread.
@@ -644,12 +646,12 @@ gpu_buffer_map_async (GpuBuffer           *buffer,
 /**
  * gpu_buffer_map_finish:
  * @buffer: a #GpuBuffer
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_buffer_map_async().
+ * Finishes gpu_buffer_map_async().
  *
- * Returns: (transfer full): as gpu_buffer_map()
+ * Returns: (transfer full): like gpu_buffer_map()
  *
  * Since: 0.1
  */

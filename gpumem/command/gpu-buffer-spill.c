@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers whose content is moved to the host for a while, which frees their device memory. */
+/* Buffers whose contents are moved to the host temporarily, which frees their device memory. */
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
@@ -9,11 +9,11 @@ typedef enum
 {
   MOVE_REFUSED,
   MOVE_BEGUN,
-  MOVE_OVER                         /* another thread has just done it */
+  MOVE_DONE                         /* another thread has completed the same move */
 } Move;
 
-/* Returns why memory cannot be spilled, as others refer to it or have made it; NULL if it can.
- * Caller holds the lock of the storage, because a move changes its kind. */
+/* Returns the reason why the memory cannot be spilled, or NULL if it can. Caller holds the lock of
+ * the storage, because a move changes its kind. */
 static const char *
 get_obstacle_locked (GpuBuffer *buffer)
 {
@@ -22,13 +22,13 @@ get_obstacle_locked (GpuBuffer *buffer)
   if (gpu_buffer_get_memory (buffer) != NULL)
     return "a slice";
   if (storage->suballocation == NULL && storage->kind != GPU_STORAGE_DEVICE)
-    return "memory that others have made";
+    return "wrapped or imported memory";
   if ((storage->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
-    return "memory that is made to be shared";
+    return "shareable memory";
   if (gpu_buffer_get_row_pitch (buffer) != 0)
-    return "memory with rows";
+    return "pitched memory";
   if (g_atomic_pointer_get (&storage->hooks) != NULL)
-    return "memory that an adaptor of allocators watches";
+    return "tracked by an adaptor of allocators";
 
   return NULL;
 }
@@ -40,15 +40,15 @@ set_move_error (GpuMemory   *memory,
                 GError     **error)
 {
   if (obstacle != NULL)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the buffer %p is %s", function,
-                 (void *) memory, obstacle);
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "%s: cannot spill the buffer %p: it is %s", function, (void *) memory, obstacle);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
-                 " bytes is in use by slices, images, mappings, bytes or prepared launches",
+                 " bytes is in use by a slice, an image, a mapping, bytes or a prepared launch",
                  function, (void *) memory, memory->size);
 }
 
-/* From @from to MOVING, on the way to @to. */
+/* Changes the state from @from to MOVING, as the first step of a move to @to. */
 static Move
 begin_move (GpuMemory       *memory,
             GpuMemoryState   from,
@@ -61,7 +61,7 @@ begin_move (GpuMemory       *memory,
   gboolean can_begin = FALSE;
   GpuMemoryState state;
 
-  /* Who moves it may hold the lock for as long as the driver reads. */
+  /* Check without the lock first: the moving thread holds it while the driver reads. */
   if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_MOVING)
     {
       _gpu_memory_fail (memory, function, error);
@@ -88,7 +88,7 @@ begin_move (GpuMemory       *memory,
     return MOVE_BEGUN;
 
   if (state == to)
-    return MOVE_OVER;
+    return MOVE_DONE;
 
   if (state != from)
     _gpu_memory_fail (memory, function, error);
@@ -98,7 +98,7 @@ begin_move (GpuMemory       *memory,
   return MOVE_REFUSED;
 }
 
-/* To @to, unless it was released meanwhile. */
+/* Changes the state to @to, unless the memory was released during the move. */
 static void
 end_move (GpuMemory      *memory,
           GpuMemoryState  to)
@@ -117,7 +117,7 @@ end_move (GpuMemory      *memory,
   _gpu_storage_unuse (storage);
 }
 
-/* An object over the same storage, which is usable while @memory is not. */
+/* Creates an object over the same storage, which remains usable while @memory is not. */
 static GpuBuffer *
 make_twin (GpuMemory *memory)
 {
@@ -130,7 +130,7 @@ make_twin (GpuMemory *memory)
 }
 
 static gboolean
-let_go (GpuMemory  *memory,
+drop_memory (GpuMemory  *memory,
         GError    **error)
 {
   GpuStorage *storage = memory->storage;
@@ -149,13 +149,13 @@ spill (GpuMemory   *memory,
   g_autoptr (GpuBuffer) twin = make_twin (memory);
   g_autoptr (GBytes) content = NULL;
 
-  /* Nothing else makes the read wait for such work. */
+  /* Untracked work and registered streams do not order the read. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
-  if (content == NULL || !let_go (memory, error))
+  if (content == NULL || !drop_memory (memory, error))
     {
       g_prefix_error (error, "%s: ", function);
       return FALSE;
@@ -174,27 +174,30 @@ notify_spilled (GpuBuffer *buffer)
 
 /**
  * gpu_buffer_spill:
- * @buffer: a #GpuBuffer that is no slice
+ * @buffer: a #GpuBuffer that is not a slice
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @error: return location for an error
  *
- * Moves what @buffer holds to ordinary memory of the host and gives its memory back, to its pool if
- * it is of one, until gpu_buffer_unspill(). The object stays, and whatever would use it meanwhile
- * is %GPU_ERROR_BUSY: it never comes back by itself, as that may take long, and need memory that is
- * not there. So a handler of GpuMemoryPool::out-of-memory can make room without losing anything.
+ * Moves the contents of @buffer to ordinary host memory and frees its device memory, or returns it
+ * to its pool, until gpu_buffer_unspill(). The object stays valid, but operations on it fail with
+ * %GPU_ERROR_BUSY. The contents are never moved back implicitly, because that can take long and can
+ * fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill buffers to make room
+ * without data loss.
  *
- * Blocks until the content is read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync), which is
- * after the last work that wrote it, on any stream, and without a pool until all work with it is
- * over. Handles and addresses of @buffer, and gpu_memory_hash(), are others once it is back, and no
- * more than 0 until then; what gpu_memory_add_stream() told counts until now. Nobody else may know
- * the memory: exported handles, and objects that wrap it, do not follow. A buffer that is spilled
- * already stays so. Any thread.
+ * Handles and addresses of @buffer and gpu_memory_hash() are 0 while it is spilled, and differ
+ * after it is unspilled. Streams registered with gpu_memory_add_stream() are no longer registered.
+ * The memory must not be known outside of @buffer: exported handles and objects that wrap the
+ * memory do not follow. Spilling a spilled buffer does nothing.
  *
- * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
- *   memory with rows, that others have made, that is %GPU_MEMORY_FLAGS_SHAREABLE or that an adaptor
- *   of allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images, mappings
- *   or prepared launches of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the
- *   host read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the
+ * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync), which
+ * is ordered after the last work that wrote the memory, on any stream. Without a pool it also
+ * blocks until all work that uses the memory has completed. May be called from any thread.
+ *
+ * Returns: %TRUE, or %FALSE, with @buffer unchanged, and %GPU_ERROR_NOT_SUPPORTED for a slice, for
+ *   pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory tracked by an
+ *   adaptor of allocators, or if its pool no longer exists, %GPU_ERROR_BUSY while slices, images,
+ *   mappings or prepared launches of it exist, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let
+ *   the host read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the
  *   driver's error
  *
  * Since: 0.1
@@ -222,7 +225,7 @@ gpu_buffer_spill (GpuBuffer  *buffer,
   move = begin_move (memory, GPU_MEMORY_STATE_USABLE, GPU_MEMORY_STATE_SPILLED, function, error);
 
   if (move != MOVE_BEGUN)
-    return move == MOVE_OVER;
+    return move == MOVE_DONE;
 
   success = spill (memory, stream, function, error);
   end_move (memory, success ? GPU_MEMORY_STATE_SPILLED : GPU_MEMORY_STATE_USABLE);
@@ -325,9 +328,9 @@ unspill (GpuMemory    *memory,
       return TRUE;
     }
 
-  /* The content is where it was. */
+  /* memory->spilled still holds the contents. */
   g_clear_object (&twin);
-  let_go (memory, NULL);
+  drop_memory (memory, NULL);
 
   return FALSE;
 }
@@ -338,11 +341,11 @@ unspill (GpuMemory    *memory,
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @error: return location for an error
  *
- * Gets memory for a buffer that gpu_buffer_spill() has moved to the host, from its pool if it is
- * of one, and has its content written there in the order of @stream (OpenCL: clCreateBuffer,
+ * Allocates memory for a buffer that gpu_buffer_spill() moved to the host, from its pool if it has
+ * one, and submits a write of its contents to @stream (OpenCL: clCreateBuffer,
  * clEnqueueWriteBuffer; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). The buffer can be used at once, on
- * all streams. One that is not spilled stays as it is. Blocks as getting the memory does. Any
- * thread.
+ * all streams. For a buffer that is not spilled it does nothing. Blocks only as long as the
+ * allocation does. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
  *   %GPU_ERROR_BUSY if another thread is moving it, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs
@@ -373,7 +376,7 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
   move = begin_move (memory, GPU_MEMORY_STATE_SPILLED, GPU_MEMORY_STATE_USABLE, function, error);
 
   if (move != MOVE_BEGUN)
-    return move == MOVE_OVER;
+    return move == MOVE_DONE;
 
   timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
   success = timeline != NULL && _gpu_context_check (memory->context, function, error)

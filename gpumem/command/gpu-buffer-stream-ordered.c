@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory in the order of a stream. */
+/* Memory that is allocated and freed in stream order. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -27,7 +27,7 @@ run_allocate (gconstpointer     operation,
   return *allocation->buffer != NULL;
 }
 
-/* Out of memory is an ordinary event: a handler of memory pressure may free some. */
+/* Out of memory is not fatal: a handler of GpuContext::memory-pressure may free some. */
 static GpuNativeBuffer *
 allocate (GpuContext      *context,
           GpuTimeline     *timeline,
@@ -58,19 +58,19 @@ allocate (GpuContext      *context,
 /**
  * gpu_buffer_new_on_stream:
  * @stream: a #GpuStream
- * @flags: how the buffer is used; without %GPU_MEMORY_FLAGS_ALLOC_HOST
+ * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates memory of the device in the order of @stream (CUDA: cuMemAllocAsync): work submitted to
- * it later finds the memory, and work on other streams waits for that point by itself, as for any
- * use of memory. When nothing refers to the buffer any more it is given back in the order of
- * @stream as well, without waiting for the device (CUDA: cuMemFreeAsync), unless other streams
- * still use it. Its content is undefined. When the driver has no room
+ * Allocates device memory in the order of @stream (CUDA: cuMemAllocAsync): work submitted to
+ * @stream later can use it, and work on other streams waits for the allocation automatically, as
+ * for any use of memory. The contents are undefined. When the last reference to the buffer is
+ * dropped, its memory is freed in the order of @stream as well, without waiting for the device
+ * (CUDA: cuMemFreeAsync), unless other streams still use it. If the driver is out of memory,
  * #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_STREAM_ORDERED, or an error as of gpu_buffer_new()
+ *   %GPU_CAPABILITIES_STREAM_ORDERED, or the errors of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -102,7 +102,7 @@ gpu_buffer_new_on_stream (GpuStream       *stream,
       || (timeline->device->capabilities & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: %s has no memory in the order of a stream", function,
+                   "%s: %s does not support stream-ordered allocation", function,
                    timeline->device->id);
       return NULL;
     }
@@ -116,7 +116,7 @@ gpu_buffer_new_on_stream (GpuStream       *stream,
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory flags %s ask for memory of the host", function, text);
+                   "%s: the memory flags %s request host memory", function, text);
       return NULL;
     }
 

@@ -5,8 +5,9 @@
 
 G_BEGIN_DECLS
 
-/* The verbs behind both the methods of GpuStream and the blocking ones of GpuBuffer: @pending, if
- * not NULL, is set to what to wait for; it has no event if there was nothing to do. */
+/* The operations shared by the methods of GpuStream and the blocking methods of GpuBuffer. If
+ * @pending is not NULL, it is set to the operation to wait for; it has no event if there was
+ * nothing to do. */
 gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,
@@ -16,7 +17,7 @@ gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            gsize         size,
                                            GpuPending   *pending,
                                            GError      **error);
-/* @bytes, if not NULL, are what @data belongs to, and are kept. */
+/* If @bytes is not NULL, it owns @data, and the operation holds a reference to it. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,
@@ -64,8 +65,8 @@ typedef struct
 {
   gpointer         data;
   gsize            size;            /* bytes */
-  const GpuLayout *layout;          /* nullable: from the first byte on, without gaps */
-  GBytes          *bytes;           /* nullable: what @data belongs to, and is kept */
+  const GpuLayout *layout;          /* nullable: from the first byte on, tightly packed */
+  GBytes          *bytes;           /* nullable: the owner of @data; the operation refs it */
 } GpuHostBytes;
 
 gboolean     _gpu_timeline_write_region   (GpuTimeline         *timeline,
@@ -84,20 +85,20 @@ gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
                                            const GpuExtent     *extent,
                                            GpuPending          *pending,
                                            GError             **error);
-/* FALSE if the region reaches past the end of @memory, which is named: "destination". */
+/* Returns FALSE if the region exceeds @memory; @name is used in the error: "destination". */
 gboolean     _gpu_region_check            (GpuMemory           *memory,
                                            const GpuLayout     *layout,
                                            const GpuExtent     *extent,
                                            const char          *function,
                                            const char          *name,
                                            GError             **error);
-/* (transfer full): memory for all of a region without gaps, to be read into. */
+/* (transfer full): allocates memory for a tightly packed region, to be read into. */
 GBytes      *_gpu_region_bytes_new        (GpuMemory           *memory,
                                            const GpuExtent     *extent,
                                            const char          *function,
                                            GpuHostBytes        *host,
                                            GError             **error);
-/* Memory of the host to be filled in by a read; NULL if there is none. */
+/* Allocates host memory for a read to fill; NULL with an error if there is none. */
 GBytes      *_gpu_bytes_new               (gsize         size,
                                            const char   *function,
                                            gpointer     *data,
@@ -109,7 +110,7 @@ GpuMapping  *_gpu_timeline_map            (GpuTimeline  *timeline,
                                            gsize         offset,
                                            gsize         size,
                                            GError      **error);
-/* @extent is not empty. */
+/* @extent must not be empty. */
 GpuMapping  *_gpu_timeline_map_image      (GpuTimeline      *timeline,
                                            const char       *function,
                                            GpuImage         *image,

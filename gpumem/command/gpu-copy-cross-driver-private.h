@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between contexts that no driver copies between. */
+/* Copies between contexts for which no driver has a copy operation. */
 #pragma once
 
 #include "gpumem/stream/gpu-submission-private.h"
 
 G_BEGIN_DECLS
 
-/* Whether the copy, between memory of two contexts, has to go by way of the host. */
+/* Returns whether a copy between memory of two contexts must go through the host. */
 gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source);
-/* (transfer none): the stream in @context for the part of @timeline's work that is done there. What
- * follows the last copy across on either stream comes after all that was before it on both. */
+/* (transfer none): gets the stream in @context that executes the other half of the cross-driver
+ * copies of @timeline. After such a copy, later work on either stream is ordered after all earlier
+ * work on both. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
                                     GError           **error);
-/* How a caller takes it that it may have to do a copy by itself. */
+/* Whether the caller may block, if no stream can execute the copy. */
 typedef struct
 {
   GCancellable *cancellable;        /* nullable */
-  gboolean      must_not_block;     /* so nothing is done then, and would_block is set */
+  gboolean      must_not_block;     /* instead, nothing is submitted and would_block is set */
   gboolean      would_block;
 } GpuPatience;
 
-/* The ranges were checked, and are not empty. Without @patience, nullable, it blocks. */
+/* The ranges were checked and are not empty. If @patience is NULL, the call may block. */
 gboolean _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
                                           const char   *function,
                                           GpuMemory    *destination,
@@ -35,7 +36,7 @@ gboolean _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
                                           GpuPending   *pending,
                                           GpuPatience  *patience,
                                           GError      **error);
-/* As _gpu_timeline_copy(), for copies of both kinds. */
+/* Like _gpu_timeline_copy(), but also copies between drivers. */
 gboolean _gpu_timeline_copy_with   (GpuTimeline  *timeline,
                                     const char   *function,
                                     GpuMemory    *destination,

@@ -9,27 +9,27 @@
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Of a copy that the streams cannot do by themselves, in bytes. */
+/* The chunk size of a copy that the calling thread performs itself, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
 
 /* Data of the thread that drives a copy. */
 typedef struct
 {
   GpuTimeline *partner;
-  GPtrArray   *user_events[2];      /* by side, nullable: those that may fail it */
+  GPtrArray   *user_events[2];      /* by side, nullable: user events that may fail it */
 } DriveData;
 
 typedef struct
 {
   const char  *function;
-  GpuTimeline *timelines[2];        /* by side, as are the others */
+  GpuTimeline *timelines[2];        /* by side, like the other arrays */
   GpuMemory   *memories[2];
   gsize        offsets[2];
   gsize        size;
-  guint        user;                /* whose stream is the user's */
+  guint        user;                /* the side of the user's stream */
   GpuCrossDriver *cross;
   DriveData   *drive_data;          /* of @cross */
-  gboolean     is_submitted;        /* to one stream at least */
+  gboolean     is_submitted;        /* to at least one stream */
   GpuPending  *pending;             /* nullable */
   GpuPatience *patience;            /* nullable */
 } Copy;
@@ -46,7 +46,7 @@ _gpu_timeline_is_cross_driver (GpuTimeline *timeline,
          && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
 }
 
-/* --- the other half of a stream --------------------------------------------------------------- */
+/* --- the partner of a stream ------------------------------------------------------------------ */
 
 static GpuTimeline *
 find_partner_locked (GpuTimeline      *timeline,
@@ -74,8 +74,9 @@ partner_new (GpuNativeContext  *context,
   return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
 }
 
-/* (transfer none): the stream in @context for what @timeline copies from or to there. Each has its
- * own, so that no stream waits for what another one has to wait for. */
+/* (transfer none): gets the stream in @context for copies of @timeline from or to there. Each
+ * timeline has its own partner: a shared partner would make unrelated streams wait for each other.
+ * */
 static GpuTimeline *
 get_partner (GpuTimeline       *timeline,
              GpuNativeContext  *context,
@@ -115,7 +116,7 @@ get_partner (GpuTimeline       *timeline,
   return found;
 }
 
-/* --- in the streams --------------------------------------------------------------------------- */
+/* --- copies that the streams execute ---------------------------------------------------------- */
 
 static const GpuRetainType retain_cross_driver = { (GBoxedCopyFunc) _gpu_cross_driver_ref,
                                                    (GDestroyNotify) _gpu_cross_driver_unref };
@@ -140,7 +141,8 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Drivers report that work behind a failed user event failed, but not why, or report nothing. */
+/* If a user event fails, drivers report a failure of the work behind it without the cause, or
+ * report nothing. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -155,7 +157,7 @@ explain (gpointer data,
   return cause;
 }
 
-/* Drops the retained objects of the other half even if no thread ever waits for it. */
+/* Drops the retained objects of the partner even if no thread ever waits for it. */
 static void
 end_drive (gpointer data)
 {
@@ -187,7 +189,8 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
-/* Both streams are locked the first time, and one that comes later waits for no such events. */
+/* List them on the first submission, which locks both streams; later waits for user events do not
+ * concern this copy. */
 static void
 list_user_events_locked (Copy *copy)
 {
@@ -260,7 +263,7 @@ submit (Copy    *copy,
   return FALSE;
 }
 
-/* --- or by the caller ------------------------------------------------------------------------- */
+/* --- copies that the caller performs ---------------------------------------------------------- */
 
 static GCancellable *
 get_cancellable (const Copy *copy)
@@ -268,7 +271,7 @@ get_cancellable (const Copy *copy)
   return copy->patience != NULL ? copy->patience->cancellable : NULL;
 }
 
-/* The bytes are kept while the device uses them, also if that is not waited for to the end. */
+/* The operation holds a reference to the bytes, so the wait may be cancelled. */
 static gboolean
 wait_for_chunk (Copy         *copy,
                 GpuTimeline  *timeline,
@@ -306,7 +309,7 @@ copy_chunk (Copy    *copy,
          && wait_for_chunk (copy, to, error);
 }
 
-/* A failure meanwhile fails the copy, as it would in the stream. */
+/* If earlier work on the stream fails, the copy fails, as it would in stream order. */
 static gboolean
 wait_for_turn (Copy    *copy,
                GError **error)
@@ -326,8 +329,8 @@ copy_blocking (Copy        *copy,
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;
 
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes between two contexts make the "
-                    "caller wait: %s", copy->size, reason);
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "copying %" G_GSIZE_FORMAT " bytes between two contexts "
+                    "blocks the caller: %s", copy->size, reason);
   bytes = _gpu_bytes_new (chunk_size, copy->function, &data, error);
 
   if (bytes == NULL || !wait_for_turn (copy, error))
@@ -342,7 +345,7 @@ copy_blocking (Copy        *copy,
   return TRUE;
 }
 
-/* --- either ----------------------------------------------------------------------------------- */
+/* --- common ----------------------------------------------------------------------------------- */
 
 static gboolean
 check (Copy    *copy,
@@ -350,7 +353,7 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
-  /* Before the streams are made to wait, and without a lock that a spill may hold. */
+  /* Check before the streams have to wait, and without a lock that a spill may hold. */
   if (!_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, error)
       || !_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, error))
     return FALSE;

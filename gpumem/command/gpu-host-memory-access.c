@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How the host gets at memory that devices use as well. */
+/* Host access to memory that devices also use. */
 #include "config.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "gpumem/memory/gpu-host-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
-/* The uses that the host waits for, one after the other. The first is the last that wrote. */
+/* The uses that the host waits for, in sequence. The first is the last write. */
 typedef struct
 {
   GArray   *points;                 /* of GpuPoint */
   guint     next;
-  gboolean  reads;                  /* a failure means that there is nothing to be read */
+  gboolean  reads;                  /* if the last write failed, there is nothing to read */
 } Wait;
 
 static void
@@ -40,13 +40,13 @@ check_flags (const char   *function,
     return TRUE;
 
   text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, flags);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the flags %s are not known",
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown map flags %s",
                function, text);
 
   return FALSE;
 }
 
-/* NULL for an error. */
+/* Returns NULL on error. */
 static Wait *
 wait_new (GpuHostMemory  *memory,
           const char     *function,
@@ -74,10 +74,10 @@ wait_new (GpuHostMemory  *memory,
   return wait;
 }
 
-/* Whether the host may go on although the wait for @point ended with @error. Work that failed is
- * over all the same. */
+/* Returns whether @error, from the wait for @point, may be ignored. Failed work has completed, so
+ * that only a failed last write matters, and only to a read. */
 static gboolean
-can_go_on (const Wait     *wait,
+can_ignore (const Wait     *wait,
            const GpuPoint *point,
            const GError   *error)
 {
@@ -99,7 +99,7 @@ wait_for_all (Wait          *wait,
       if (_gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable, &failure))
         continue;
 
-      if (!can_go_on (wait, point, failure))
+      if (!can_ignore (wait, point, failure))
         {
           g_propagate_prefixed_error (error, failure, "%s: ", function);
           return FALSE;
@@ -133,18 +133,17 @@ synchronize (GpuHostMemory  *memory,
 /**
  * gpu_host_memory_synchronize:
  * @memory: a #GpuHostMemory
- * @flags: what the host is about to do with the memory
+ * @flags: the intended access of the host
  * @cancellable: (nullable): a #GCancellable
  * @error: return location for an error
  *
  * Blocks until the host may read or write @memory in place: to read, until the last work that
- * writes it is over, on whatever stream; to write, until all work that uses it is. Work that other
- * threads submit meanwhile is not waited for. A #GpuMapping of the memory does the same in the
- * order of a stream, and keeps others away from it as long as it lives.
+ * writes @memory has completed, on any stream; to write, until all work that uses @memory has
+ * completed. Does not wait for work that other threads submit in the meantime. A #GpuMapping of the
+ * memory does the same in stream order, and excludes other uses for its lifetime.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED, %GPU_ERROR_INVALID_ARGUMENT for flags that
- *   are not known, %G_IO_ERROR_CANCELLED, or the error of the work that was to write what the host
- *   wants to read
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED, %GPU_ERROR_INVALID_ARGUMENT for unknown
+ *   flags, %G_IO_ERROR_CANCELLED, or, for a read, the error of the last work that writes the memory
  *
  * Since: 0.1
  */
@@ -163,7 +162,7 @@ static void step_done (GObject      *source,
                        GAsyncResult *result,
                        gpointer      user_data);
 
-/* Takes @task over. In the main context of the task. */
+/* Takes ownership of @task. Called in the main context of the task. */
 static void
 step (GTask *task)
 {
@@ -195,7 +194,7 @@ step_done (GObject      *source G_GNUC_UNUSED,
   GError *error = NULL;
 
   if (!g_task_propagate_boolean (G_TASK (result), &error)
-      && !can_go_on (wait, &g_array_index (wait->points, GpuPoint, wait->next - 1), error))
+      && !can_ignore (wait, &g_array_index (wait->points, GpuPoint, wait->next - 1), error))
     {
       g_prefix_error (&error, "gpu_host_memory_synchronize_async: ");
       g_task_return_error (task, error);
@@ -205,19 +204,20 @@ step_done (GObject      *source G_GNUC_UNUSED,
 
   g_clear_error (&error);
   g_main_context_push_thread_default (context);
-  step (task);                          /* which may be the end of the task */
+  step (task);                          /* may complete the task */
   g_main_context_pop_thread_default (context);
 }
 
 /**
  * gpu_host_memory_synchronize_async:
  * @memory: a #GpuHostMemory
- * @flags: what the host is about to do with the memory
+ * @flags: the intended access of the host
  * @cancellable: (nullable): a #GCancellable
- * @callback: (scope async): called in the thread's default main context when the host may do it
- * @user_data: for @callback
+ * @callback: (scope async): called in the thread-default main context of the calling thread when
+ *   the host may access the memory
+ * @user_data: data for @callback
  *
- * Does what gpu_host_memory_synchronize() does without blocking.
+ * Waits like gpu_host_memory_synchronize() without blocking.
  *
  * Since: 0.1
  */
@@ -252,12 +252,12 @@ gpu_host_memory_synchronize_async (GpuHostMemory        *memory,
 /**
  * gpu_host_memory_synchronize_finish:
  * @memory: a #GpuHostMemory
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_host_memory_synchronize_async().
+ * Finishes gpu_host_memory_synchronize_async().
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_host_memory_synchronize()
+ * Returns: %TRUE, or %FALSE with the errors of gpu_host_memory_synchronize()
  *
  * Since: 0.1
  */
@@ -284,10 +284,10 @@ release_view (gpointer data)
  * gpu_host_memory_get_bytes:
  * @memory: a #GpuHostMemory
  *
- * Gets the memory as bytes, without copying it. It stays where it is as long as the bytes live,
- * also when @memory is released or gone. What they hold changes when work writes the memory: wait
- * with gpu_host_memory_synchronize() before. Of memory that was registered they are the bytes that
- * it was made with. Does not block.
+ * Gets the memory as bytes, without copying it. The memory remains valid as long as the bytes
+ * exist, even after @memory is released or finalized. Work that writes the memory changes the
+ * bytes: call gpu_host_memory_synchronize() before reading them. For registered memory, these are
+ * the bytes that it was created with. Does not block.
  *
  * Returns: (transfer full) (nullable): the bytes, or %NULL once the memory is released
  *
@@ -316,7 +316,8 @@ gpu_host_memory_get_bytes (GpuHostMemory *memory)
                                      _gpu_storage_ref (storage));
 }
 
-/* Checks, waits, and tells where @offset is, with a user of the storage to be taken back. */
+/* Returns the address of @offset once the host may access it. On success, the caller must drop the
+ * use of the storage. */
 static guint8 *
 begin_access (GpuHostMemory  *memory,
               const char     *function,
@@ -344,16 +345,17 @@ begin_access (GpuHostMemory  *memory,
 /**
  * gpu_host_memory_read_bytes:
  * @memory: a #GpuHostMemory
- * @offset: where to begin, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @memory, in bytes
+ * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable
  * @error: return location for an error
  *
- * Copies a part of the memory, for languages that have no pointers. Blocks until the work that
- * writes the memory is over.
+ * Copies a range of the memory, for languages without pointers. Blocks until the last work that
+ * writes the memory has completed.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if they reach past
- *   the end, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error as of gpu_host_memory_synchronize()
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
+ *   exceeds the memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or the errors of
+ *   gpu_host_memory_synchronize()
  *
  * Since: 0.1
  */
@@ -389,16 +391,16 @@ gpu_host_memory_read_bytes (GpuHostMemory  *memory,
 /**
  * gpu_host_memory_write_bytes:
  * @memory: a #GpuHostMemory
- * @offset: where to begin, in bytes
- * @bytes: what to write
+ * @offset: offset of the range in @memory, in bytes
+ * @bytes: the bytes to write
  * @cancellable: (nullable): a #GCancellable
  * @error: return location for an error
  *
- * Copies @bytes into a part of the memory, for languages that have no pointers. Blocks until the
- * work that uses the memory is over.
+ * Copies @bytes into a range of the memory, for languages without pointers. Blocks until all work
+ * that uses the memory has completed.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes reach past the end or the
- *   memory was registered with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, or with an error as of
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or the
+ *   memory was registered with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, or the errors of
  *   gpu_host_memory_synchronize()
  *
  * Since: 0.1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The methods of an image that wait, and their asynchronous pairs. */
+/* The blocking methods of images, and their asynchronous variants. */
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
@@ -18,20 +18,20 @@ get_unbounded (gconstpointer    data,
  * gpu_image_read: (skip)
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
- * @data: where to put it
- * @row_pitch: bytes from one row of @data to the next, 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice of @data to the next, 0 for slices that do likewise
- * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the read begins
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @data: the memory to read into
+ * @row_pitch: distance between rows of @data in bytes, 0 for tightly packed rows
+ * @slice_pitch: distance between slices of @data in bytes, 0 for tightly packed slices
+ * @cancellable: (nullable): a #GCancellable, or %NULL; checked before the read begins
  * @error: return location for an error
  *
- * Reads a region of @image into memory of the caller and waits for it (OpenCL: clEnqueueReadImage;
- * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Nothing uses
- * @data any more when this returns, also with an error.
+ * Reads a region of @image into memory of the caller and waits until the operation completes
+ * (OpenCL: clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is
+ * not changed. When the call returns, even with an error, @data is no longer in use.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region(), or of the work before it
- *   on the stream
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region(), or the error of earlier
+ *   work on the stream
  *
  * Since: 0.1
  */
@@ -69,20 +69,20 @@ gpu_image_read (GpuImage         *image,
  * gpu_image_write: (skip)
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
- * @data: what to write
- * @row_pitch: bytes from one row of @data to the next, 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice of @data to the next, 0 for slices that do likewise
- * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the write begins
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @data: the data to write
+ * @row_pitch: distance between rows of @data in bytes, 0 for tightly packed rows
+ * @slice_pitch: distance between slices of @data in bytes, 0 for tightly packed slices
+ * @cancellable: (nullable): a #GCancellable, or %NULL; checked before the write begins
  * @error: return location for an error
  *
- * Writes memory of the caller to a region of @image and waits for it (OpenCL: clEnqueueWriteImage;
- * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Nothing uses @data any more when this returns, also with
- * an error.
+ * Writes memory of the caller to a region of @image and waits until the operation completes
+ * (OpenCL: clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). When the call returns,
+ * even with an error, @data is no longer in use.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), or of the work before it
- *   on the stream
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write_region(), or the error of earlier
+ *   work on the stream
  *
  * Since: 0.1
  */
@@ -116,7 +116,7 @@ gpu_image_write (GpuImage         *image,
          && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
 }
 
-/* Bytes for all of a region, that the read was submitted into; or NULL. */
+/* Allocates bytes for the region and submits a read into them; NULL with an error on failure. */
 static GBytes *
 submit_read (GpuTimeline      *timeline,
              const char       *function,
@@ -146,17 +146,17 @@ submit_read (GpuTimeline      *timeline,
  * gpu_image_read_bytes:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads a region of @image into new memory of the host, where the rows follow each other tightly,
- * and waits for it (OpenCL: clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling
- * ends the waiting, not the work.
+ * Reads a region of @image into new host memory with tightly packed rows and waits until the
+ * operation completes (OpenCL: clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
+ * Cancellation ends the wait, not the work.
  *
- * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_region(), of
- *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read_region(), the
+ *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -191,13 +191,13 @@ gpu_image_read_bytes (GpuImage         *image,
  * gpu_image_read_bytes_async:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the bytes are there
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the bytes are available
+ * @user_data: data for @callback
  *
- * Reads like gpu_image_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * Reads like gpu_image_read_bytes() without blocking, except where gpu_stream_read() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -231,12 +231,12 @@ gpu_image_read_bytes_async (GpuImage             *image,
 /**
  * gpu_image_read_bytes_finish:
  * @image: a #GpuImage
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_image_read_bytes_async().
+ * Finishes gpu_image_read_bytes_async().
  *
- * Returns: (transfer full): as gpu_image_read_bytes()
+ * Returns: (transfer full): like gpu_image_read_bytes()
  *
  * Since: 0.1
  */
@@ -250,7 +250,7 @@ gpu_image_read_bytes_finish (GpuImage      *image,
   return g_task_propagate_pointer (G_TASK (result), error);
 }
 
-/* Too few are found when the region is resolved; bytes left over would be a mistake, too. */
+/* Fails if there are more bytes than the region holds. Resolving the region detects too few. */
 static gboolean
 check_exact (GpuImage         *image,
              const GpuExtent  *extent,
@@ -268,9 +268,10 @@ check_exact (GpuImage         *image,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %" G_GSIZE_FORMAT " bytes without pitches, but %" G_GSIZE_FORMAT " x %"
-               G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of the image are %" G_GSIZE_FORMAT,
-               function, size, extent->width, extent->height, extent->depth, wanted);
+               "%s: %" G_GSIZE_FORMAT " bytes without pitches exceed the region of %"
+               G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels, which has %"
+               G_GSIZE_FORMAT " bytes", function, size, extent->width, extent->height,
+               extent->depth, wanted);
 
   return FALSE;
 }
@@ -305,20 +306,21 @@ submit_write (GpuTimeline      *timeline,
  * gpu_image_write_bytes:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
- * @bytes: what to write
- * @row_pitch: bytes from one row of @bytes to the next, 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice of @bytes to the next, 0 for slices that do likewise
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @bytes: the bytes to write
+ * @row_pitch: distance between rows of @bytes in bytes, 0 for tightly packed rows
+ * @slice_pitch: distance between slices of @bytes in bytes, 0 for tightly packed slices
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes @bytes to a region of @image and waits for it (OpenCL: clEnqueueWriteImage; CUDA:
- * cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling ends the waiting, not the work.
+ * Writes @bytes to a region of @image and waits until the operation completes (OpenCL:
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancellation ends the wait, not the
+ * work.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), also with
- *   %GPU_ERROR_INVALID_ARGUMENT for more bytes than the region has and no pitches, of the work
- *   before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write_region(),
+ *   %GPU_ERROR_INVALID_ARGUMENT if both pitches are 0 and @bytes has more bytes than the region,
+ *   the error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -351,16 +353,16 @@ gpu_image_write_bytes (GpuImage         *image,
  * gpu_image_write_bytes_async:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
- * @bytes: what to write
- * @row_pitch: bytes from one row of @bytes to the next, 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice of @bytes to the next, 0 for slices that do likewise
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @bytes: the bytes to write
+ * @row_pitch: distance between rows of @bytes in bytes, 0 for tightly packed rows
+ * @slice_pitch: distance between slices of @bytes in bytes, 0 for tightly packed slices
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the bytes are written
- * @user_data: for @callback
+ * @user_data: data for @callback
  *
- * Writes like gpu_image_write_bytes() without blocking, as far as gpu_stream_write() does not.
+ * Writes like gpu_image_write_bytes() without blocking, except where gpu_stream_write() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -399,12 +401,12 @@ gpu_image_write_bytes_async (GpuImage             *image,
 /**
  * gpu_image_write_bytes_finish:
  * @image: a #GpuImage
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_image_write_bytes_async().
+ * Finishes gpu_image_write_bytes_async().
  *
- * Returns: as gpu_image_write_bytes()
+ * Returns: like gpu_image_write_bytes()
  *
  * Since: 0.1
  */
@@ -423,17 +425,17 @@ gpu_image_write_bytes_finish (GpuImage      *image,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
  * @color: the value of every texel
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Fills a region of @image as gpu_stream_fill_image() does, and waits for it (OpenCL:
- * clEnqueueFillImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling ends the waiting, not the
- * work.
+ * Fills a region of @image like gpu_stream_fill_image() and waits until the operation completes
+ * (OpenCL: clEnqueueFillImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancellation ends the wait,
+ * not the work.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill_image(), of the work before it on
- *   the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill_image(), the error of earlier work
+ *   on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -463,17 +465,18 @@ gpu_image_fill (GpuImage         *image,
  * gpu_image_map:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @flags: the intended access of the host
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
+ *   on
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Maps a region of @image as gpu_stream_map_image() does, and waits until it may be touched
+ * Maps a region of @image like gpu_stream_map_image() and waits until the host may access it
  * (OpenCL: clEnqueueMapImage; CUDA: page-locked memory, cuMemcpy3DAsync).
  *
- * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map_image(), of
- *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the mapping, or %NULL with the errors of gpu_stream_map_image(), the
+ *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -511,12 +514,13 @@ gpu_image_map (GpuImage         *image,
  * gpu_image_map_async:
  * @image: a #GpuImage
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @flags: the intended access of the host
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
+ *   on
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the mapping may be touched
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the host may access the mapping
+ * @user_data: data for @callback
  *
  * Maps like gpu_image_map() without blocking. @callback is called in the thread-default main
  * context of the calling thread.
@@ -555,12 +559,12 @@ gpu_image_map_async (GpuImage             *image,
 /**
  * gpu_image_map_finish:
  * @image: a #GpuImage
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_image_map_async().
+ * Finishes gpu_image_map_async().
  *
- * Returns: (transfer full): as gpu_image_map()
+ * Returns: (transfer full): like gpu_image_map()
  *
  * Since: 0.1
  */

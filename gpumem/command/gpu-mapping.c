@@ -13,16 +13,8 @@
 /**
  * SECTION:gpu-mapping
  * @title: GpuMapping
- * @short_description: memory of a device in the address space of the host
- *
- * A mapping lets the host read or write a range of memory in place. It ends with
- * gpu_mapping_unmap(), or when the mapping and all bytes made from it are gone; the memory is
- * unmapped on the stream that mapped it. While a range is mapped for writing, work that reads or
- * writes it is refused with %GPU_ERROR_BUSY, and so is a mapping of it; while it is mapped for
- * reading, only what writes it is. The range of a region of an image reaches from its first texel
- * to its last one, over whole rows between. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not checked.
- *
- * All methods may be called from any thread.
+ * @short_description: Memory of a device in the address space of the host
+ * @see_also: #GpuStream, #GpuBuffer, #GpuImage, #GpuSvm
  */
 
 /* The mapped range, shared by the mapping and the bytes made from it. Dropping the last
@@ -30,9 +22,9 @@
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* a reference is taken, or data, but not at the same time */
+  GMutex           lock;            /* excludes a new reference while `data` is taken out */
   GpuTimeline     *timeline;
-  GpuStorage      *storage;         /* a user of it */
+  GpuStorage      *storage;         /* holds a use of it */
   gpointer         data;            /* atomic; NULL once unmapped */
   gsize            offset;          /* within the root */
   gsize            size;
@@ -40,13 +32,35 @@ typedef struct
   gsize            row_pitch;       /* of an image; 0 of a buffer */
   gsize            slice_pitch;
   GpuExtent        extent;          /* texels of an image; bytes of a buffer, in one row */
-  gsize            mapped_size;     /* bytes from data on; those of the range unless an image */
+  gsize            mapped_size;     /* bytes from `data` on; differs from `size` for images */
 } MappedRange;
 
 /**
  * GpuMapping:
  *
- * A mapped range of memory.
+ * A range of memory of a device that the host can read or write in place.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuMapping) mapping = NULL;
+ *
+ * mapping = gpu_buffer_map (buffer, stream, GPU_MAP_FLAGS_WRITE, 0, size, NULL, &error);
+ *
+ * if (mapping == NULL)
+ *   g_error ("%s", error->message);
+ *
+ * memcpy (gpu_mapping_get_data (mapping), data, size);
+ * gpu_mapping_unmap (mapping, &error);
+ * ]|
+ *
+ * A mapping ends with gpu_mapping_unmap(), or when the mapping and all bytes made from it are
+ * finalized. The memory is unmapped on the stream that mapped it.
+ *
+ * While a range is mapped for writing, work that reads or writes it fails with %GPU_ERROR_BUSY, and
+ * so does another mapping of it. While a range is mapped for reading, only work that writes it
+ * fails. The range of an image region extends from its first texel to its last, including the rows
+ * in between. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not checked.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -92,14 +106,14 @@ run_unmap (gconstpointer     operation,
                                          error);
 }
 
-/* With @data that was taken out of @range. */
+/* Unmaps @data, which range_take() removed from @range. */
 static gboolean
 range_unmap (MappedRange  *range,
              gpointer      data,
              GError      **error)
 {
   const UnmapOperation unmap = { range->storage, data };
-  /* Out of order, it must not overtake the mapping itself. */
+  /* On an out-of-order stream, the unmap must not overtake the mapping itself. */
   GpuAccess access = { NULL, range->write || (range->timeline->flags
                                               & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
                        range->offset - range->storage->offset, range->size, range->storage };
@@ -113,7 +127,7 @@ range_unmap (MappedRange  *range,
   return success;
 }
 
-/* Returns a reference to the mapped range, which keeps it mapped; NULL after unmapping. */
+/* Adds a reference, which keeps the range mapped. Returns its address, NULL after unmapping. */
 static gpointer
 range_ref (MappedRange *range)
 {
@@ -130,7 +144,7 @@ range_ref (MappedRange *range)
   return data;
 }
 
-/* Takes the mapped range, if any, out of @range; FALSE if it is in use. */
+/* Removes the mapped address, if any, from @range; FALSE if the range is in use. */
 static gboolean
 range_take (MappedRange *range,
             gpointer    *data)
@@ -248,7 +262,7 @@ gpu_mapping_class_init (GpuMappingClass *klass)
   /**
    * GpuMapping:memory:
    *
-   * The memory that is mapped.
+   * The mapped memory.
    *
    * Since: 0.1
    */
@@ -256,7 +270,7 @@ gpu_mapping_class_init (GpuMappingClass *klass)
   /**
    * GpuMapping:flags:
    *
-   * What the host does with the mapping.
+   * The intended access of the host.
    *
    * Since: 0.1
    */
@@ -265,7 +279,7 @@ gpu_mapping_class_init (GpuMappingClass *klass)
   /**
    * GpuMapping:size:
    *
-   * Size of the mapped range in bytes.
+   * The size of the mapped range in bytes.
    *
    * Since: 0.1
    */
@@ -273,7 +287,7 @@ gpu_mapping_class_init (GpuMappingClass *klass)
   /**
    * GpuMapping:address:
    *
-   * Where the range is mapped, 0 once it is unmapped.
+   * The address of the mapped range, or 0 once it is unmapped.
    *
    * Since: 0.1
    */
@@ -332,7 +346,7 @@ map_image (const MapOperation  *map,
   return data;
 }
 
-/* Exclusive memory was given to the host by its root, also for others that were made around it. */
+/* Exclusive memory was acquired for the host through its root, also if a wrapper shares it. */
 static gpointer
 map_buffer (const MapOperation  *map,
             GpuNativeStream     *stream,
@@ -393,19 +407,19 @@ check_map (const char        *function,
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, map->flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the map flags %s do not go together", function, text);
+                   "%s: the map flags %s cannot be combined", function, text);
       return FALSE;
     }
 
   if (map->size == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: a mapping of 0 bytes at offset %" G_GSIZE_FORMAT, function, map->offset);
+                   "%s: cannot map 0 bytes at offset %" G_GSIZE_FORMAT, function, map->offset);
       return FALSE;
     }
 
-  /* A region of an image was compared with its texels: the rows may lie further apart than its
-   * size counts. */
+  /* A region of an image was checked in texels: the rows may be further apart than the size of the
+   * memory suggests. */
   return (map->side != NULL
           || _gpu_memory_check_range (map->memory, function, "memory", map->offset, map->size,
                                       error))
@@ -495,18 +509,18 @@ _gpu_timeline_map_image (GpuTimeline      *timeline,
  * gpu_stream_map:
  * @stream: a #GpuStream
  * @memory: memory of the stream's context
- * @flags: what the host does with the mapping
- * @offset: where the range begins, in bytes
+ * @flags: the intended access of the host
+ * @offset: offset of the range in @memory, in bytes
  * @size: size of the range in bytes, not 0
  * @error: return location for an error
  *
  * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer; CUDA:
- * page-locked memory, cuMemcpyDtoHAsync). Does not block: the range may be touched once the point
- * of this operation is reached, so wait with gpu_stream_synchronize() or an event before;
- * gpu_buffer_map() waits itself. %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other flag.
+ * page-locked memory, cuMemcpyDtoHAsync). %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with
+ * other flags. Does not block: the host may access the range only after the operation completes, so
+ * wait with gpu_stream_synchronize() or an event first. gpu_buffer_map() includes the wait.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
- *   reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes with another
+ *   exceeds the memory or the flags do not allow it, %GPU_ERROR_BUSY if it conflicts with another
  *   mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, the error of the last write of the
  *   memory if that failed and @flags has %GPU_MAP_FLAGS_READ, or the driver's error
  *
@@ -537,9 +551,9 @@ gpu_stream_map (GpuStream    *stream,
  * gpu_mapping_get_data: (skip)
  * @mapping: a #GpuMapping
  *
- * Gets where the range is mapped. The pointer is good until @mapping is unmapped.
+ * Gets the address of the mapped range. The pointer is valid until @mapping is unmapped.
  *
- * Returns: (nullable): the first byte, or %NULL once it is unmapped
+ * Returns: (nullable): the first byte, or %NULL once the range is unmapped
  *
  * Since: 0.1
  */
@@ -555,10 +569,10 @@ gpu_mapping_get_data (GpuMapping *mapping)
  * gpu_mapping_get_address:
  * @mapping: a #GpuMapping
  *
- * Gets where the range is mapped, as a number for languages without pointers. The address is good
- * until @mapping is unmapped.
+ * Gets the address of the mapped range as a number, for languages without pointers. The address is
+ * valid until @mapping is unmapped.
  *
- * Returns: the address, 0 once it is unmapped
+ * Returns: the address, or 0 once the range is unmapped
  *
  * Since: 0.1
  */
@@ -591,7 +605,7 @@ gpu_mapping_get_size (GpuMapping *mapping)
  * @mapping: a #GpuMapping
  * @extent: (out caller-allocates): return location for the size
  *
- * Gets the size of what is mapped: of an image the texels, rows and slices of the region, of a
+ * Gets the extent of the mapping: for an image the texels, rows and slices of the region; for a
  * buffer one row with the bytes of the range.
  *
  * Since: 0.1
@@ -610,8 +624,9 @@ gpu_mapping_get_extent (GpuMapping *mapping,
  * gpu_mapping_get_row_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance of two rows in the mapped range: for an image what the driver chose, for a
- * buffer that was made with gpu_buffer_new_pitched() its row pitch, for any other its size.
+ * Gets the distance between two rows in the mapped range: for an image the driver's choice, for a
+ * buffer created with gpu_buffer_new_pitched() its row pitch, for any other buffer the size of the
+ * range.
  *
  * Returns: the pitch in bytes
  *
@@ -636,8 +651,8 @@ gpu_mapping_get_row_pitch (GpuMapping *mapping)
  * gpu_mapping_get_slice_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance of two slices, or layers, in the mapped range: for an image what the driver
- * chose, for a buffer, which is one slice, the size of the range.
+ * Gets the distance between two slices, or layers, in the mapped range: for an image the driver's
+ * choice, for a buffer, which has one slice, the size of the range.
  *
  * Returns: the pitch in bytes
  *
@@ -659,7 +674,7 @@ gpu_mapping_get_slice_pitch (GpuMapping *mapping)
  * @mapping: a #GpuMapping
  *
  * Gets the mapped range as bytes, without copying it. The range stays mapped as long as the bytes
- * live, also when @mapping is gone. What they hold changes when the range is written.
+ * exist, even after @mapping is finalized. The bytes change when the range is written.
  *
  * Returns: (transfer full) (nullable): the bytes, or %NULL once the range is unmapped
  *
@@ -681,8 +696,8 @@ gpu_mapping_get_bytes (GpuMapping *mapping)
                                      mapping->range);
 }
 
-/* Where @offset is mapped, with a reference to the range, if @size bytes there are in it; NULL with
- * an error else. */
+/* Returns the address of @offset, with a reference to the range, if the range has @size bytes
+ * there; otherwise NULL with an error. */
 static gpointer
 ref_range (GpuMapping  *mapping,
            const char  *function,
@@ -713,15 +728,16 @@ ref_range (GpuMapping  *mapping,
 /**
  * gpu_mapping_read_bytes:
  * @mapping: a #GpuMapping
- * @offset: where to begin within the range, in bytes
- * @size: how much, in bytes
+ * @offset: offset within the mapped range, in bytes
+ * @size: the number of bytes
  * @error: return location for an error
  *
- * Copies a part of the mapped range, for languages that have no pointers. Unlike those of
- * gpu_mapping_get_bytes() the bytes are nobody else's, and do not keep the range mapped.
+ * Copies a part of the mapped range, for languages without pointers. Unlike the bytes of
+ * gpu_mapping_get_bytes(), the copy does not keep the range mapped.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if they reach past
- *   the end, %GPU_ERROR_RELEASED once the range is unmapped, or %GPU_ERROR_OUT_OF_HOST_MEMORY
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the part
+ *   exceeds the range, %GPU_ERROR_RELEASED once the range is unmapped, or
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
  *
  * Since: 0.1
  */
@@ -756,13 +772,13 @@ gpu_mapping_read_bytes (GpuMapping  *mapping,
 /**
  * gpu_mapping_write_bytes:
  * @mapping: a #GpuMapping
- * @offset: where to begin within the range, in bytes
- * @bytes: what to write
+ * @offset: offset within the mapped range, in bytes
+ * @bytes: the bytes to write
  * @error: return location for an error
  *
- * Copies @bytes into a part of the mapped range, for languages that have no pointers.
+ * Copies @bytes into a part of the mapped range, for languages without pointers.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes reach past the end or the
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the part exceeds the range or the
  *   range is not mapped for writing, or %GPU_ERROR_RELEASED once it is unmapped
  *
  * Since: 0.1
@@ -792,7 +808,7 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
 
   if (!writable)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading", function,
+                 "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading only", function,
                  mapping->range->mapped_size);
   else if (size > 0)
     memcpy (mapped, data, size);
@@ -807,13 +823,13 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
  * @mapping: a #GpuMapping
  * @error: return location for an error
  *
- * Ends the mapping (OpenCL: clEnqueueUnmapMemObject; CUDA: cuMemcpyHtoDAsync), on the stream that
- * mapped it: work that is submitted later, on any stream, sees what the host wrote. Does not
- * block. Unmapping again does nothing.
+ * Unmaps the range (OpenCL: clEnqueueUnmapMemObject; CUDA: cuMemcpyHtoDAsync) on the stream that
+ * mapped it. Work that is submitted later, on any stream, sees the writes of the host. Unmapping
+ * again does nothing. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive or
- *   another thread is copying out of @mapping or into it, or with the driver's error, after which
- *   @mapping counts as unmapped all the same
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() exist or
+ *   another thread is copying from or to @mapping, or with the driver's error, after which @mapping
+ *   counts as unmapped regardless
  *
  * Since: 0.1
  */
@@ -831,8 +847,8 @@ gpu_mapping_unmap (GpuMapping  *mapping,
   if (!range_take (mapping->range, &data))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                   "gpu_mapping_unmap: bytes of the mapping of %" G_GSIZE_FORMAT
-                   " bytes are still alive", mapping->range->mapped_size);
+                   "gpu_mapping_unmap: the mapping of %" G_GSIZE_FORMAT
+                   " bytes is in use by bytes or by another thread", mapping->range->mapped_size);
       return FALSE;
     }
 

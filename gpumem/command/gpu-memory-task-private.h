@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How blocking methods of memory, and their asynchronous pairs, begin and end. */
+/* The beginning and the end of blocking methods of memory, and of their asynchronous variants. */
 #pragma once
 
 #include "gpumem/memory/gpu-memory-private.h"
@@ -7,13 +7,13 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none): the timeline for a method of @memory, or NULL. */
+/* (transfer none): gets the timeline for a method of @memory; NULL on error. */
 GpuTimeline *_gpu_memory_peek_timeline      (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* (transfer full): the same. */
+/* (transfer full): like _gpu_memory_peek_timeline(). */
 GpuTimeline *_gpu_memory_get_timeline       (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -23,12 +23,12 @@ gboolean     _gpu_memory_wait_for_operation (GpuTimeline          *timeline,
                                              GpuPending           *pending,
                                              const char           *function,
                                              GError              **error);
-/* For all that was submitted to @timeline. */
+/* Waits for all work submitted to @timeline so far. */
 gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* Begins an asynchronous method: returns its task and sets the timeline, NULL on failure. */
+/* Begins an asynchronous method. Returns its task and sets the timeline, to NULL on failure. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -38,7 +38,8 @@ GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              gpointer              user_data,
                                              GpuTimeline         **timeline,
                                              GError              **error);
-/* Returns @result once all work submitted to @timeline is complete, or @error; takes both over. */
+/* Returns @result from the task once all work submitted to @timeline has completed, or @error at
+ * once. Takes ownership of both. */
 void         _gpu_memory_end_task           (GTask                *task,
                                              GpuTimeline          *timeline,
                                              gpointer              result,

@@ -13,7 +13,7 @@ _gpu_memory_peek_timeline (GpuMemory     *memory,
                            GCancellable  *cancellable,
                            GError       **error)
 {
-  /* A memory that was never initialised may have no context. */
+  /* A memory whose initialization failed may have no context. */
   if (G_UNLIKELY (memory->storage == NULL))
     {
       _gpu_memory_fail (memory, function, error);
@@ -118,7 +118,7 @@ _gpu_bytes_new (gsize        size,
     return g_bytes_new_take (*data, size);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-               "%s: %" G_GSIZE_FORMAT " bytes of host memory were requested", function, size);
+               "%s: cannot allocate %" G_GSIZE_FORMAT " bytes of host memory", function, size);
 
   return NULL;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Waiting for all that uses a memory. */
+/* Waiting for all work that uses a memory. */
 #include "config.h"
 
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
-/* The uses that a task waits for, one after the other. */
+/* The uses that a task waits for, in sequence. */
 typedef struct
 {
   GArray *points;                   /* of GpuPoint */
   guint   next;
-  GError *failure;                  /* of the first that failed */
+  GError *failure;                  /* of the first failed use */
 } Wait;
 
 static void
@@ -30,9 +30,9 @@ wait_free (gpointer data)
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until all work that was submitted before and uses @memory is over, on whatever stream, and
- * what is in the streams of gpu_memory_add_stream(). Other work of the context goes on. A slice
- * counts for the memory that it was cut from. Any thread.
+ * Blocks until all earlier work that uses @memory has completed, on any stream, as well as all work
+ * on the streams of gpu_memory_add_stream(). Other work of the context is not waited for. For a
+ * slice, uses of the memory that it was cut from count. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
  *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
@@ -72,7 +72,7 @@ static void step_done (GObject      *source,
                        GAsyncResult *result,
                        gpointer      user_data);
 
-/* Takes @task over. In the main context of the task. */
+/* Takes ownership of @task. Called in the main context of the task. */
 static void
 step (GTask *task)
 {
@@ -119,7 +119,7 @@ step_done (GObject      *source G_GNUC_UNUSED,
     wait->failure = g_steal_pointer (&error);
 
   g_main_context_push_thread_default (context);
-  step (task);                          /* which may be the end of the task */
+  step (task);                          /* may complete the task */
   g_main_context_pop_thread_default (context);
 }
 
@@ -127,11 +127,12 @@ step_done (GObject      *source G_GNUC_UNUSED,
  * gpu_memory_wait_async:
  * @memory: a #GpuMemory
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the work is over
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the work has completed
+ * @user_data: data for @callback
  *
- * Waits like gpu_memory_wait() without blocking: for what was submitted before this call. @callback
- * is called in the thread-default main context of the calling thread. Any thread.
+ * Waits like gpu_memory_wait() without blocking, for work that was submitted before this call.
+ * @callback is called in the thread-default main context of the calling thread. May be called from
+ * any thread.
  *
  * Since: 0.1
  */
@@ -170,12 +171,12 @@ gpu_memory_wait_async (GpuMemory            *memory,
 /**
  * gpu_memory_wait_finish:
  * @memory: a #GpuMemory
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_memory_wait_async().
+ * Finishes gpu_memory_wait_async().
  *
- * Returns: as gpu_memory_wait()
+ * Returns: like gpu_memory_wait()
  *
  * Since: 0.1
  */
@@ -196,11 +197,12 @@ gpu_memory_wait_finish (GpuMemory     *memory,
  * @error: return location for an error
  *
  * Registers @stream as a user of @memory, for work that the library cannot track: work that the
- * program submits to the driver's stream itself, or kernels that reach the memory through its
- * address alone. When @memory is released or its last reference dropped, its memory is neither
- * freed nor reused by a pool until all work submitted to @stream by then has completed. Work before
- * that is not ordered: use gpu_stream_wait_event(). A slice counts for the memory that it was cut
- * from. Any thread; does not block, and calls no driver.
+ * program submits to the driver's stream itself, or kernels that access the memory through its
+ * address alone. When @memory is released or its last reference is dropped, its memory is neither
+ * freed nor reused by a pool until all work submitted to @stream by then has completed. Such work
+ * is not ordered otherwise: use gpu_stream_wait_event(). A registered slice counts for the memory
+ * that it was cut from. Does not block, and calls no driver function. May be called from any
+ * thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
  *   is spilled, see gpu_buffer_spill(), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Between the verbs that copy memory of the host and the staging engine. */
+/* The interface between the copy operations and the staging engine. */
 #pragma once
 
 #include "gpumem/staging/gpu-transfer.h"
@@ -7,14 +7,15 @@
 
 G_BEGIN_DECLS
 
-/* NULL if the copy had better go straight: like one of less than this, without a closer look. */
+/* Smaller copies are never staged, so callers need not ask. */
 #define GPU_STAGING_SIZE_MIN (16 * 1024)
 
+/* Returns NULL if the copy should be submitted to the driver directly. */
 GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           GpuMemory              *memory,
                                           const GpuTransferCopy  *copy,
                                           gboolean                blocking);
-/* _gpu_submit() of a staged copy, whose operation puts it into the stream. Ends it. */
+/* Submits a staged copy with _gpu_submit(), and ends the transfer. */
 gboolean     _gpu_submit_staged          (GpuTimeline            *timeline,
                                           GpuSubmission          *submission,
                                           GpuTransfer            *transfer,

@@ -8,37 +8,37 @@
 /**
  * SECTION:gpu-staging
  * @title: Staging
- * @short_description: fast copies of ordinary memory
+ * @short_description: Fast copies of pageable memory
  *
- * A device copies ordinary memory of the host, such as that of malloc() or of a NumPy array, slowly
- * and makes the caller wait for it; only page-locked memory moves at the speed of the link. So the
- * library copies large pieces of ordinary memory by way of page-locked memory of its own, with
- * several threads, while the device moves what they have copied before.
+ * A device copies pageable host memory, such as that of malloc() or of a NumPy array, slowly, and
+ * the driver blocks the caller until the copy is done. Only page-locked memory is copied at the
+ * speed of the link. Therefore the library copies large amounts of pageable memory through
+ * page-locked memory of its own: several threads copy the next chunks while the device transfers
+ * the previous ones.
  *
- * All verbs that read or write memory of the host, and gpu_stream_copy() from or to #GpuHostMemory
- * that is not page-locked, do so where the driver is one for CUDA or NVIDIA's for OpenCL: those
- * that block for 2 MiB and more from the device and 8 MiB and more to it, where that is faster; the
- * others for 64 KiB and more from the device and 2 MiB and more to it, where the driver would make
- * them block, too. Elsewhere, and for memory that is page-locked already, whoever locked it,
- * nothing is copied twice. Copies on streams that profile or that are out of order, and such as
- * wait for events of the user, go straight.
+ * Staging applies to all operations that read or write host memory, and to gpu_stream_copy() from
+ * or to #GpuHostMemory that is not page-locked, with the drivers for CUDA and NVIDIA's driver for
+ * OpenCL. Blocking operations are staged from 2 MiB from the device and 8 MiB to the device, where
+ * staging is faster. Other operations are staged from 64 KiB from the device and 2 MiB to the
+ * device, where the driver would block as well. Other drivers, and memory that is already
+ * page-locked, by the library or by the program, do not need staging. Copies on profiling or
+ * out-of-order streams, and copies that wait for user events, are not staged.
  *
- * Verbs that do not block return at once, but for long rows of copies: a copy is cut into chunks of
- * at most 4 MiB, and drivers make a caller wait who has some 50 of them, or 200 MiB, behind one
- * that is not copied yet. The stream and the memory are locked for others as long as that takes.
- * Who must never wait writes less at a time, or from #GpuHostMemory.
+ * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
+ * chunks of at most 4 MiB, and drivers block a caller that has submitted about 50 chunks, or 200
+ * MiB, behind an incomplete one. The stream and the memory are locked for other threads meanwhile.
+ * A caller that must never block submits smaller writes, or writes from #GpuHostMemory.
  *
- * A copy that cannot be brought to its end, because the driver failed to tell when a chunk was
- * there, fails like any operation: its events do, and those who wait for them get the reason.
+ * If a copy cannot be finished, because the driver failed to report the completion of a chunk, it
+ * fails like any operation: its events fail, and their waiters get the error.
  *
- * Each context has at most 64 MiB of page-locked memory for that, allocated when it is first
- * needed and given back when memory runs short. If there is none, or no thread can be started,
- * copies go on without, as the driver does them, and the library says so once.
+ * Each context has at most 64 MiB of page-locked memory for staging. It is allocated on first use
+ * and freed when memory runs short. If none can be allocated, or no thread can be started, the
+ * driver copies the memory without staging, and the library logs that once.
  *
- * The threads are shared by all contexts of the process, sleep while there is nothing to copy, and
- * end after a while of that. The environment variable `GPUMEM_COPY_THREADS` says how many there are
- * to begin with, `GPUMEM_DEBUG=transfer` which copies are staged, and which may make their caller
- * wait.
+ * All contexts of the process share the threads, which sleep while there is nothing to copy and end
+ * after some idle time. The environment variable `GPUMEM_COPY_THREADS` sets their initial number.
+ * `GPUMEM_DEBUG=transfer` shows which copies are staged, and which may block their caller.
  *
  * All functions may be called from any thread.
  */
@@ -56,12 +56,12 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
-  /* _gpu_submit() reports the error. In a forked child even the locks cannot be trusted. */
+  /* Let _gpu_submit() report the error. In a forked child even the locks are not reliable. */
   if (!_gpu_native_context_check (timeline->context, NULL)
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
     return NULL;
 
-  /* Work that waits for events of the user may never run. */
+  /* Work that waits for user events may never execute. */
   _gpu_timeline_lock (timeline);
   plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;
   _gpu_timeline_unlock (timeline);
@@ -69,8 +69,8 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   if (plain)
     return _gpu_transfer_begin (timeline->context, timeline, copy, blocking);
 
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "ordinary memory goes straight, and may make the caller "
-                    "wait: the stream profiles, is out of order or waits for an event of the user");
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "pageable memory is not staged, and the caller may block: "
+                    "the stream profiles, is out of order or waits for a user event");
 
   return NULL;
 }
@@ -85,7 +85,7 @@ _gpu_submit_staged (GpuTimeline    *timeline,
                     GpuPending     *pending,
                     GError        **error)
 {
-  /* The timeline asks it how it ended. */
+  /* The timeline queries the result of the transfer. */
   const GpuRetain retain = { transfer, &retain_transfer, 1, submission->retain };
   GError *failure = NULL;
   gboolean success;
@@ -106,9 +106,9 @@ _gpu_submit_staged (GpuTimeline    *timeline,
 /**
  * gpu_staging_get_n_threads:
  *
- * Gets how many threads copy ordinary memory of the host at a time.
+ * Gets the number of threads that copy pageable host memory concurrently.
  *
- * Returns: the number, one for each processor but at most 8 unless it was set
+ * Returns: the number, by default the number of processors, but at most 8
  *
  * Since: 0.1
  */
@@ -120,10 +120,11 @@ gpu_staging_get_n_threads (void)
 
 /**
  * gpu_staging_set_n_threads:
- * @n_threads: how many, at most 256; 0 for as many as at the beginning
+ * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
- * Sets how many threads copy ordinary memory of the host at a time. With one thread only what would
- * block else is staged: a driver copies as fast. Copies that have begun keep theirs.
+ * Sets the number of threads that copy pageable host memory concurrently. With one thread, only
+ * copies that would otherwise block are staged, because a driver copies as fast. Copies in flight
+ * keep their number of threads.
  *
  * Since: 0.1
  */
@@ -137,9 +138,9 @@ gpu_staging_set_n_threads (guint n_threads)
  * gpu_context_get_staging_limit:
  * @context: a #GpuContext
  *
- * Gets how much page-locked memory copies of ordinary memory may take.
+ * Gets the limit of page-locked memory for staging.
  *
- * Returns: the limit in bytes, 64 MiB unless it was set
+ * Returns: the limit in bytes, by default 64 MiB
  *
  * Since: 0.1
  */
@@ -158,11 +159,11 @@ gpu_context_get_staging_limit (GpuContext *context)
 /**
  * gpu_context_set_staging_limit:
  * @context: a #GpuContext
- * @limit: bytes; less than 4 MiB for no staging at all
+ * @limit: the limit in bytes; less than 4 MiB disables staging
  *
- * Sets how much page-locked memory copies of ordinary memory may take. What is over the limit and
- * idle is given back at once, for which the driver may wait for the device; a thread of the library
- * gives back the rest as soon as no copy uses it.
+ * Sets the limit of page-locked memory for staging. Idle memory in excess of the limit is freed at
+ * once, for which the driver may wait for the device; a thread of the library frees the rest as
+ * soon as no copy uses it.
  *
  * Since: 0.1
  */
@@ -184,7 +185,7 @@ gpu_context_set_staging_limit (GpuContext *context,
  * gpu_context_get_staging_size:
  * @context: a #GpuContext
  *
- * Gets how much page-locked memory there is for copies of ordinary memory. It does not count for
+ * Gets the amount of page-locked memory allocated for staging. It does not count towards
  * gpu_context_get_allocated_size().
  *
  * Returns: the size in bytes
@@ -207,9 +208,9 @@ gpu_context_get_staging_size (GpuContext *context)
  * gpu_context_trim_staging:
  * @context: a #GpuContext
  *
- * Gives back the page-locked memory that copies of ordinary memory do not use at the moment. The
- * next ones allocate it again, which takes some milliseconds; the driver may wait for the device.
- * Before #GpuContext::memory-pressure is emitted this has happened by itself.
+ * Frees the page-locked memory for staging that is not in use. Later copies allocate it again,
+ * which takes some milliseconds. The driver may wait for the device. The library does the same
+ * before it emits #GpuContext::memory-pressure.
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The linear verbs of a stream: copy, write, read, migrate. */
+/* The linear operations of a stream: copy, write, read, migrate. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -9,18 +9,18 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
 
-/* With the host. */
+/* A copy between a memory object and host memory. */
 typedef struct
 {
   GpuMemory   *memory;
   gsize        offset;
   gsize        size;
   gpointer     data;
-  GpuTransfer *staged;              /* NULL if it goes straight */
-  GpuOperationFunc straight;        /* how */
+  GpuTransfer *staged;              /* NULL if it is not staged */
+  GpuOperationFunc direct;          /* the operation without staging */
 } Transfer;
 
-/* The operation is its two accesses: the source, and the destination. */
+/* @operation is an array of two accesses: the source and the destination. */
 GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
@@ -35,8 +35,8 @@ run_copy (gconstpointer     operation,
                                         error);
 }
 
-/* Between memory of a device and ordinary memory of the library. The accesses first: what goes
- * straight is a copy like any other. */
+/* A copy between device memory and pageable memory of the library. The accesses must be the first
+ * member: without staging, run_copy() is called with this struct. */
 typedef struct
 {
   GpuAccess    accesses[2];
@@ -144,14 +144,14 @@ run_staged (gconstpointer     operation,
     return TRUE;
 
   if (!_gpu_transfer_has_begun (transfer->staged))
-    return transfer->straight (operation, stream, event, error);
+    return transfer->direct (operation, stream, event, error);
 
   g_propagate_error (error, g_steal_pointer (&failure));
 
   return FALSE;
 }
 
-/* Submits a write or a read, staged if that is faster. */
+/* Submits a write or a read, which is staged if that is faster. */
 static gboolean
 submit_transfer (GpuTimeline    *timeline,
                  GpuSubmission  *submission,
@@ -177,14 +177,14 @@ submit_transfer (GpuTimeline    *timeline,
   if (transfer->staged == NULL)
     return _gpu_submit (timeline, submission, pending, error);
 
-  transfer->straight = submission->run;
+  transfer->direct = submission->run;
   submission->run_infallible = run_staged;
   submission->run_now = NULL;
 
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
 
-/* @run_now for a call that waits for its operation and has nothing to retain until then. */
+/* Returns @run_now if the call waits for its operation and has no object to retain until then. */
 static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,
@@ -232,7 +232,7 @@ check_overlap (GpuMemory   *destination,
          || fail_overlap (destination_offset, source_offset, size, function, error);
 }
 
-/* Memory of another context: sets how to copy it. */
+/* Sets up a copy from or to memory of another context. */
 GPU_COLD static gboolean
 set_peers (GpuTimeline    *timeline,
            GpuMemory      *destination,
@@ -244,7 +244,7 @@ set_peers (GpuTimeline    *timeline,
   GpuNativeContext *from = source->storage->context;
   const GpuBackend *backend = timeline->context->backend;
 
-  /* Any other combination is refused like memory of a foreign context in any operation. */
+  /* _gpu_submit() rejects any other combination as memory of a foreign context. */
   if ((to != timeline->context && from != timeline->context) || to->backend != backend
       || from->backend != backend)
     return TRUE;
@@ -280,7 +280,7 @@ is_ordinary (GpuMemory *memory)
          && ((GpuHostMemory *) memory)->data != NULL;
 }
 
-/* One side is memory that the host reaches. */
+/* Submits a copy from or to memory that the host can access. */
 GPU_COLD static gboolean
 submit_host_copy (GpuTimeline    *timeline,
                   GpuSubmission  *submission,
@@ -458,18 +458,18 @@ run_migrate (gconstpointer     operation,
  * @stream: a #GpuStream
  * @memories: (array length=n_memories): memory of the stream's context
  * @n_memories: number of elements in @memories, at least 1
- * @flags: where to, and with what
+ * @flags: the destination and its options
  * @error: return location for an error
  *
- * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
- * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects;
- * CUDA: cuMemPrefetchAsync for a #GpuSvm, nothing for other memory, which stays where it is). With
- * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the memory.
- * Does not block; the memory is kept until it is done. On the host back end there is nothing to do.
+ * Moves memory to the device of @stream, or to the host, ahead of its use there, and ensures that
+ * it is allocated, which drivers may defer until then (OpenCL: clEnqueueMigrateMemObjects; CUDA:
+ * cuMemPrefetchAsync for a #GpuSvm, no operation for other memory, which does not move). On the
+ * host back end it does nothing. With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the contents are lost.
+ * The operation counts as a write of the memory and holds a reference to it. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, or %NULL among
- *   it, a flag that does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
- *   some is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an empty array, a %NULL element,
+ *   unknown flags or memory of another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if any of the
+ *   memory is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
  *
  * Since: 0.1
  */
@@ -501,7 +501,7 @@ gpu_stream_migrate (GpuStream        *stream,
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MIGRATE_FLAGS, flags);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: cannot migrate %" G_GSIZE_FORMAT " memories with flags %s", function,
+                   "%s: cannot migrate %" G_GSIZE_FORMAT " objects with flags %s", function,
                    n_memories, text);
       return FALSE;
     }
@@ -531,37 +531,40 @@ gpu_stream_migrate (GpuStream        *stream,
 /**
  * gpu_stream_copy:
  * @stream: a #GpuStream
- * @destination: memory of the stream's context, or of any other one
- * @destination_offset: where to write, in bytes
- * @source: memory of the stream's context, or of another one if @destination is not
- * @source_offset: where to read, in bytes
- * @size: how much, in bytes; 0 does nothing
+ * @destination: memory of the stream's context, or of another context
+ * @destination_offset: offset of the range in @destination, in bytes
+ * @source: memory of the stream's context, or of another context if @destination is of the stream's
+ *   context
+ * @source_offset: offset of the range in @source, in bytes
+ * @size: the number of bytes; 0 does nothing
  * @error: return location for an error
  *
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
- * cuMemcpyDtoDAsync), or from a device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
- * not overlap. Does not block, but for #GpuHostMemory that is not page-locked: between that and the
- * device as gpu_stream_write() and gpu_stream_read() do. Both memories are kept until the copy is
- * done.
+ * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
+ * not overlap. The operation holds a reference to both memories. Does not block, except like
+ * gpu_stream_write() and gpu_stream_read() for #GpuHostMemory that is not page-locked.
  *
- * Between two back ends, or two contexts of OpenCL, the bytes go by way of page-locked memory in
- * chunks, at most 16 MiB at a time, with commands in @stream and in a stream of the other context
+ * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
+ * in chunks, at most 16 MiB at a time, by commands in @stream and in a stream of the other context
  * that belongs to @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
  * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). Uses of either memory are ordered
- * as always, and the copy is over in @stream when all of it is. The context of the other memory
- * lives as long as @stream does. If no page-locked memory is left or a driver cannot have streams
- * wait for the host, the call does it by itself, and blocks until it is done, or fails with what
- * fails in @stream before; GPUMEM_DEBUG=transfer tells of that. More than some 50 chunks of 4 MiB
- * can make the caller wait, too; if they are behind an event of gpu_event_new_user(), until another
- * thread sets that. If either side fails, the events of @stream do, as do those of other streams
- * with work that came after the copy in the order of uses, and what @destination holds is
- * undefined.
+ * as always, and the operation completes in @stream when both halves have completed. @stream keeps
+ * the context of the other memory alive.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
- *   ranges overlap, neither memory is of the stream's context, or flags keep the host from memory
- *   of another back end, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped,
- *   %GPU_ERROR_OUT_OF_HOST_MEMORY, the error of the last write of the source if that failed, or the
- *   driver's error
+ * If no page-locked memory is left, or a driver cannot make streams wait for the host, the calling
+ * thread performs such a copy itself: the call blocks until the copy has completed, and fails if
+ * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs it. More than about 50 chunks of 4
+ * MiB can also block the caller; if they are ordered after an event of gpu_event_new_user(), until
+ * another thread completes that event.
+ *
+ * If either half fails, the events of @stream fail, as do those of other streams with work that is
+ * ordered after the copy, and the contents of @destination are undefined.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds its memory, the
+ *   ranges overlap, neither memory is of the stream's context, or the flags of a memory deny the
+ *   host the access that a copy between back ends needs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a
+ *   range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY, the error of the last write of the source if
+ *   that failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -591,19 +594,19 @@ gpu_stream_copy (GpuStream  *stream,
  * gpu_stream_write:
  * @stream: a #GpuStream
  * @destination: memory of the stream's context
- * @offset: where to write, in bytes
- * @bytes: what to write
+ * @offset: offset of the range in @destination, in bytes
+ * @bytes: the bytes to write
  * @error: return location for an error
  *
- * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block as long as page-locked memory is there to stage ordinary memory with (see
- * gpu_context_set_staging_limit()), and no more than some 200 MiB of it are behind: then CUDA makes
- * the caller wait until most of it is copied, and with it whoever else submits to @stream, or uses
- * @destination, meanwhile. @bytes and @destination are kept until the copy is done.
+ * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
+ * operation holds references to @bytes and @destination. Does not block as long as page-locked
+ * memory is available to stage pageable memory (see gpu_context_set_staging_limit()), and at most
+ * about 200 MiB of copies are pending. Beyond that, CUDA blocks the caller until most of the data
+ * is copied, and with it any thread that submits to @stream, or uses @destination, in the meantime.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
- *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
- *   range is mapped, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
+ *   flags deny the access or the context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range
+ *   is mapped, or the driver's error
  *
  * Since: 0.1
  */
@@ -637,20 +640,20 @@ gpu_stream_write (GpuStream  *stream,
  * gpu_stream_read: (skip)
  * @stream: a #GpuStream
  * @source: memory of the stream's context
- * @offset: where to read, in bytes
- * @data: (not nullable): where to put it, @size bytes
- * @size: how much, in bytes; 0 does nothing
+ * @offset: offset of the range in @source, in bytes
+ * @data: (not nullable): memory of at least @size bytes for the result
+ * @size: the number of bytes; 0 does nothing
  * @error: return location for an error
  *
- * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
- * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block as long as gpu_stream_write() would not, or @data is
- * page-locked; but on CUDA less than 64 KiB of ordinary memory are copied before the call returns.
- * gpu_stream_read_bytes() needs no care of @data.
+ * Copies from the device into memory of the caller (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). The caller must keep @data valid and must not access it until the operation
+ * completes; gpu_stream_read_bytes() has no such requirement. Does not block if gpu_stream_write()
+ * would not, or if @data is page-locked; but on CUDA, less than 64 KiB of pageable memory is copied
+ * before the call returns.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
- *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
- *   range is mapped for writing, the error of the last write of the memory if that failed, or the
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
+ *   flags deny the access or the context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range
+ *   is mapped for writing, the error of the last write of the memory if that failed, or the
  *   driver's error
  *
  * Since: 0.1
@@ -682,16 +685,16 @@ gpu_stream_read (GpuStream  *stream,
  * gpu_stream_read_bytes:
  * @stream: a #GpuStream
  * @source: memory of the stream's context
- * @offset: where to read, in bytes
- * @size: how much, in bytes
+ * @offset: offset of the range in @source, in bytes
+ * @size: the number of bytes
  * @error: return location for an error
  *
- * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(): what the bytes hold is right once the
- * point of this operation is reached, so wait with gpu_stream_synchronize() or an event before
- * looking at them. gpu_stream_map() never blocks.
+ * Copies from the device into new host memory (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(). The bytes are valid once the operation
+ * completes, so wait with gpu_stream_synchronize() or an event before reading them.
+ * gpu_stream_map() is an alternative that never blocks.
  *
- * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
+ * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read() or
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
  *
  * Since: 0.1
@@ -730,16 +733,17 @@ gpu_stream_read_bytes (GpuStream  *stream,
  * gpu_stream_read_into:
  * @stream: a #GpuStream
  * @source: memory of the stream's context
- * @offset: where to read, in bytes
- * @bytes: memory that may be written, for as much as is read
+ * @offset: offset of the range in @source, in bytes
+ * @bytes: writable memory; its size is the number of bytes to read
  * @error: return location for an error
  *
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
- * g_bytes_new_with_free_func(), that nobody else looks at. Blocks no more than gpu_stream_read();
- * @bytes and @source are kept until the copy is done, and what they hold is right then.
+ * cuMemcpyDtoHAsync). @bytes must wrap memory of the program, like those of
+ * gpu_bytes_new_for_address() or g_bytes_new_with_free_func(), and must not be accessed until the
+ * operation completes. The operation holds references to @bytes and @source. Blocks no more than
+ * gpu_stream_read().
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read()
  *
  * Since: 0.1
  */

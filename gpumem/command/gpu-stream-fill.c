@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills of a stream. Drivers fill with patterns of some sizes only; others are composed of a
- * write of the first patterns and copies that double what is there. */
+/* Fill operations of a stream. Drivers fill only with patterns of certain sizes; other fills
+ * consist of a write of the first patterns and copies that double the filled part. */
 #include "config.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
 
-/* The largest pattern that every driver takes. */
+/* The largest pattern that every driver supports, in bytes. */
 #define MAX_NATIVE_PATTERN 128
 
-/* Composed fills begin with so many bytes from the host. */
+/* The number of bytes that a composed fill writes from the host. */
 #define SEED_SIZE (64 * 1024)
 
 typedef struct
@@ -50,7 +50,7 @@ submit_fill (GpuTimeline  *timeline,
   return _gpu_submit (timeline, &submission, NULL, error);
 }
 
-/* Without a division: it would cost as much as a lock. */
+/* Computed without a division, which would cost as much as a lock. */
 static inline gboolean
 is_native (const Fill *fill)
 {
@@ -60,7 +60,7 @@ is_native (const Fill *fill)
          && ((fill->offset | fill->size) & (n - 1)) == 0;
 }
 
-/* The flags of the memory may keep the host out: then the bytes go through memory of their own. */
+/* If the flags of the memory deny the host access, the bytes are written to a buffer first. */
 static gboolean
 write_seed (GpuTimeline  *timeline,
             const char   *function,
@@ -135,7 +135,7 @@ check_pattern (const char    *function,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: size %" G_GSIZE_FORMAT " is no multiple of a pattern of %" G_GSIZE_FORMAT
+               "%s: size %" G_GSIZE_FORMAT " is not a multiple of the pattern of %" G_GSIZE_FORMAT
                " bytes", function, size, pattern_size);
 
   return FALSE;
@@ -175,23 +175,23 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * gpu_stream_fill:
  * @stream: a #GpuStream
  * @destination: memory of the stream's context
- * @offset: where to begin, in bytes
- * @size: how much, in bytes, a multiple of @pattern_size; 0 does nothing
- * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
- * @pattern_size: size of @pattern in bytes, any but 0
+ * @offset: offset of the range in @destination, in bytes
+ * @size: the number of bytes, a multiple of @pattern_size; 0 does nothing
+ * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
+ * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
- * Fills memory on the device with a pattern (OpenCL: clEnqueueFillBuffer for patterns of 1, 2, 4
- * to 128 bytes at offsets that are multiples of it, otherwise clEnqueueWriteBuffer and
- * clEnqueueCopyBuffer, which the flags of memory can bar the host from; CUDA: cuMemsetD8Async,
- * cuMemsetD16Async or cuMemsetD32Async where the pattern repeats so few bytes, and a kernel of the
- * library's own for patterns up to 1024 bytes). Does not block; @destination is kept until the fill
- * is done.
+ * Fills memory on the device with a pattern. OpenCL: clEnqueueFillBuffer if the size of the pattern
+ * is a power of two up to 128 bytes and the offset is a multiple of it; otherwise
+ * clEnqueueWriteBuffer and clEnqueueCopyBuffer, also if the flags of the memory deny the host
+ * access. CUDA: cuMemsetD8Async, cuMemsetD16Async or cuMemsetD32Async if the pattern repeats 1, 2
+ * or 4 bytes, and a kernel of the library for other patterns up to 1024 bytes. The operation holds
+ * a reference to @destination. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or
- *   is no multiple of the pattern, there is no pattern, or the context is foreign,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if
- *   there is no room for a copy of a large pattern, or the driver's error; a fill of several
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or is
+ *   not a multiple of the pattern, the pattern is empty, or the context differs,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if a
+ *   large pattern cannot be copied, or the driver's error; a fill that consists of several
  *   operations may have begun by then
  *
  * Since: 0.1
@@ -241,7 +241,8 @@ run_fill_region (gconstpointer     operation,
                                                fill->pattern_size, event, error);
 }
 
-/* TRUE if the driver filled the region in one operation; FALSE without error if it cannot. */
+/* Returns TRUE if the driver filled the region in one operation; FALSE without an error if the
+ * driver does not support it. */
 static gboolean
 fill_region_at_once (GpuTimeline       *timeline,
                      const RegionFill  *fill,
@@ -271,7 +272,7 @@ fill_region_at_once (GpuTimeline       *timeline,
   return FALSE;
 }
 
-/* The first row is filled; then its copies, and the first slice's, double what is there. */
+/* Fills the first row; copies of rows, then of slices, double the filled part. */
 static gboolean
 fill_region (GpuTimeline          *timeline,
              GpuMemory            *destination,
@@ -354,18 +355,19 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  * gpu_stream_fill_region:
  * @stream: a #GpuStream
  * @destination: memory of the stream's context
- * @layout: (nullable): where in @destination; %NULL for its beginning and tight rows
+ * @layout: (nullable): origin and pitches of the region in @destination; %NULL for offset 0 and
+ *   tightly packed rows
  * @extent: size of the region: bytes, a multiple of @pattern_size, rows, slices
- * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
- * @pattern_size: size of @pattern in bytes, any but 0
+ * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
+ * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
- * Fills a region of rows and slices on the device with a pattern that begins anew in each row.
- * Does not block; @destination is kept until the fill is done. An empty region does nothing.
- * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no call for it: a
- * fill and copies of regions.)
+ * Fills a region of rows and slices on the device with a pattern that begins anew in each row
+ * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function,
+ * so the region is filled by a fill and copies of regions). An empty region does nothing. The
+ * operation holds a reference to @destination. Does not block.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill() and gpu_stream_copy_region()
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill() and gpu_stream_copy_region()
  *
  * Since: 0.1
  */

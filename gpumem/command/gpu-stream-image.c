@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The verbs of a stream for images alone: filling and mapping. */
+/* Operations of a stream on images: fill and map. */
 #include "config.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ row_new (const ImageFill  *fill,
   return host->bytes;
 }
 
-/* The flags of the image may keep the host out: then the row goes through memory of its own. */
+/* If the flags of the image deny the host access, the row is written to a buffer first. */
 static gboolean
 write_row (GpuTimeline      *timeline,
            const char       *function,
@@ -96,7 +96,7 @@ write_row (GpuTimeline      *timeline,
                                        NULL, &row, error);
 }
 
-/* The first row is written; then its copies, and the first slice's, double what is there. */
+/* Writes the first row; copies of rows, then of slices, double the filled part. */
 static gboolean
 compose_fill (GpuTimeline      *timeline,
               const char       *function,
@@ -169,18 +169,18 @@ _gpu_timeline_fill_image (GpuTimeline      *timeline,
  * @stream: a #GpuStream
  * @image: an image of the stream's context
  * @color: the value of every texel
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
  * @error: return location for an error
  *
- * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA: copies of a row,
- * cuMemcpy2DAsync, cuMemcpy3DAsync, as there is no call for it). Numbers are rounded to the nearest
- * that the format has, the even one of two, and clamped to what it holds; what is no number is 0 in
- * integers. Components that the format lacks are passed over. Does not block; the image is kept
- * until it is done. An empty region does nothing.
+ * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA: copies of a row with
+ * cuMemcpy2DAsync and cuMemcpy3DAsync, as there is no fill function). Values are rounded to the
+ * nearest value of the format, ties to even, and clamped to its range; NaN becomes 0 in integer
+ * formats. Components that the format lacks are ignored. An empty region does nothing. The
+ * operation holds a reference to the image. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region reaches past the end or
- *   the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if it is mapped, or the driver's
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region exceeds the image or the
+ *   context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the image is mapped, or the driver's
  *   error
  *
  * Since: 0.1
@@ -210,21 +210,22 @@ gpu_stream_fill_image (GpuStream        *stream,
  * gpu_stream_map_image:
  * @stream: a #GpuStream
  * @image: an image of the stream's context
- * @flags: what the host does with the mapping
- * @layout: (nullable): where in @image, in texels; %NULL for its beginning
- * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @flags: the intended access of the host
+ * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
+ *   on
  * @error: return location for an error
  *
  * Maps a region of an image into the address space of the host (OpenCL: clEnqueueMapImage; CUDA:
  * page-locked memory, cuMemcpy3DAsync). gpu_mapping_get_row_pitch() and
- * gpu_mapping_get_slice_pitch() tell how its rows and slices lie. Does not block: the mapping may
- * be touched once the point of this operation is reached, so wait with gpu_stream_synchronize() or
- * an event before; gpu_image_map() waits itself. %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other
- * flag.
+ * gpu_mapping_get_slice_pitch() return the distances of its rows and slices.
+ * %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with other flags. Does not block: the host may
+ * access the mapping only after the operation completes, so wait with gpu_stream_synchronize() or
+ * an event first. gpu_image_map() includes the wait.
  *
- * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region
- *   is empty or reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes
- *   with another mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, or the driver's error
+ * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region is
+ *   empty or exceeds the image or the flags do not allow it, %GPU_ERROR_BUSY if it conflicts with
+ *   another mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, or the driver's error
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The verbs of a stream that move regions of rows and slices, between any two kinds of memory. */
+/* Operations of a stream on regions of rows and slices, between memory of any kind. */
 #include "config.h"
 
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "gpumem/format/gpu-region-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 
-/* One of the two sides. What it covers, in bytes as if it were linear, is what hazards, mappings
- * and overlaps are told by. */
+/* The source or the destination. Hazards, mappings and overlaps are checked by the linear range, in
+ * bytes, that the region covers. */
 typedef struct
 {
   const char    *name;              /* for errors */
-  GpuMemory     *memory;            /* NULL for memory of the host */
-  gsize          size;              /* of the host, bytes */
+  GpuMemory     *memory;            /* NULL for host memory */
+  gsize          size;              /* of the memory, in bytes */
   GpuRegionSide  native;
   gsize          offset;
   gsize          end;
@@ -29,9 +29,9 @@ typedef struct
   const char *function;
   Side        destination;
   Side        source;
-  GpuExtent   extent;               /* as the back ends take it */
-  GpuExtent   bytes;                /* the same with the width in bytes */
-  GpuTransfer *transfer;            /* if it is staged */
+  GpuExtent    extent;              /* in the units of the back ends */
+  GpuExtent    bytes;               /* the same with the width in bytes */
+  GpuTransfer *transfer;            /* NULL unless staged */
 } RegionCopy;
 
 #define BYTES_FORMAT "%" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %" G_GSIZE_FORMAT \
@@ -39,9 +39,9 @@ typedef struct
 #define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
-/* With the locks held: what is behind a memory object may have changed before. */
+/* Reads the native memory again. Caller holds the locks: before, a spill may have replaced it. */
 static const RegionCopy *
-look_again (gconstpointer operation)
+reread_memory (gconstpointer operation)
 {
   RegionCopy *copy = (RegionCopy *) operation;
 
@@ -60,7 +60,7 @@ run_region (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = look_again (operation);
+  const RegionCopy *copy = reread_memory (operation);
 
   return stream->backend->memory->copy_region (stream, &copy->destination.native,
                                                &copy->source.native, &copy->extent, event, error);
@@ -72,7 +72,7 @@ run_staged (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = look_again (operation);
+  const RegionCopy *copy = reread_memory (operation);
   const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
   g_autoptr (GError) failure = NULL;
 
@@ -93,7 +93,7 @@ is_image (const Side *side)
   return side->memory != NULL && GPU_IS_IMAGE (side->memory);
 }
 
-/* Memory whose objects can be looked into. */
+/* Checks that the memory is usable, so that its native memory may be accessed. */
 static gboolean
 check_side (const char  *function,
             Side        *side,
@@ -112,7 +112,7 @@ check_side (const char  *function,
   return TRUE;
 }
 
-/* Sets what the width of the extent is in bytes. */
+/* Sets the width of the extent in bytes. */
 static gboolean
 resolve_extent (RegionCopy  *copy,
                 GError     **error)
@@ -139,7 +139,7 @@ resolve_extent (RegionCopy  *copy,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: there are no regions of " TEXELS_FORMAT, copy->function,
+               "%s: the size of " TEXELS_FORMAT " overflows", copy->function,
                EXTENT_ARGS (&copy->extent));
 
   return FALSE;
@@ -212,8 +212,9 @@ resolve (RegionCopy       *copy,
   return TRUE;
 }
 
-/* Whether rows share a byte of two boxes in a slice that begin @distance bytes apart. A row may
- * meet one of the row after it, for what begins later in memory may begin earlier in its row. */
+/* Returns whether rows of two boxes that begin @distance bytes apart in a slice share a byte. A row
+ * may also overlap the row after its counterpart: the region that begins later in memory may begin
+ * earlier within its row. */
 static gboolean
 rows_overlap (const RegionCopy *copy,
               gsize             distance)
@@ -228,8 +229,8 @@ rows_overlap (const RegionCopy *copy,
          || (rows + 1 < extent->height && row_pitch - distance < extent->width);
 }
 
-/* Two regions of the same pitches overlap where their boxes do; of others we only know where they
- * begin and end. */
+/* Two regions with equal pitches overlap if their boxes do. For other regions, only the covered
+ * ranges are compared. */
 static gboolean
 regions_overlap (const RegionCopy *copy)
 {
@@ -274,7 +275,7 @@ check_region_overlap (const RegionCopy  *copy,
   return FALSE;
 }
 
-/* Memory of another context, on one side. */
+/* Checks a copy that involves memory of another context on one side. */
 static gboolean
 check_peers (GpuTimeline       *timeline,
              const RegionCopy  *copy,
@@ -286,7 +287,7 @@ check_peers (GpuTimeline       *timeline,
 
   *peers = FALSE;
 
-  /* Two foreign ones are refused like such memory in any operation. */
+  /* _gpu_submit() rejects a copy between two foreign contexts. */
   if (to == from || (to != timeline->context && from != timeline->context))
     return TRUE;
 
@@ -319,7 +320,7 @@ add_access (GpuSubmission *submission,
       (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
 }
 
-/* NULL for a copy between memories of devices, or one that had better go straight. */
+/* Returns NULL for a copy between device memory, or if the copy should not be staged. */
 static GpuTransfer *
 stage_region (GpuTimeline      *timeline,
               const RegionCopy *copy,
@@ -378,7 +379,8 @@ submit_region (GpuTimeline  *timeline,
   if (_gpu_submit (timeline, &submission, pending, error))
     return TRUE;
 
-  /* Nothing keeps the caller's memory for the part that the driver took. */
+  /* The operation holds no reference to the caller's memory: wait for the part that the driver has
+   * accepted. */
   if (pending != NULL && pending->covers != 0)
     _gpu_timeline_wait (timeline, pending->covers, NULL);
 
@@ -476,7 +478,7 @@ _gpu_region_bytes_new (GpuMemory        *memory,
       || !g_size_checked_mul (&host->size, host->size, extent->depth))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: there are no regions of " TEXELS_FORMAT, function, EXTENT_ARGS (extent));
+                   "%s: the size of " TEXELS_FORMAT " overflows", function, EXTENT_ARGS (extent));
       return NULL;
     }
 
@@ -490,28 +492,32 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * gpu_stream_copy_region:
  * @stream: a #GpuStream
  * @destination: memory of the stream's context, or of another one of the back end
- * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
- * @source: memory of the stream's context, or of another one if @destination is not
- * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
- * @extent: size of the region: bytes, or texels if an image is among the two; rows; slices
+ * @destination_layout: (nullable): origin and pitches of the region in @destination; %NULL for
+ *   offset 0 and tightly packed rows
+ * @source: memory of the stream's context, or of another context if @destination is of the stream's
+ *   context
+ * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
+ *   tightly packed rows
+ * @extent: size of the region: bytes, or texels if either memory is an image; rows; slices
  * @error: return location for an error
  *
- * Copies a region of rows and slices on the device, between buffers, between images, or from one to
- * the other (OpenCL: clEnqueueCopyBufferRect; several of them, or clEnqueueCopyBuffer, where it
- * does not take the pitches; clEnqueueCopyImage, clEnqueueCopyBufferToImage,
- * clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync, cuMemcpy3DPeerAsync).
+ * Copies a region of rows and slices on the device, between buffers, between images, or between a
+ * buffer and an image (OpenCL: clEnqueueCopyBufferRect, or several calls of it, or
+ * clEnqueueCopyBuffer, if it does not accept the pitches; clEnqueueCopyImage,
+ * clEnqueueCopyBufferToImage, clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync,
+ * cuMemcpy3DPeerAsync).
  *
- * In an image a layout counts texels, rows and slices, and has no pitches: 0. The rows of an image
- * of one dimension that is an array are its layers, and so are the slices of one of two dimensions
- * and the sides of cubes. In a buffer it is bytes, also where the other side is an image.
+ * The layout of an image counts texels, rows and slices, and its pitches are 0. The layers of a 1D
+ * array are its rows; the layers of a 2D array and the sides of a cube are its slices. The layout
+ * of a buffer counts bytes, even if the other memory is an image.
  *
- * The two regions must not overlap, and two images have texels of the same size. Does not block;
- * both memories are kept until the copy is done. An empty region does nothing.
+ * The two regions must not overlap, and two images must have texels of the same size. An empty
+ * region does nothing. The operation holds a reference to both memories. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
- *   the pitches are too small, the regions overlap or neither memory is of the stream's context,
- *   %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region exceeds its memory, the
+ *   pitches are too small, the regions overlap or neither memory is of the stream's context,
+ *   %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_BUSY if a range is mapped, or the driver's error
  *
  * Since: 0.1
  */
@@ -543,20 +549,22 @@ gpu_stream_copy_region (GpuStream        *stream,
  * gpu_stream_write_region:
  * @stream: a #GpuStream
  * @destination: memory of the stream's context
- * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
- * @bytes: what to write
- * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
+ * @destination_layout: (nullable): origin and pitches of the region in @destination; %NULL for
+ *   offset 0 and tightly packed rows
+ * @bytes: the bytes to write
+ * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
+ *   tightly packed rows
  * @extent: size of the region: bytes, or texels of an image; rows; slices
  * @error: return location for an error
  *
- * Copies a region of rows and slices from the host to the device (OpenCL:
- * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches;
- * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of
- * gpu_stream_copy_region(). Blocks no more than gpu_stream_write(); @bytes and
- * @destination are kept until the copy is done. An empty region does nothing.
+ * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
+ * or several calls of it, or clEnqueueWriteBuffer, if it does not accept the pitches;
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are the same as for
+ * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
+ * and @destination. Blocks no more than gpu_stream_write().
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
- *   host from writing
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), also if the flags of the
+ *   memory do not let the host write it
  *
  * Since: 0.1
  */
@@ -590,18 +598,18 @@ gpu_stream_write_region (GpuStream        *stream,
  * gpu_stream_read_region:
  * @stream: a #GpuStream
  * @source: memory of the stream's context
- * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
+ * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
+ *   tightly packed rows
  * @extent: size of the region: bytes, or texels of an image; rows; slices
  * @error: return location for an error
  *
- * Copies a region of rows and slices from the device into new memory of the host, where the rows
- * follow each other tightly (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
- * cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of gpu_stream_copy_region(). Blocks no more
- * than gpu_stream_read(): what the bytes hold is right once the point of this operation is reached.
- * An empty region gives no bytes.
+ * Copies a region of rows and slices from the device into new host memory with tightly packed rows
+ * (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
+ * Layouts are the same as for gpu_stream_copy_region(). An empty region results in empty bytes.
+ * Blocks no more than gpu_stream_read(). The bytes are valid once the operation completes.
  *
- * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
- *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY
+ * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_copy_region(), also
+ *   if the flags of the memory do not let the host read it, or %GPU_ERROR_OUT_OF_HOST_MEMORY
  *
  * Since: 0.1
  */
@@ -641,20 +649,22 @@ gpu_stream_read_region (GpuStream        *stream,
  * gpu_stream_read_region_into:
  * @stream: a #GpuStream
  * @source: memory of the stream's context
- * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
- * @bytes: memory that may be written, for the region with the pitches of @bytes_layout
- * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
+ * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
+ *   tightly packed rows
+ * @bytes: writable memory, large enough for the region with the pitches of @bytes_layout
+ * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
+ *   tightly packed rows
  * @extent: size of the region: bytes, or texels of an image; rows; slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into the memory of @bytes, like
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
- * cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Layouts are as of
- * gpu_stream_copy_region(). Blocks no more than gpu_stream_read(); @bytes and
- * @source are kept until the copy is done, and what they hold is right then. An empty region does
- * nothing.
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts are the same
+ * as for gpu_stream_copy_region(). An empty region does nothing. The operation holds references to
+ * @bytes and @source, and the bytes are valid once it completes. Blocks no more than
+ * gpu_stream_read().
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region()
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region()
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Commands on shared virtual memory: mapping, prefetching and attaching. */
+/* Operations on shared virtual memory: map, prefetch, advise and attach. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -12,19 +12,19 @@
  * gpu_svm_map:
  * @svm: a #GpuSvm
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @offset: where the range begins, in bytes
+ * @flags: the intended access of the host
+ * @offset: offset of the range in @svm, in bytes
  * @size: size of the range in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Maps a range of @svm and waits until it may be touched, see gpu_stream_map() (OpenCL:
- * clEnqueueMapBuffer; CUDA: the work that uses it is waited for, and where host and device take
- * turns cuStreamAttachMemAsync). The mapping is at the address that kernels see. When cancelled it
- * is unmapped again.
+ * Maps a range of @svm and waits until the host may access it, see gpu_stream_map() (OpenCL:
+ * clEnqueueMapBuffer; CUDA: a wait for the work that uses the memory, and cuStreamAttachMemAsync if
+ * host and device have alternating exclusive access). The mapping has the address that kernels use.
+ * Cancellation unmaps the range.
  *
- * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map(), of the
- *   work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the mapping, or %NULL with the errors of gpu_stream_map(), the error of
+ *   earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -60,12 +60,12 @@ gpu_svm_map (GpuSvm        *svm,
  * gpu_svm_map_async:
  * @svm: a #GpuSvm
  * @stream: (nullable): the stream to map on, %NULL for the default stream
- * @flags: what the host does with the mapping
- * @offset: where the range begins, in bytes
+ * @flags: the intended access of the host
+ * @offset: offset of the range in @svm, in bytes
  * @size: size of the range in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the range may be touched
- * @user_data: for @callback
+ * @callback: (scope async) (nullable): called when the host may access the range
+ * @user_data: data for @callback
  *
  * Maps like gpu_svm_map() without blocking. @callback is called in the thread-default main context
  * of the calling thread.
@@ -103,12 +103,12 @@ gpu_svm_map_async (GpuSvm              *svm,
 /**
  * gpu_svm_map_finish:
  * @svm: a #GpuSvm
- * @result: what the callback was given
+ * @result: the #GAsyncResult passed to the callback
  * @error: return location for an error
  *
- * Ends gpu_svm_map_async().
+ * Finishes gpu_svm_map_async().
  *
- * Returns: (transfer full): as gpu_svm_map()
+ * Returns: (transfer full): like gpu_svm_map()
  *
  * Since: 0.1
  */
@@ -144,7 +144,8 @@ run_prefetch (gconstpointer     operation,
                                          error);
 }
 
-/* What automatic uses attach exclusive memory to from then on changes with the locks held. */
+/* Caller holds the locks: they protect the attachment that later uses of exclusive memory restore.
+ * */
 static gboolean
 run_attach (gconstpointer     operation,
             GpuNativeStream  *stream,
@@ -189,22 +190,21 @@ get_ops (GpuMemory *memory)
 /**
  * gpu_svm_prefetch:
  * @svm: a #GpuSvm
- * @stream: (nullable): the stream to do it on, %NULL for the default stream
- * @flags: where to: without %GPU_MIGRATE_FLAGS_HOST to the device of @stream
- * @offset: where the range begins, in bytes
+ * @stream: (nullable): the stream to submit to, %NULL for the default stream
+ * @flags: the destination: the host with %GPU_MIGRATE_FLAGS_HOST, otherwise the device of @stream
+ * @offset: offset of the range in @svm, in bytes
  * @size: size of the range in bytes; 0 does nothing
  * @error: return location for an error
  *
- * Moves a range of @svm to where it will be used next, ahead of that (OpenCL:
- * clEnqueueSVMMigrateMem, or clEnqueueMigrateMemObjects for all of it before OpenCL 2.1; CUDA:
- * cuMemPrefetchAsync; where host and device take turns the memory goes to the stream, or to the
- * host, with cuStreamAttachMemAsync). It counts as reading the range. Does not block. Where memory
- * does not move, nothing happens. For whole memories, also ordinary buffers, there is
- * gpu_stream_migrate().
+ * Moves a range of @svm ahead of its next use (OpenCL: clEnqueueSVMMigrateMem, or
+ * clEnqueueMigrateMemObjects for the whole memory before OpenCL 2.1; CUDA: cuMemPrefetchAsync, or
+ * cuStreamAttachMemAsync to the stream or to the host if host and device have alternating exclusive
+ * access). If the memory cannot move, the call does nothing. The operation counts as a read of the
+ * range. gpu_stream_migrate() moves whole memory objects, including buffers. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or a
- *   flag does not exist, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing,
- *   or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or for
+ *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -223,14 +223,14 @@ gpu_svm_prefetch (GpuSvm           *svm,
   g_return_val_if_fail (GPU_IS_SVM (svm), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
 
-  /* Without an op of the driver nothing is submitted, so the check is here. */
+  /* Check here as well: if the driver lacks the op, nothing is submitted. */
   if (!_gpu_memory_check (prefetch.memory, function, error)
       || !_gpu_memory_check_range (prefetch.memory, function, "memory", offset, size, error))
     return FALSE;
 
   if ((flags & ~(GPU_MIGRATE_FLAGS_HOST | GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)) != 0)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: there are no flags 0x%x",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown flags 0x%x",
                    function, flags);
       return FALSE;
     }
@@ -240,7 +240,7 @@ gpu_svm_prefetch (GpuSvm           *svm,
                     (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) != 0, run_prefetch, error);
 }
 
-/* FALSE for a device that cannot be where the memory goes. */
+/* Returns FALSE if @device is of another back end than the memory. */
 static gboolean
 check_device (GpuMemory        *memory,
               const char       *function,
@@ -251,7 +251,7 @@ check_device (GpuMemory        *memory,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory is of the back end %s, and the device is %s", function,
+               "%s: the memory belongs to the back end %s, not to that of device %s", function,
                memory->storage->context->backend->name, device->id);
 
   return FALSE;
@@ -260,22 +260,23 @@ check_device (GpuMemory        *memory,
 /**
  * gpu_svm_advise:
  * @svm: a #GpuSvm
- * @advice: how the range will be used
- * @offset: where the range begins, in bytes
+ * @advice: the expected use of the range
+ * @offset: offset of the range in @svm, in bytes
  * @size: size of the range in bytes; 0 does nothing
- * @device: (nullable): a device of the same back end, %NULL for the host;
- *   %GPU_MEMORY_ADVICE_READ_MOSTLY and the advice that takes something back but
- *   %GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY do not look at it
+ * @device: (nullable): a device of the same back end, %NULL for the host; ignored for
+ *   %GPU_MEMORY_ADVICE_READ_MOSTLY and for advice that is withdrawn, except
+ *   %GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY
  * @error: return location for an error
  *
- * Advises the driver how memory that moves between host and devices will be used (CUDA:
- * cuMemAdvise). It holds at once, for the pages that the range touches, and waits for no stream.
- * Advice changes no result: drivers that take none, as those of OpenCL, devices that share memory
- * by turns, and the host back end pass over it. May block for as long as the driver takes.
+ * Advises the driver about the expected use of memory that migrates between host and devices (CUDA:
+ * cuMemAdvise). The advice applies immediately, to all pages that the range touches, without
+ * waiting for any stream. Advice never changes results: it is ignored by OpenCL, by devices where
+ * host and device have alternating exclusive access, and by the host back end. May block for as
+ * long as the driver takes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
- *   there is no such advice, or @device is of another back end, %GPU_ERROR_RELEASED, or the
- *   driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, for
+ *   unknown advice, or if @device is of another back end, %GPU_ERROR_RELEASED, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -306,7 +307,7 @@ gpu_svm_advise (GpuSvm           *svm,
 
   if ((guint) advice > GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: there is no advice %d",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown advice %d",
                    function, (int) advice);
       return FALSE;
     }
@@ -338,21 +339,22 @@ is_cut (const GpuStorage *storage)
 /**
  * gpu_svm_attach:
  * @svm: a #GpuSvm
- * @stream: (nullable): the stream to do it on, %NULL for the default stream
- * @attachment: who uses the memory once the work that is on @stream is complete: @stream, all
- *   streams, or the host alone
+ * @stream: (nullable): the stream to submit to, %NULL for the default stream
+ * @attachment: the user of the memory once earlier work on @stream has completed: @stream, all
+ *   streams, or the host only
  * @error: return location for an error
  *
- * Tells the driver who uses the memory (CUDA: cuStreamAttachMemAsync; nothing elsewhere). It counts
- * as a write of the memory. Does not block.
+ * Declares the user of the memory to the driver (CUDA: cuStreamAttachMemAsync; no operation
+ * elsewhere). The operation counts as a write of the memory. Does not block.
  *
- * What the library does with the memory needs no such help: where host and streams take turns it
- * attaches the memory by itself. What was chosen here is what it attaches to from then on:
- * %GPU_SVM_ATTACHMENT_STREAM, as from the beginning, to the stream of the next use, or
- * %GPU_SVM_ATTACHMENT_GLOBAL to all, for streams that others know the memory on. To a default
- * stream of CUDA, which cannot have memory of its own, means to all.
+ * Operations of the library do not need this call: where host and streams have alternating
+ * exclusive access, the library attaches the memory automatically. @attachment selects how it does
+ * so from then on: with %GPU_SVM_ATTACHMENT_STREAM, the initial value, to the stream of the next
+ * use; with %GPU_SVM_ATTACHMENT_GLOBAL to all streams, for memory that other libraries use on their
+ * own streams. On a default stream of CUDA, which cannot own memory, %GPU_SVM_ATTACHMENT_STREAM
+ * attaches to all streams.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no such attachment,
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an unknown attachment,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, on CUDA %GPU_ERROR_NOT_SUPPORTED
  *   for a part of a segment of a pool, which the driver attaches as a whole, or the driver's error
  *
@@ -375,7 +377,7 @@ gpu_svm_attach (GpuSvm            *svm,
 
   if ((guint) attachment > GPU_SVM_ATTACHMENT_HOST)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: there is no attachment %d",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown attachment %d",
                    function, (int) attachment);
       return FALSE;
     }
@@ -385,7 +387,7 @@ gpu_svm_attach (GpuSvm            *svm,
   if (get_ops (attach.memory)->attach != NULL && is_cut (attach.memory->storage))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the memory is a part of a segment of a pool, which has many users",
+                   "%s: cannot attach a part of a pool segment, which other memory shares",
                    function);
       return FALSE;
     }
