@@ -9,20 +9,21 @@
 
 #include "gpumem/staging/gpu-transfer-private.h"
 
-/* Small copies are cut in a few chunks, so that the first is on its way early; each costs the
- * driver some calls and the device a wait. */
+/* Small copies are split into a few chunks, so that the first is submitted early; each chunk costs
+ * several driver calls and a wait of the device. */
 #define CHUNKS_WANTED 4
 #define CHUNKS_OF_SLOT_MAX 8
 
-/* What a thread copies at a time: less to share the work, more to be woken less often. */
+/* The piece that a thread copies at a time: small enough to share the work, large enough that
+ * threads are not woken too often. */
 #define PIECES_WANTED 32
 #define PIECES_OF_SLOT_MIN 4
 #define PIECES_OF_SLOT_MAX 64
 
-/* Of the rows that are copied one by one */
+/* The minimum size of rows that are copied one by one, in bytes */
 #define ROW_SIZE_MIN 64
 
-/* From here on it pays to keep what is written out of the caches. */
+/* The size from which non-temporal stores are faster, in bytes */
 #define STREAM_SIZE_MIN 4096
 
 #define ALIGNMENT 4096
@@ -35,7 +36,7 @@ divide_up (gsize a,
   return (a + b - 1) / b;
 }
 
-/* Rows and slices that follow each other without gaps on both sides are one row. */
+/* Merges rows and slices that are tightly packed on both sides into one row. */
 static void
 join_rows (GpuTransferChunking   *chunking,
            const GpuTransferCopy *copy)
@@ -94,7 +95,7 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
 
   size = chunking->width * chunking->height * chunking->depth;
   chunking->chunk_size = CLAMP (divide_up (size, CHUNKS_WANTED), slot / CHUNKS_OF_SLOT_MAX, slot);
-  /* A whole number of them to a slot, each at a place that any copy likes */
+  /* A slot holds a whole number of chunks, each aligned for every kind of copy. */
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
                                 slot / PIECES_OF_SLOT_MIN);
@@ -136,7 +137,7 @@ _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
   return n_rows > 1 ? MIN (n_pieces, n_rows) : n_pieces;
 }
 
-/* Memory that the processor does not look at for now is written past the caches. */
+/* Writes around the caches, for memory that the processor does not read soon. */
 static void
 copy_streaming (guint8       *to,
                 const guint8 *from,
@@ -163,15 +164,15 @@ copy_streaming (guint8       *to,
       _mm_stream_si128 ((__m128i *) to + 3, d);
     }
 
-  /* Before others are told that the bytes are there */
+  /* Make the stores visible before other threads are notified of them. */
   _mm_sfence ();
 #endif
 
   memcpy (to, from, size);
 }
 
-/* What goes to the device is best left in the caches, where the device finds it; what comes from
- * there would only push out what the program works with. */
+/* Data for the device stays in the caches, from which the device reads it. Data from the device
+ * would only evict the working set of the program. */
 static void
 copy_row (const GpuTransferCopy *copy,
           guint8                *host,

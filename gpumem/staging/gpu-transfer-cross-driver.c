@@ -9,7 +9,7 @@
 #define FROM GPU_CROSS_DRIVER_FROM
 #define TO   GPU_CROSS_DRIVER_TO
 
-/* Of one copy: enough to keep both sides at work, and for other copies to be in flight as well. */
+/* Per copy: enough to keep both sides busy, while other copies are in flight as well. */
 #define MAX_SLOTS 4
 #define CHUNKS_PER_SLOT 4
 
@@ -19,30 +19,30 @@ struct _GpuCrossDriver
   GpuCrossDriverCopy copy;          /* with references to the contexts */
   gsize             chunk_size;     /* bytes */
   guint             n_chunks;
-  guint             per_lease;      /* chunks that have a place in one */
+  guint             per_lease;      /* places for chunks in one lease */
   guint             n_places;
-  GpuNativeContext *ring;           /* whose page-locked memory it is */
+  GpuNativeContext *ring;           /* the owner of the page-locked memory */
   GpuTransferLease  leases[MAX_SLOTS];
   guint             n_leases;
   GpuNativeMemory  *memories[2];
-  guint             sides;          /* that were submitted, as bits */
+  guint             sides;          /* the submitted sides, as bits */
   gboolean          retain_waits;
   GPtrArray        *waits;          /* of GpuNativeEvent */
 
-  GMutex            lock;           /* guards what follows */
+  GMutex            lock;           /* guards the fields below */
   GCond             cond;
   gboolean          has_first;      /* first has been recorded, or is not needed */
-  GpuNativeEvent   *first;          /* nullable; when it is the turn of the copy */
+  GpuNativeEvent   *first;          /* nullable; completes when earlier work has completed */
   GpuNativeEvent  **events[2];      /* of the commands, by chunk */
-  GpuNativeEvent  **host_waits[2];  /* before them, and one behind all; NULL where nothing waits */
+  GpuNativeEvent  **host_waits[2];  /* before each command, and one after all; may be NULL */
   guint             n_opened[2];    /* host-signalled waits */
   guint             n_submitted[2]; /* chunks */
-  gboolean          ended;          /* nothing more is submitted */
-  gboolean          whole;          /* all of it was */
-  gboolean          has_failed;     /* a command did, or not all was submitted */
-  gboolean          over;           /* no thread drives it any more */
+  gboolean          ended;          /* no more commands are submitted */
+  gboolean          whole;          /* all commands were submitted */
+  gboolean          has_failed;     /* a command failed, or not all were submitted */
+  gboolean          over;           /* the driving thread has finished */
   GError           *failure;        /* nullable */
-  guint             failed;         /* the side whose it is */
+  guint             failed;         /* the side of `failure` */
 };
 
 GpuCrossDriver *
@@ -95,16 +95,16 @@ get_place (GpuCrossDriver *cross,
          + place % cross->per_lease * cross->chunk_size;
 }
 
-/* Chunks that have a place to begin with. */
+/* Returns the number of chunks whose place is free from the beginning. */
 static guint
 get_n_placed (const GpuCrossDriver *cross)
 {
   return MIN (cross->n_places, cross->n_chunks);
 }
 
-/* --- the thread that takes chunks from one stream to the other -------------------------------- */
+/* --- the thread that passes chunks from one stream to the other ------------------------------- */
 
-/* All host-signalled waits of @side before @end, in their order. */
+/* Signals all host-signalled waits of @side before @end, in order. */
 static void
 signal_host_waits_locked (GpuCrossDriver *cross,
                           guint           side,
@@ -126,8 +126,8 @@ signal_host_waits_locked (GpuCrossDriver *cross,
   cross->n_opened[side] = MAX (cross->n_opened[side], end);
 }
 
-/* The first failure is kept. Both streams run to their end all the same, in the same turns: no
- * command may use a place while another one does. Takes @failure over, which is nullable. */
+/* Keeps the first failure. Both streams still execute all commands in the same order: no command
+ * may use a place while another one does. Takes ownership of @failure, which is nullable. */
 static void
 note_failure_locked (GpuCrossDriver *cross,
                      guint           side,
@@ -146,7 +146,7 @@ note_failure_locked (GpuCrossDriver *cross,
     }
 }
 
-/* A thread that fails a user event must finish before the waits behind that event are signalled. */
+/* Let a thread that fails a user event finish before the waits behind that event are signalled. */
 static void
 wait_for_failing_events (GpuCrossDriver *cross)
 {
@@ -172,8 +172,7 @@ wait_unlocked (GpuCrossDriver  *cross,
   g_mutex_lock (&cross->lock);
 }
 
-/* What came before the copy is over also if it failed. The event stays: PoCL may still be failing
- * it. */
+/* Earlier work that failed has completed as well. Keep the event: PoCL may still be failing it. */
 static void
 wait_for_turn_locked (GpuCrossDriver *cross)
 {
@@ -184,7 +183,7 @@ wait_for_turn_locked (GpuCrossDriver *cross)
     wait_unlocked (cross, cross->first, NULL);
 }
 
-/* Of what is never submitted there is nothing to wait for. */
+/* Returns at once for chunks that are never submitted. */
 static void
 wait_for_chunk_locked (GpuCrossDriver *cross,
                        guint           side,
@@ -259,7 +258,8 @@ drive_cross_driver (gpointer data)
 
 /* --- submitting ------------------------------------------------------------------------------- */
 
-/* The host-signalled wait before command @i of @side: NULL without error if it is signalled. */
+/* Gets the host-signalled wait before command @i of @side: NULL without an error if it is already
+ * signalled. */
 static gboolean
 get_host_wait (GpuCrossDriver  *cross,
                guint            side,
@@ -273,7 +273,7 @@ get_host_wait (GpuCrossDriver  *cross,
 
   *host_wait = NULL;
 
-  /* The first one is for all that have a place to begin with. */
+  /* The first wait covers all chunks whose place is free from the beginning. */
   if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
     return TRUE;
 
@@ -347,7 +347,7 @@ submit_command (GpuCrossDriver   *cross,
   return stream->backend->stream->flush (stream, error);
 }
 
-/* In the user's stream; the driving thread has the other one begin. */
+/* Records the event in the user's stream; the driving thread starts the other stream. */
 static gboolean
 submit_first (GpuCrossDriver   *cross,
               GpuNativeStream  *stream,
@@ -394,7 +394,7 @@ submit_sides (GpuCrossDriver          *cross,
 
   *side = FROM;
 
-  /* The user's stream is through when the other one is. */
+  /* The user's stream must not complete the copy before the other stream does. */
   return cross->copy.user == TO || (sides & 1u << FROM) == 0
          || enqueue_host_wait (cross, streams[FROM], FROM, cross->n_chunks, error);
 }
@@ -498,7 +498,7 @@ _gpu_cross_driver_is_complete (GpuCrossDriver *cross)
   return cross->over || cross->has_failed || is_failing_locked (cross);
 }
 
-/* --- the beginning ---------------------------------------------------------------------------- */
+/* --- creation --------------------------------------------------------------------------------- */
 
 static gboolean
 has_host_waits (GpuNativeContext *context)
@@ -509,8 +509,8 @@ has_host_waits (GpuNativeContext *context)
          && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
-/* Whose driver must have page-locked memory of its own behind waits; or whose copies it better than
- * other memory; else that of the destination. */
+/* Prefers the context whose driver requires its own page-locked memory behind waits, then the
+ * context whose driver copies such memory faster than other memory, then the destination. */
 static GpuNativeContext *
 choose_ring (const GpuCrossDriverCopy *copy)
 {
@@ -590,7 +590,7 @@ _gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
 {
   g_autoptr (GpuCrossDriver) cross = NULL;
 
-  *reason = "a driver cannot have streams wait for the host";
+  *reason = "a driver cannot make streams wait for the host";
 
   if (!has_host_waits (copy->sides[FROM].context) || !has_host_waits (copy->sides[TO].context))
     return NULL;
@@ -611,8 +611,8 @@ _gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
       return NULL;
     }
 
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes go from %s to %s by way of %u "
-                    "chunks in %u places", copy->size, copy->sides[FROM].context->devices[0]->id,
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "copying %" G_GSIZE_FORMAT " bytes from %s to %s in "
+                    "%u chunks through %u places", copy->size, copy->sides[FROM].context->devices[0]->id,
                     copy->sides[TO].context->devices[0]->id, cross->n_chunks, cross->n_places);
 
   return g_steal_pointer (&cross);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the files of the staging engine. */
+/* Declarations shared by the files of the staging engine. */
 #pragma once
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -7,11 +7,11 @@
 
 G_BEGIN_DECLS
 
-/* Of one copy. */
+/* The maximum number of slots of one copy. */
 #define GPU_TRANSFER_MAX_SLOTS 8
 
-/* One piece of page-locked memory, in bytes. Small ones where all that can be is staged, so that
- * tests see much happen. */
+/* Returns the size of a slot of page-locked memory, in bytes. Slots are small if GPUMEM_DEBUG
+ * forces staging, so that tests use many of them. */
 static inline gsize
 _gpu_transfer_get_slot_size (void)
 {
@@ -21,40 +21,41 @@ _gpu_transfer_get_slot_size (void)
 typedef struct
 {
   GpuNativeMemory *memory;
-  gboolean         leased;          /* until its copy has been submitted, or is over */
-  GpuNativeEvent  *busy;            /* nullable; it is used until then */
-  gconstpointer    order;           /* of the copy that it is busy with */
+  gboolean         leased;          /* until its copy was submitted, or has completed */
+  GpuNativeEvent  *busy;            /* nullable; completes when the slot is no longer in use */
+  gconstpointer    order;           /* of the copy that uses it */
 } GpuTransferSlot;
 
 typedef struct
 {
   GpuTransferSlot *slot;
   guint8          *data;
-  GpuNativeEvent  *before;          /* nullable; what to wait for before the first use */
+  GpuNativeEvent  *before;          /* nullable; the event to wait for before the first use */
 } GpuTransferLease;
 
-/* How many there are of @wanted, at most GPU_TRANSFER_MAX_SLOTS; those that can be used at once
- * come first. At most @max_new are allocated, which takes the driver long. */
+/* Leases up to @wanted slots, at most GPU_TRANSFER_MAX_SLOTS, and returns their number; free slots
+ * come first. Allocates at most @max_new, because allocation takes the driver long. */
 guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      guint                   wanted,
                                      guint                   max_new,
                                      GpuTransferLease       *leases);
-/* They are busy until @event, and other copies of @order may take them before. */
+/* Marks the leases as busy until @event. Other copies of @order may lease them before that. */
 void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases,
                                      GpuNativeEvent         *event);
-/* Nothing uses them: @leases that were not submitted. */
+/* Returns @leases that were not submitted and are not in use. */
 void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases);
-/* @event, to which the caller has a reference, has come: what was busy until then is not. */
+/* Marks slots that were busy until @event as free. @event has completed; the caller holds a
+ * reference to it. */
 void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
                                      GpuNativeEvent         *event);
 
-/* A chunk, as the device sees it and as it lies in page-locked memory. */
+/* The position of a chunk on the device, and its extent in page-locked memory. */
 typedef struct
 {
   gsize x;                          /* bytes */
@@ -65,24 +66,24 @@ typedef struct
   gsize depth;
 } GpuTransferBox;
 
-/* gpu-transfer-chunking.c: how a copy is cut. Chunks are whole slices, rows of one slice, or a part
- * of one row. */
+/* gpu-transfer-chunking.c: the chunking of a copy. Chunks are whole slices, rows of one slice, or a
+ * part of one row. */
 typedef struct
 {
   gsize width;                      /* bytes */
   gsize height;
   gsize depth;
-  gsize box_width;                  /* of a chunk that is not the last of its kind */
+  gsize box_width;                  /* of a chunk, except the last one in a row, slice or copy */
   gsize box_height;
   gsize box_depth;
   gsize per_row;                    /* chunks in a row */
-  gsize per_slice;                  /* and in a slice, counted in rows of chunks */
+  gsize per_slice;                  /* rows of chunks in a slice */
   guint n_chunks;
   gsize chunk_size;                 /* bytes, at most */
-  gsize piece_size;                 /* bytes that a thread copies at a time, about */
+  gsize piece_size;                 /* bytes that a thread copies at a time, approximately */
 } GpuTransferChunking;
 
-/* FALSE for what has too many chunks or rows that are too small. */
+/* Returns FALSE for a copy with too many chunks or with rows that are too small. */
 gboolean _gpu_transfer_chunking_init (GpuTransferChunking    *chunking,
                                       GpuTransferCopy        *copy);
 void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
@@ -90,15 +91,15 @@ void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
                                      GpuTransferBox            *box);
 guint    _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box);
-/* Between the memory of the host and @data, where @box lies without gaps. */
+/* Copies between host memory and @data, which holds @box tightly packed. */
 void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box,
                                      guint                      piece,
                                      guint8                    *data);
 
-/* gpu-transfer-threads.c: call @func with @data on a thread that copies, or on one that may wait
- * for the device. FALSE if no thread can be started. */
+/* gpu-transfer-threads.c: calls @func with @data on a copying thread, or on a thread that may wait
+ * for the device. Returns FALSE if no thread can be started. */
 typedef void (*GpuTransferFunc) (gpointer data);
 
 gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,

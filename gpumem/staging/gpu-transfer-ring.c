@@ -9,12 +9,12 @@ typedef struct _GpuTransferRing GpuTransferRing;
 
 struct _GpuTransferRing
 {
-  GMutex     lock;                  /* guards all of it */
+  GMutex     lock;                  /* guards all fields */
   gsize      limit;                 /* bytes */
-  gsize      size;                  /* bytes, also of what is being allocated */
+  gsize      size;                  /* bytes, including slots that are being allocated */
   GPtrArray *slots;                 /* of GpuTransferSlot */
-  gboolean   reported;              /* that there is no page-locked memory */
-  gboolean   trims;                 /* a thread is about to give back what is over the limit */
+  gboolean   reported;              /* that page-locked memory is unavailable */
+  gboolean   trims;                 /* a thread is about to free the memory above the limit */
 };
 
 static void
@@ -25,7 +25,7 @@ slot_free (GpuNativeContext *context,
   g_free (slot);
 }
 
-/* The context goes: no copy is left. */
+/* Called when the context is finalized, so no copy is in flight. */
 static void
 ring_free (GpuNativeContext *context)
 {
@@ -56,7 +56,7 @@ get_ring (GpuNativeContext *context)
   return context->ring;
 }
 
-/* What is busy until @event, to which the caller has a reference, is not. */
+/* Marks slots that were busy until @event as free. The caller holds a reference to @event. */
 static void
 forget_event (GpuTransferRing *ring,
               GpuNativeEvent  *event)
@@ -94,9 +94,9 @@ list_events (GpuTransferRing *ring)
   return events;
 }
 
-/* Finds out which copies are over. The driver is asked without the lock. */
+/* Reclaims the slots of completed copies. The driver is queried without the lock. */
 static void
-look (GpuTransferRing *ring)
+reclaim_completed (GpuTransferRing *ring)
 {
   g_autoptr (GPtrArray) events = list_events (ring);
 
@@ -164,7 +164,7 @@ take_busy (GpuTransferRing  *ring,
   return n_leases;
 }
 
-/* Without the lock: the driver may take its time. */
+/* Caller does not hold the lock: the allocation may take long. */
 static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
@@ -186,7 +186,7 @@ slot_new (GpuNativeContext *context,
       g_mutex_unlock (&ring->lock);
 
       if (!reported)
-        g_message ("gpumem: %s: no page-locked memory for copies, which go on more slowly: %s",
+        g_message ("gpumem: %s: no page-locked memory for copies, which are slower without it: %s",
                    context->devices[0]->id, failure->message);
       return NULL;
     }
@@ -234,7 +234,8 @@ grow (GpuNativeContext *context,
   return n_leases;
 }
 
-/* How many of @wanted one copy may have: half of it is left to those of the other direction. */
+/* Returns the number of slots, of @wanted, that one copy may lease: half of the ring remains for
+ * copies in the other direction. */
 static guint
 get_share (GpuTransferRing *ring,
            guint            wanted)
@@ -263,7 +264,7 @@ _gpu_transfer_ring_lease (GpuNativeContext *context,
 
   if (n_leases < wanted)
     {
-      look (ring);
+      reclaim_completed (ring);
       n_leases += take_idle (ring, wanted - n_leases, leases + n_leases);
     }
 
@@ -301,7 +302,7 @@ _gpu_transfer_ring_submit (GpuNativeContext       *context,
     g_clear_pointer (&old[i], _gpu_native_event_unref);
 }
 
-/* Takes the reference to the context over. */
+/* Takes ownership of the reference to the context. */
 static void
 trim_to_limit (gpointer data)
 {
@@ -309,7 +310,7 @@ trim_to_limit (gpointer data)
   GpuTransferRing *ring = get_ring (context);
   gsize limit;
 
-  /* First, so that a slot returned meanwhile starts another trim. */
+  /* Clear the flag first, so that a slot returned in the meantime starts another trim. */
   g_mutex_lock (&ring->lock);
   ring->trims = FALSE;
   limit = ring->limit;
@@ -319,7 +320,7 @@ trim_to_limit (gpointer data)
   _gpu_native_context_unref (context);
 }
 
-/* Where there is no thread for it now the next copy that ends tries again. */
+/* If no thread can be started, the next copy that ends tries again. */
 static void
 trim_later (GpuNativeContext *context)
 {
@@ -371,7 +372,7 @@ _gpu_transfer_trim (GpuNativeContext *context,
   g_autoptr (GPtrArray) trimmed = g_ptr_array_new ();
   GpuTransferRing *ring = get_ring (context);
 
-  look (ring);
+  reclaim_completed (ring);
   g_mutex_lock (&ring->lock);
 
   for (guint i = ring->slots->len; i > 0 && ring->size > size; i--)

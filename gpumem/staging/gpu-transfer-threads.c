@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Two groups of threads. Copying threads, at most GPUMEM_COPY_THREADS, only wait for
- * jobs. Waiting threads wait for the device, one for each copy that no caller waits for.
+ * Two groups of threads. Copying threads, at most GPUMEM_COPY_THREADS, copy between host memory
+ * and slots. Driving threads wait for the device, one for each copy without a waiting caller.
  */
 #include "config.h"
 
@@ -12,8 +12,8 @@
 #define MAX_THREADS 256
 
 static GMutex lock;
-static guint  n_threads;            /* guarded by it; 0 before it is known */
-static gint   n_threads_known;      /* atomic; the same */
+static guint  n_threads;                /* guarded by `lock`; 0 before the first use */
+static gint   n_threads_known;          /* atomic; a copy of n_threads */
 
 static guint
 get_default (void)
@@ -27,7 +27,7 @@ get_default (void)
   if (g_ascii_string_to_unsigned (text, 10, 1, MAX_THREADS, &value, NULL))
     return value;
 
-  g_warning ("GPUMEM_COPY_THREADS=%s is no number from 1 to %d", text, MAX_THREADS);
+  g_warning ("GPUMEM_COPY_THREADS=%s is not a number from 1 to %d", text, MAX_THREADS);
 
   return MIN (g_get_num_processors (), DEFAULT_MAX_THREADS);
 }
@@ -55,7 +55,8 @@ _gpu_transfer_get_n_threads (void)
 static GpuWorkers copy_workers = { .name = "gpumem-copy" };
 static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
-/* Why a thread could not be started; set once, and taken by _gpu_transfer_report_threads(). */
+/* The reason why a thread could not be started; set once, and taken by
+ * _gpu_transfer_report_threads(). */
 static char *failure_text;          /* atomic */
 static gint  has_failed;            /* atomic */
 
@@ -68,10 +69,10 @@ _gpu_transfer_report_threads (void)
     text = __atomic_exchange_n (&failure_text, NULL, __ATOMIC_ACQ_REL);
 
   if (text != NULL)
-    g_message ("gpumem: no thread for copies, which go on more slowly: %s", text);
+    g_message ("gpumem: no thread for copies, which are slower without it: %s", text);
 }
 
-/* Without a thread the caller copies by itself, more slowly; the reason is reported once. */
+/* Without a thread the caller copies by itself, which is slower; the reason is reported once. */
 static gboolean
 push (GpuWorkers       *workers,
       guint             max_threads,

@@ -3,7 +3,8 @@
 
 #include "gpumem/staging/gpu-transfer-private.h"
 
-/* Microseconds: chunks of a copy that is under way come faster. */
+/* How long a copying thread waits for the next chunk, in microseconds. Chunks of a copy in flight
+ * usually arrive sooner. */
 #define LINGER_TIME 300
 
 struct _GpuTransfer
@@ -18,29 +19,29 @@ struct _GpuTransfer
   guint             max_copy_workers;
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
-  guint             per_lease;      /* chunks that have a place in one */
+  guint             per_lease;      /* places for chunks in one lease */
   guint             n_places;
-  gboolean          enqueued;       /* something is in the stream */
-  gboolean          leases_returned; /* the ring has the leases back */
-  GpuNativeEvent   *last;           /* nullable; when the device is done with all of it */
+  gboolean          enqueued;       /* at least one command is in the stream */
+  gboolean          leases_returned; /* to the ring */
+  GpuNativeEvent   *last;           /* nullable; completes with the last command */
 
-  GMutex            lock;           /* guards what follows */
+  GMutex            lock;           /* guards the fields below */
   GCond             cond;
   gboolean          has_first;      /* first has been recorded */
-  GpuNativeEvent   *first;          /* nullable; when it is the turn of a write in order */
-  GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until they are submitted */
-  GpuNativeEvent  **host_waits;     /* likewise; NULL for those that nothing waits for */
-  guint            *n_left;         /* pieces of a chunk that are not copied */
+  GpuNativeEvent   *first;          /* nullable; completes when an in-order write may begin */
+  GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until submitted */
+  GpuNativeEvent  **host_waits;     /* by chunk; NULL if no command waits for the chunk */
+  guint            *n_left;         /* by chunk; pieces that are not copied yet */
   guint             n_submitted;    /* chunks */
-  gboolean          submitted;      /* all, and last is set */
+  gboolean          submitted;      /* all commands are, and `last` is set */
   guint             n_ready;        /* chunks that may be copied */
-  guint             chunk;          /* the next piece to be copied */
+  guint             chunk;          /* the next chunk and piece to copy */
   guint             piece;
-  guint             n_opened;       /* chunks that are copied, as are all before them */
-  guint             n_copying;      /* threads that look at the memory of the host */
+  guint             n_opened;       /* leading chunks that are copied and signalled */
+  guint             n_copying;      /* threads that access the host memory */
   guint             n_copy_workers;
   gboolean          aborted;
-  GError           *failure;        /* nullable; of the device, why it was */
+  GError           *failure;        /* nullable; the device's error that aborted the copy */
 };
 
 GpuTransfer *
@@ -108,7 +109,7 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
-/* Nothing may wait for ever, and nobody looks at the memory of the host any more. */
+/* Signals all waits, so that no command waits forever, once no thread accesses the host memory. */
 static void
 abort_locked (GpuTransfer *transfer)
 {
@@ -173,7 +174,8 @@ copy_piece_locked (GpuTransfer *transfer)
 
 static void help_copy (gpointer data);
 
-/* Waking a thread takes longer than to copy some pieces, so each wakes no more than two. */
+/* Waking a thread takes longer than copying some pieces, so each thread wakes at most two others.
+ * */
 static void
 call_helpers_locked (GpuTransfer *transfer)
 {
@@ -190,7 +192,8 @@ call_helpers_locked (GpuTransfer *transfer)
     }
 }
 
-/* Until there is a piece. FALSE if there will be none, or none soon: other copies need threads. */
+/* Waits for a piece. Returns FALSE if there will be none, or none soon: other copies need threads.
+ * */
 static gboolean
 linger_locked (GpuTransfer *transfer)
 {
@@ -220,7 +223,7 @@ help_copy (gpointer data)
   _gpu_transfer_unref (transfer);
 }
 
-/* The chunks before @n_ready may be copied. */
+/* Allows threads to copy the chunks before @n_ready. */
 static void
 set_ready_locked (GpuTransfer *transfer,
                   guint        n_ready)
@@ -239,7 +242,7 @@ find_event_locked (GpuTransfer *transfer,
   if (!transfer->copy.write)
     return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
 
-  /* What had the places is over by then, too. The first chunk takes the event away. */
+  /* The previous user of the places has completed by then, too. The first chunk clears `first`. */
   if (chunk < transfer->n_places && transfer->copy.in_order)
     return transfer->has_first ? &transfer->first : NULL;
 
@@ -278,7 +281,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* What came before the copy is over also if it failed. */
+  /* Earlier work that failed has completed as well. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)
@@ -306,8 +309,8 @@ wait_until_copied_locked (GpuTransfer *transfer)
     g_cond_wait (&transfer->cond, &transfer->lock);
 }
 
-/* The part of the one thread that waits for the device. It copies, too, if there is no thread for
- * that. */
+/* Runs on the single thread that waits for the device. With @helps, or if there is no copying
+ * thread, it copies as well. */
 static void
 drive (GpuTransfer *transfer,
         gboolean     helps)
@@ -358,10 +361,11 @@ set_aborted_error_locked (GpuTransfer  *transfer,
   if (transfer->failure != NULL)
     g_propagate_error (error, g_error_copy (transfer->failure));
   else
-    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was aborted");
 }
 
-/* The host-signalled wait before the command of @chunk: NULL without error if it is signalled. */
+/* Gets the host-signalled wait before the command of @chunk: NULL without an error if it is already
+ * signalled. */
 static gboolean
 get_host_wait (GpuTransfer     *transfer,
                guint            chunk,
@@ -415,7 +419,7 @@ enqueue_host_wait (GpuTransfer      *transfer,
   return success;
 }
 
-/* Before a chunk from the device the place must have been left. */
+/* Makes the command for a chunk from the device wait until its place is no longer in use. */
 static gboolean
 wait_for_place (GpuTransfer      *transfer,
                 GpuNativeStream  *stream,
@@ -518,8 +522,8 @@ submit_chunk (GpuTransfer      *transfer,
   return TRUE;
 }
 
-/* Whoever waits for the operation itself waits for the last bytes to have been fetched, too, but
- * for who fetches them. */
+/* Waiters also wait for the final copy out of the staging buffer, except the blocking caller, which
+ * drives that copy. */
 static GpuNativeEvent *
 submit_end (GpuTransfer      *transfer,
             GpuNativeStream  *stream,
@@ -534,8 +538,8 @@ submit_end (GpuTransfer      *transfer,
   return stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
 }
 
-/* The ring may give away what the commands in the stream will be done with in time. Bytes that only
- * the caller fetches stay. */
+/* Returns the leases to the ring if the commands in the stream determine when they are free. The
+ * caller keeps the leases if the caller itself reads from them. */
 static void
 return_leases (GpuTransfer    *transfer,
                GpuNativeEvent *last)
@@ -554,7 +558,8 @@ return_leases (GpuTransfer    *transfer,
   g_mutex_unlock (&transfer->lock);
 }
 
-/* What is in the stream already is let go, and is over before the places are used again. */
+/* Waits until the commands that are already in the stream complete, before their places are used
+ * again. */
 static gboolean
 fail_submission (GpuTransfer     *transfer,
                  GpuNativeStream *stream)
@@ -574,7 +579,7 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
-/* So that the driving thread knows when it is the turn of the copy. */
+/* Records the event by which the driving thread recognizes that earlier work has completed. */
 static gboolean
 submit_first (GpuTransfer      *transfer,
               GpuNativeStream  *stream,
@@ -582,7 +587,7 @@ submit_first (GpuTransfer      *transfer,
 {
   GpuNativeEvent *first = NULL;
 
-  /* From now on the back end has to see to it that nobody overtakes the copy. */
+  /* From now on, the back end must keep unstaged operations from overtaking staged copies. */
   g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
 
   if (!transfer->copy.write)
@@ -639,7 +644,7 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
-/* All from the first byte to the last, with what lies between the rows. */
+/* Checks the whole range from the first byte to the last, including padding between rows. */
 static gboolean
 is_page_locked (GpuNativeContext      *context,
                 const GpuTransferCopy *copy)
@@ -709,7 +714,7 @@ transfer_new (GpuNativeContext          *context,
   return transfer;
 }
 
-/* What it has allocated for it should cost a copy no more than it gains. */
+/* Limits new allocations, so that they do not cost a copy more than staging gains. */
 static void
 lease (GpuTransfer *transfer)
 {
@@ -721,8 +726,8 @@ lease (GpuTransfer *transfer)
   transfer->n_places = MIN (transfer->n_leases * transfer->per_lease, n_chunks);
 }
 
-/* Who submits may have to wait for the device, and then another thread must see to the chunks that
- * it waits for. */
+/* If the submitting thread may have to wait for the device, another thread must drive the chunks
+ * for which the device waits. */
 static void
 choose_threads (GpuTransfer *transfer)
 {
@@ -738,8 +743,8 @@ choose_threads (GpuTransfer *transfer)
   transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
 }
 
-/* Places that nobody uses can be filled before anything is submitted, and threads be awake in time
- * for what will come soon. FALSE if there is no thread for what has to be seen to. */
+/* Fills free places before anything is submitted, and wakes threads early for the following chunks.
+ * Returns FALSE if the required driving thread cannot be started. */
 static gboolean
 start (GpuTransfer *transfer)
 {
@@ -768,8 +773,8 @@ static void
 report_direct (gsize       size,
                const char *reason)
 {
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of ordinary memory go "
-                    "straight, and may make the caller wait: %s", size, reason);
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of pageable memory are not "
+                    "staged, and the caller may block: %s", size, reason);
 }
 
 GpuTransfer *
@@ -808,14 +813,14 @@ _gpu_transfer_begin (GpuNativeContext      *context,
       return NULL;
     }
 
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes %s the device by way of %u "
-                    "chunks in %u places", size, copy->write ? "to" : "from", chunking.n_chunks,
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "staging %" G_GSIZE_FORMAT " bytes %s the device in %u "
+                    "chunks through %u places", size, copy->write ? "to" : "from", chunking.n_chunks,
                     transfer->n_places);
 
   return transfer;
 }
 
-/* Nothing looks at the memory of the host any more, nor at the places. */
+/* Waits until no thread accesses the host memory or the places any more. */
 static void
 wait_for_end (GpuTransfer *transfer,
               gboolean     give_up)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The staging engine: copies between ordinary memory of the host and the device in chunks, which
- * several threads copy from or to page-locked memory while the device moves those before.
+ * The staging engine: copies between pageable host memory and the device in chunks. Several threads
+ * copy chunks from or to page-locked memory while the device transfers earlier chunks.
  *
- * All commands are in the user's own stream when _gpu_transfer_submit() returns. A chunk to the
- * device waits there for a signal, which it gets once the bytes are in place; a chunk from the
- * device waits for the signal of the one that had its place before. Nothing ever waits for work
- * that is submitted later, and no lock of the library is needed to go on.
+ * All commands are in the user's own stream when _gpu_transfer_submit() returns. The command for a
+ * chunk to the device waits there for a signal that the data is in place; the command for a chunk
+ * from the device waits for a signal that the previous chunk in the same place has been copied out.
+ * No command ever waits for work that is submitted later, and progress needs no lock of the
+ * library.
  */
 #pragma once
 
@@ -20,18 +21,18 @@ typedef struct
 {
   gboolean       write;             /* to the device */
   gboolean       is_image;
-  gboolean       in_order;          /* the memory of the host is the library's: it is used when
-                                     * its turn has come in the stream. Not with blocking */
-  GpuRegionSide  device;            /* its memory is given with the submission */
+  gboolean       in_order;          /* the host memory belongs to the library: access it in stream
+                                     * order. Not with blocking */
+  GpuRegionSide  device;            /* its memory is passed with the submission */
   GpuRegionSide  host;
-  GpuExtent      extent;            /* as the back ends take it, not empty */
-  gsize          unit;              /* bytes of one of its width */
-  GBytes        *bytes;             /* nullable; keeps the memory of the host */
+  GpuExtent      extent;            /* in the units of the back ends, not empty */
+  gsize          unit;              /* bytes per unit of width */
+  GBytes        *bytes;             /* nullable; the owner of the host memory */
 } GpuTransferCopy;
 
-/* NULL for a copy that had better go straight. @order is of what goes to one stream, in order.
- * With @blocking the caller waits in _gpu_transfer_end() until the memory of the host is done
- * with. Called without any lock. */
+/* Returns NULL for a copy that should not be staged. @order identifies copies that go to one
+ * stream, in order. With @blocking, the caller waits in _gpu_transfer_end() until the host memory
+ * is no longer in use. Caller holds no lock. */
 GpuTransfer *_gpu_transfer_begin         (GpuNativeContext       *context,
                                           gconstpointer           order,
                                           const GpuTransferCopy  *copy,
@@ -42,20 +43,21 @@ gboolean     _gpu_transfer_submit        (GpuTransfer            *transfer,
                                           GpuNativeMemory        *memory,
                                           GpuNativeEvent        **event,
                                           GError                **error);
-/* Whether a submission that failed has put something into the stream: it must not be tried in
- * another way. */
+/* Returns whether a failed submission has put commands into the stream; then it must not be retried
+ * without staging. */
 gboolean     _gpu_transfer_has_begun     (GpuTransfer            *transfer);
-/* Once, with no lock held; @success if the operation was submitted, in whatever way. Nothing looks
- * at the caller's memory afterwards unless it was staged and the caller does not block. FALSE if a
- * caller who blocks did not get all of it. */
+/* Must be called once, with no lock held; @success if the operation was submitted, staged or not.
+ * Afterwards the caller's memory is no longer in use, unless the copy was staged and the caller
+ * does not block. Returns FALSE if a blocking copy was incomplete. */
 gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
                                           gboolean                success,
                                           GError                **error);
 
 GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
 void         _gpu_transfer_unref         (GpuTransfer            *transfer);
-/* Once the operation is over: whether the bytes got where they belong. The driver cannot tell, for
- * a copy that had to be given up is let go to its end. FALSE if it was submitted and did not. */
+/* Returns FALSE if the operation was submitted and its copy failed. Called once the operation has
+ * completed. The driver cannot report this, because the commands of an aborted copy complete
+ * normally. */
 gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
                                           GError                **error);
 
@@ -64,11 +66,12 @@ gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
 void         _gpu_transfer_set_limit     (GpuNativeContext       *context,
                                           gsize                   limit);
 gsize        _gpu_transfer_get_size      (GpuNativeContext       *context);
-/* Frees what no copy uses, down to @size bytes. TRUE if there was any. */
+/* Frees slots that no copy uses, until at most @size bytes remain. Returns TRUE if any was freed.
+ * */
 gboolean     _gpu_transfer_trim          (GpuNativeContext       *context,
                                           gsize                   size);
 
-/* gpu-transfer-threads.c: threads that copy, of the whole process. */
+/* gpu-transfer-threads.c: the copying threads of the process. */
 guint        _gpu_transfer_get_n_threads (void);
 void         _gpu_transfer_set_n_threads (guint                   n_threads);
 
