@@ -612,7 +612,8 @@ _gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
     }
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "copying %" G_GSIZE_FORMAT " bytes from %s to %s in "
-                    "%u chunks through %u places", copy->size, copy->sides[FROM].context->devices[0]->id,
+                    "%u chunks through %u places", copy->size,
+                    copy->sides[FROM].context->devices[0]->id,
                     copy->sides[TO].context->devices[0]->id, cross->n_chunks, cross->n_places);
 
   return g_steal_pointer (&cross);

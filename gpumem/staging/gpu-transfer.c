@@ -814,8 +814,8 @@ _gpu_transfer_begin (GpuNativeContext      *context,
     }
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "staging %" G_GSIZE_FORMAT " bytes %s the device in %u "
-                    "chunks through %u places", size, copy->write ? "to" : "from", chunking.n_chunks,
-                    transfer->n_places);
+                    "chunks through %u places", size, copy->write ? "to" : "from",
+                    chunking.n_chunks, transfer->n_places);
 
   return transfer;
 }
