@@ -75,8 +75,7 @@ partner_new (GpuNativeContext  *context,
 }
 
 /* (transfer none): gets the stream in @context for copies of @timeline from or to there. Each
- * timeline has its own partner: a shared partner would make unrelated streams wait for each other.
- * */
+ * timeline has its own partner: a shared one would make unrelated streams wait for each other. */
 static GpuTimeline *
 get_partner (GpuTimeline       *timeline,
              GpuNativeContext  *context,

@@ -174,8 +174,7 @@ copy_piece_locked (GpuTransfer *transfer)
 
 static void help_copy (gpointer data);
 
-/* Waking a thread takes longer than copying some pieces, so each thread wakes at most two others.
- * */
+/* Waking a thread takes longer than copying some pieces, so each wakes at most two others. */
 static void
 call_helpers_locked (GpuTransfer *transfer)
 {
@@ -192,8 +191,7 @@ call_helpers_locked (GpuTransfer *transfer)
     }
 }
 
-/* Waits for a piece. Returns FALSE if there will be none, or none soon: other copies need threads.
- * */
+/* Waits for a piece. Returns FALSE if none will follow soon: other copies need threads. */
 static gboolean
 linger_locked (GpuTransfer *transfer)
 {

@@ -66,8 +66,7 @@ gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
 void         _gpu_transfer_set_limit     (GpuNativeContext       *context,
                                           gsize                   limit);
 gsize        _gpu_transfer_get_size      (GpuNativeContext       *context);
-/* Frees slots that no copy uses, until at most @size bytes remain. Returns TRUE if any was freed.
- * */
+/* Frees slots that no copy uses, down to @size bytes. Returns TRUE if any was freed. */
 gboolean     _gpu_transfer_trim          (GpuNativeContext       *context,
                                           gsize                   size);
 

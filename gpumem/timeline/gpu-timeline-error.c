@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which points of a timeline failed, and the user events on account of which others still may. */
+/* The failed points of a timeline, and the user events that may still fail others. */
 #include "config.h"
 
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
@@ -26,11 +26,12 @@ typedef struct
 typedef struct
 {
   guint64       seq;
-  guint64       until;              /* all points from seq to here fail with the event; 0: the
-                                     * event has not failed, and later points depend on it, too */
+  guint64       until;              /* all points from seq to here fail with the event; 0 if
+                                     * the event has not failed and later points depend on it */
   GpuUserEvent *event;
-  GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
-  gboolean      reordered;          /* later work waits for what is before this itself */
+  GpuFence     *fence;              /* nullable; the event had failed before: only the driver
+                                     * knows whether this point fails with it */
+  gboolean      reordered;          /* later work now waits for the work before this point */
 } GpuUserWait;
 
 static void
@@ -67,7 +68,7 @@ get_failure (GpuTimeline *timeline,
   return i < timeline->failures->len ? &g_array_index (timeline->failures, GpuFailure, i) : NULL;
 }
 
-/* The first failure that ends at @seq or later. */
+/* Returns the index of the first failure that ends at @seq or later. */
 static guint
 find_range_locked (GpuTimeline *timeline,
                    guint64      seq)
@@ -253,8 +254,8 @@ _gpu_timeline_note_failed_locked (GpuTimeline *timeline)
     }
 }
 
-/* Whether the point fails with the event. FALSE for waits for a fence, as only the driver knows
- * whether that failed. */
+/* Returns whether the point fails with the event. FALSE for waits for a fence, because only the
+ * driver knows whether it failed. */
 static gboolean
 depends_on (guint64            seq,
             const GpuUserWait *wait)
@@ -454,7 +455,7 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
         }
       else
         {
-          /* The next submission must find it. */
+          /* Make the next submission search for the failed event. */
           timeline->n_events_failed = g_atomic_int_get (&_gpu_user_events_failed) - 1;
         }
     }
@@ -463,7 +464,8 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
 }
 
-/* What was waited for is over, as is what waited for it, but that PoCL may have ended early. */
+/* Both the fence and the work that waits for it have completed, except for work that PoCL may have
+ * ended early. */
 static gboolean
 has_failed (GpuTimeline  *timeline,
             GpuUserWait  *wait,
@@ -476,8 +478,8 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
-/* For work behind a failed user event, drivers report a failure without its reason, or nothing. The
- * user event has the reason. */
+/* For work behind a failed user event, drivers report a failure without its cause, or nothing. The
+ * user event has the cause. */
 void
 _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
                                         guint64       seq,
@@ -497,14 +499,14 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
         {
           guint64 until = wait->until != 0 ? wait->until : timeline->submitted;
 
-          /* The driver may run the rest and report nothing. */
+          /* The driver may run the remaining points and report nothing. */
           if (until > seq)
             _gpu_timeline_fail_locked (timeline, seq, until, g_error_copy (cause));
 
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);
 
-          /* What was submitted before the first such wait ran. */
+          /* Work submitted before the first such wait was executed. */
           if (!failed)
             *from = MAX (*from, wait->seq - 1);
 
@@ -544,7 +546,7 @@ _gpu_timeline_check_pending (GpuTimeline  *timeline,
   return !failed;
 }
 
-/* For work behind failed work the driver only reports that it failed, too. */
+/* For work that depends on failed work, the driver reports a failure without the original cause. */
 void
 _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                     guint64       from,
@@ -560,9 +562,9 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
   *failure = g_error_copy (last->error);
 }
 
-/* --- copies that no driver knows to have failed ----------------------------------------------- */
+/* --- copies whose failure no driver reports --------------------------------------------------- */
 
-/* Of a copy that is not the timeline's, but comes before work of it. */
+/* The release function of a copy of another timeline, which work of this timeline depends on. */
 static void
 release_inherited (gpointer cross)
 {
@@ -635,8 +637,8 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
     }
 }
 
-/* What became of the commands that this stream has of a copy is told better by itself, if it is at
- * all. */
+/* If the driver or a user event reports failures of this stream, ignore the failures that the copy
+ * reports for its commands in this stream: they are less precise. */
 static gboolean
 check_cross_driver_locked (GpuTimeline       *timeline,
                            const GpuRetained *retained,
@@ -667,7 +669,7 @@ _gpu_timeline_check_retained_locked (GpuTimeline       *timeline,
 
   timeline->n_cross_driver--;
 
-  /* All that is behind it by now has to do with what it left. */
+  /* All work submitted by now may depend on the contents that the copy left. */
   if (!check_cross_driver_locked (timeline, retained, failed, &failure))
     _gpu_timeline_fail_locked (timeline, retained->seq - 1, timeline->submitted, failure);
 }

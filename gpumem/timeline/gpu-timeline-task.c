@@ -5,16 +5,16 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Both the work and the cancellable may end the wait, on different threads: the first wins. It
+/* Both the work and the cancellable may end the wait, on different threads: the first one wins. It
  * releases the task, and with it the source object, in the task's main context, without waiting for
  * the other. */
 struct _GpuTaskWait
 {
   gatomicrefcount  refs;
   GSource         *cancel_source;   /* nullable */
-  gint             returned;        /* atomic; the rest is whose who set it */
+  gint             returned;        /* atomic; the thread that sets it owns the fields below */
   GTask           *task;
-  gpointer         result;          /* what the task returns, NULL for TRUE */
+  gpointer         result;          /* the return value of the task, NULL for TRUE */
   GDestroyNotify   result_free;
   GError          *error;           /* nullable */
 };
@@ -36,7 +36,7 @@ clear_result (GpuTaskWait *wait)
   g_clear_error (&wait->error);
 }
 
-/* The task is there still if its main context went before it could return. */
+/* The task is still set if its main context was destroyed before the task could return. */
 static void
 task_wait_unref (gpointer data)
 {
@@ -110,8 +110,8 @@ return_result (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* A task may call back within the call that returns it, and that may be within a call of the
- * program: a query can be what reaches the point. */
+/* A task may invoke its callback while it is being returned. That must not happen within a call of
+ * the program, such as a query that reaches the point. */
 static void
 return_later (GpuTaskWait *wait)
 {

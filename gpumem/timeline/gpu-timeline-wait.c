@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waiting for points: by the thread that calls, or by jobs on behalf of whoever asked to be told.
+ * Waiting for points: by the calling thread, or by jobs on behalf of registered waiters.
  *
- * A job sleeps in the driver's own wait for one fence, retires what it covers and goes on to the
- * next fence that somebody needs, so a stream costs a thread only while somebody listens to it.
- * No callback of a driver is involved: some drivers never call back when work fails.
+ * A job blocks in the driver's own wait for one fence, retires the points that the fence covers and
+ * continues with the next fence that a waiter needs, so a stream occupies a thread only while it
+ * has
+ * waiters. Driver callbacks are not used: some drivers never invoke them for failed work.
  */
 #include "config.h"
 
@@ -43,8 +44,9 @@ job_waits_for_locked (GpuTimeline *timeline,
   return FALSE;
 }
 
-/* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
- * one could be recorded, or else @drained if all is over without one, and @failure if badly. */
+/* Returns FALSE if there is no work that another job does not do already. Sets @seq, and @fence if
+ * a fence could be recorded; otherwise sets @drained if all work has completed without one, and
+ * @failure if that failed. */
 static gboolean
 job_begin_locked (GpuTimeline  *timeline,
                   guint64      *seq,
@@ -92,9 +94,10 @@ job_begin (GpuTimeline  *timeline,
   return success;
 }
 
-/* PoCL fails what waits for a user event at once, and gives up the order of the queue with it,
- * while work ahead of it still runs. Such work has a fence of its own: the first before @seq that
- * has to be waited for, too. (transfer full) (nullable) */
+/* (transfer full) (nullable): gets the first fence before @seq that must be waited for as well.
+ * When a user event fails, PoCL immediately fails the work that waits for the event, and no longer
+ * orders it after earlier work of the queue, which may still run. Such earlier work has its own
+ * fence. */
 static GpuFence *
 get_earlier_fence (GpuTimeline *timeline,
                    guint64      seq,
@@ -135,7 +138,7 @@ retire (GpuTimeline  *timeline,
   _gpu_timeline_retire (timeline, seq, failure);
 }
 
-/* All work is complete, and only fences know the results. */
+/* All work has completed, and only the fences hold the results. */
 static void
 retire_finished (GpuTimeline *timeline,
                  guint64      seq)
@@ -198,7 +201,7 @@ _gpu_pending_wait (GpuPending   *pending,
   return FALSE;
 }
 
-/* As _gpu_timeline_get_fence(), with no lock held: the context hears of the failure. */
+/* Like _gpu_timeline_get_fence(), but reports a failure to the context. Caller holds no lock. */
 static gboolean
 get_fence (GpuTimeline  *timeline,
            guint64       seq,
@@ -217,8 +220,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* FALSE if there is no stream any more. In a process that was forked nobody may ever unlock what
- * others had locked. */
+/* Returns FALSE if the stream was freed, or in a forked process, where locks that other threads
+ * held are never released. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -233,7 +236,8 @@ begin_finish (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* No fence could be recorded, but who waits may be about to free what the device still uses. */
+/* Called if no fence could be recorded: the waiter may be about to free memory that the device
+ * uses. */
 static gboolean
 finish (GpuTimeline *timeline)
 {
@@ -253,8 +257,8 @@ finish (GpuTimeline *timeline)
   return success;
 }
 
-/* FALSE if there is a fence already, or nobody may submit any more, or the program may destroy the
- * stream meanwhile. */
+/* Returns FALSE if a fence exists already, no object may submit any more, or the program may
+ * destroy the stream during the wait. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,
@@ -271,8 +275,8 @@ begin_wait (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* Waits for all that was submitted, without a fence that others could share. FALSE, and nothing
- * done, if that cannot be. */
+/* Waits for all submitted work, without a fence that other threads could share. Returns FALSE,
+ * without waiting, if the driver or the stream does not allow that. */
 static gboolean
 wait_for_queue (GpuTimeline *timeline,
                 guint64      seq)
@@ -353,7 +357,7 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   return FALSE;
 }
 
-/* Complete or failed only once all before it is, as for retire(). */
+/* Returns COMPLETE or FAILED only once all earlier work has completed, like retire(). */
 static GpuEventStatus
 query_fence (GpuTimeline  *timeline,
              GpuFence     *fence,
@@ -424,13 +428,13 @@ add_waiter_locked (GpuTimeline    *timeline,
       || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
     return FALSE;
 
-  /* A new job cannot miss the waiter, as it takes the lock first. */
+  /* A new job takes the lock first, so it cannot miss the waiter. */
   _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
 
   return TRUE;
 }
 
-/* Sets @over, and adds nothing, if the point is reached already. */
+/* Sets @over, and adds no waiter, if the point is reached already. */
 static gboolean
 add_waiter (GpuTimeline    *timeline,
             guint64         seq,

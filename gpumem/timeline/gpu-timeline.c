@@ -8,8 +8,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* So many references, or bytes of host memory, are kept before a job looks whether some of them
- * can go: a stream that nobody ever waits for must not hold everything it has seen. */
+/* The number of references, and bytes of host memory, after which a job checks whether some can be
+ * released: otherwise a stream without waiters would retain all its objects. */
 #define RETAINED_MAX 4096
 #define RETAINED_SIZE_MAX (1024 * 1024)
 
@@ -20,7 +20,7 @@ typedef struct
   gpointer       data;
 } GpuWaiter;
 
-/* What a retirement takes out under the lock, to be let go of without it. */
+/* The objects that a retirement removes under the lock, to be released without it. */
 typedef struct
 {
   GpuRetained shared;
@@ -128,7 +128,7 @@ _gpu_timeline_ref (GpuTimeline *timeline)
   return timeline;
 }
 
-/* The context's list holds no reference, so what it finds there may be going already. */
+/* The list of the context holds no references, so an entry may be in finalization. */
 static gboolean
 timeline_try_ref (GpuTimeline *timeline)
 {
@@ -165,7 +165,7 @@ timeline_release_retained (GpuTimeline *timeline)
     }
 }
 
-/* With the lock held: the driver's stream, if it is to be freed now. */
+/* Returns the driver's stream if it must be freed now. Caller holds the lock. */
 static GpuNativeStream *
 take_stream_locked (GpuTimeline *timeline)
 {
@@ -383,7 +383,7 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
   if (timeline->is_ended)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
-                           "nobody could be told when a stream that was borrowed came to its end");
+                           "no event could be recorded when the use of a borrowed stream ended");
       return NULL;
     }
 
@@ -551,7 +551,8 @@ retire_locked (GpuTimeline  *timeline,
   if (failure != NULL)
     _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
 
-  /* Last: who sees without the lock that the point is reached must see that it failed, too. */
+  /* Store last: a thread that sees without the lock that the point is reached must also see its
+   * failure. */
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 
   if (seq == timeline->submitted)
@@ -609,8 +610,9 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
-/* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done, also
- * if what was waited for did not fail, as the order of a queue is given up then. */
+/* PoCL aborts if an event is released while PoCL fails it. Wait until the thread that fails a user
+ * event has finished, even if the retired work did not fail, because PoCL no longer orders a queue
+ * then. */
 static void
 lock_to_retire (GpuTimeline *timeline,
                 gboolean     failed)
@@ -645,7 +647,7 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
 
   if (_gpu_debug_has (GPU_DEBUG_COMPLETION))
     _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
-                      ", let go of %u%s", (void *) timeline, seq, retired.n_retained,
+                      ", released %u%s", (void *) timeline, seq, retired.n_retained,
                       failure != NULL ? ", failed" : "");
 
   retired_finish (&retired, timeline);
@@ -675,8 +677,8 @@ retire_drained_locked (GpuTimeline  *timeline,
   retire_locked (timeline, timeline->submitted, failure, retired);
 }
 
-/* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
- * what the program has put into it itself is waited for only where a pool needs that. */
+/* A borrowed stream may be destroyed after this call: record a fence for pending points now. Work
+ * that the program submitted itself is only included if a pool depends on it. */
 static void
 end_use_locked (GpuTimeline  *timeline,
                 GpuRetired   *retired,

@@ -6,31 +6,33 @@
 
 G_BEGIN_DECLS
 
-/* Atomic; how many user events of the process have failed. */
+/* Atomic; the number of user events of the process that have failed. */
 extern guint _gpu_user_events_failed;
 
 struct _GpuUserEvent
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GMutex            lock;           /* guards what follows */
+  GMutex            lock;           /* guards the fields below */
   GpuEventStatus    status;
   GError           *error;          /* if status is FAILED */
-  GpuNativeEvent   *event;          /* made when the first stream waits */
+  GpuNativeEvent   *event;          /* created when the first stream waits */
   GQueue            waiters;        /* of GpuUserWaiter */
 };
 
 GpuUserEvent   *_gpu_user_event_new        (GpuNativeContext  *context);
 GpuUserEvent   *_gpu_user_event_ref        (GpuUserEvent      *event);
 void            _gpu_user_event_unref      (GpuUserEvent      *event);
-/* TRUE once the status is set; the failure, if it is one, in @failure. */
+/* Returns the status, and the failure in @failure, if any. */
 GpuEventStatus  _gpu_user_event_query      (GpuUserEvent      *event,
                                             GError           **failure);
-/* Completes the event, or fails it if @failure is not NULL. FALSE if it was set before. */
+/* Completes the event, or fails it if @failure is not NULL. Returns FALSE if its status was set
+ * before. */
 gboolean        _gpu_user_event_set        (GpuUserEvent      *event,
                                             const GError      *failure,
                                             GError           **error);
-/* The driver's event, for streams to wait for: NULL without error once the event is complete. */
+/* Gets the driver's event, for streams to wait for: NULL without an error once the event is
+ * complete. */
 gboolean        _gpu_user_event_get_native (GpuUserEvent      *event,
                                             GpuNativeEvent   **native,
                                             GError           **error);

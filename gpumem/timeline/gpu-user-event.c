@@ -73,7 +73,8 @@ call_waiters (GQueue       *waiters,
     }
 }
 
-/* With the failure lock held, so that the driver's event has the status as soon as ours has it. */
+/* Caller holds the failure lock, so that the driver's event changes its status together with
+ * ours. */
 static gboolean
 set_status (GpuUserEvent  *event,
             const GError  *failure,
@@ -88,7 +89,7 @@ set_status (GpuUserEvent  *event,
     {
       g_mutex_unlock (&event->lock);
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                           "the event was completed or failed before");
+                           "the event has already completed or failed");
       return FALSE;
     }
 
@@ -97,7 +98,8 @@ set_status (GpuUserEvent  *event,
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
-  /* After the status: a timeline that finds the new number looks for failed events only once. */
+  /* Set after the status: when a timeline sees the new number, it searches for failed events
+   * once. */
   if (failure != NULL)
     g_atomic_int_inc (&_gpu_user_events_failed);
 
@@ -175,7 +177,7 @@ _gpu_user_event_notify (GpuUserEvent  *event,
     }
 
   g_mutex_unlock (&event->lock);
-  /* The status is set once, and the error with it: both stay as they are. */
+  /* The status and the error are set only once, so they are constant now. */
   func (data, event->error);
 }
 
