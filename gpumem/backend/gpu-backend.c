@@ -11,7 +11,7 @@
 gint _gpu_forked;
 
 static GMutex contexts_lock;
-static GPtrArray *contexts;         /* of GpuNativeContext; NULL: none */
+static GPtrArray *contexts;         /* of GpuNativeContext; NULL if empty */
 
 static GMutex registry_lock;
 static GPtrArray *registry_devices[GPU_MAX_BACKENDS];
@@ -86,11 +86,11 @@ _gpu_backend_check_process (GError **error)
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     return TRUE;
 
-  /* Not even the quark without need: locks of GLib may be held by threads that are not there. */
+  /* Avoid GLib unless required, even for the quark: threads of the parent may hold its locks. */
   if (error != NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
-                 "process %d was forked from one that had used a device, and neither drivers nor "
-                 "threads survive that: start it anew instead", (int) getpid ());
+                 "process %d was forked from a process that had used a device; drivers and "
+                 "threads do not survive a fork: start a new process instead", (int) getpid ());
 
   return FALSE;
 }
@@ -110,7 +110,7 @@ list_context (GpuNativeContext *context)
 static void
 unlist_context (GpuNativeContext *context)
 {
-  /* After a fork the lock may be somebody's who is not there. */
+  /* After a fork, a thread of the parent may hold the lock forever. */
   if (g_atomic_int_get (&_gpu_forked))
     return;
 

@@ -2,29 +2,30 @@
 /*
  * The interface between the public classes and a back end.
  *
- * A back end is one const GpuBackend: a table of tables, one for each kind of object. Its objects
- * embed the GpuNative structure of their kind as their first member. The front classes have
- * checked every argument that they can check without the driver: sizes, offsets, overlaps,
- * flags, contexts and released objects never reach an op wrong.
+ * A back end is one const GpuBackend: a table of ops tables, one for each kind of object. Its
+ * objects embed the GpuNative structure of their kind as their first member. The front classes
+ * check every argument that can be checked without the driver: sizes, offsets, overlaps, flags,
+ * contexts and released objects. Ops may rely on these checks.
  *
  * Rules for every op:
- *  - Failure is FALSE or NULL with @error set; the text starts with the native function, its code
- *    by name and number. The front class puts its own name before it.
- *  - An op whose entry is NULL is one that the driver lacks: the front class answers
- *    GPU_ERROR_NOT_SUPPORTED. Entries that may be NULL say so here; all others must be there.
- *  - No op emits a signal, calls back into a front class, or touches a sibling back end.
- *  - "any thread" ops may be called from any thread at any time, also from finalizers.
+ *  - Failure is FALSE or NULL with @error set; the message begins with the native function and the
+ *    name and number of its error code. The front class prepends its own name.
+ *  - A NULL entry is an op that the driver lacks: the front class fails with
+ *    GPU_ERROR_NOT_SUPPORTED. Entries that may be NULL are documented as such; all others are
+ *    required.
+ *  - No op emits a signal, calls back into a front class, or uses another back end.
+ *  - "any thread" ops may be called from any thread at any time, including from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
- *    lock), and must not block on the device, but for those whose names end in "_now". The driver
- *    of CUDA does where it copies ordinary memory of the host: reads into it, of any size, and
- *    writes of several megabytes from it return when they are over, with the locks held.
- *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
- *    operation; when it is NULL they make no event.
+ *    lock), and must not block on the device, except ops whose names end in "_now". The CUDA
+ *    driver does block when it copies pageable host memory: reads of any size, and writes of
+ *    several megabytes, return only when they have completed, with the locks held.
+ *  - Ops that enqueue take @event: if it is not NULL, they set it to a new event for exactly that
+ *    operation; if it is NULL, they create no event.
  *  - An op that back ends declare in a header has a function type, named after its table and its
- *    member: GpuBufferWriteOp. The contract stands in the table.
- *  - An op that enqueues several commands, and fails when some of them are in the stream already,
- *    sets @partial of the stream. @event, if it was asked for, may then be one to be kept until
- *    they are over.
+ *    member: GpuBufferWriteOp. The contract is documented in the table.
+ *  - An op that enqueues several commands, and fails after some of them are in the stream, sets
+ *    @partial of the stream. It may then set @event, if requested, to an event that must be
+ *    retained until these commands complete.
  */
 #pragma once
 
@@ -59,29 +60,29 @@ struct _GpuBackend
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
-  const GpuTransferOps *transfer;   /* nullable: all memory of the host is as good as any */
+  const GpuTransferOps *transfer;   /* nullable: no host memory needs staging */
 };
 
 #define GPU_MAX_BACKENDS 3
 
-/* Every driver in this build, in order of preference; NULL-terminated. gpu-backends.c, on top of
- * the drivers, defines it. */
+/* All drivers in this build, in order of preference; NULL-terminated. Defined by gpu-backends.c,
+ * which is above the drivers. */
 extern const GpuBackend *const _gpu_backends[GPU_MAX_BACKENDS + 1];
 
 const GpuBackend        *_gpu_backend_lookup       (const char        *name);
-/* (transfer none): devices of @backend, found once in a process. NULL: why, in @error. */
+/* (transfer none): lists the devices of @backend, enumerated once per process; NULL on error. */
 GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
                                                     GError           **error);
 
-/* A process that was forked from one that had used a back end finds drivers without their threads,
- * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
- * parent was watched. */
+/* In a process that was forked from one that used a back end, drivers have no threads: they hang,
+ * or block on locks that no thread will release. _gpu_backend_check_process() returns FALSE in such
+ * a process if its parent called _gpu_backend_watch_process(). */
 void                     _gpu_backend_watch_process (void);
-/* Atomic: TRUE in a child process of one that had used a device. */
+/* Atomic: TRUE in a child process of one that used a device. */
 extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
-/* For the back ends: fill in the common part of a new object. */
+/* For the back ends: initialize the common part of a new object. */
 void                     _gpu_native_context_init  (GpuNativeContext        *context,
                                                     const GpuBackend        *backend,
                                                     GpuNativeDevice *const  *devices,
@@ -90,8 +91,8 @@ void                     _gpu_native_context_clear (GpuNativeContext        *con
 void                     _gpu_native_event_init    (GpuNativeEvent          *event,
                                                     const GpuBackend        *backend);
 
-/* Bytes held by all contexts of the process that have a device of @context, also through another
- * back end. @with_host: and their page-locked memory. */
+/* Returns the number of bytes held by all contexts of the process that have a device of @context,
+ * including contexts of other back ends. @with_host: include their page-locked memory. */
 guint64                  _gpu_native_context_get_held
                                                    (GpuNativeContext        *context,
                                                     gboolean                 with_host);

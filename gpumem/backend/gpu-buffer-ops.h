@@ -152,21 +152,21 @@ typedef gpointer GpuBufferMapOp (GpuNativeStream *stream,
 
 typedef struct
 {
-  /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
+  /* The largest pattern that fill() accepts even if its size is not a power of two; 0 if none. */
   gsize              max_fill_pattern;
-  /* How many bytes write_now() and read_now() are called for at most: of so many the driver makes
-   * little more than of none, or holds up the caller even if it is not asked to. 0 without them. */
+  /* The maximum number of bytes for write_now() and read_now(): up to this size the driver takes
+   * hardly longer than for an empty copy, or blocks the caller in any case. 0 without these ops. */
   gsize              max_now_size;
 
-  /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
-   * @size bytes to begin with, copied before the call returns. */
+  /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, is the
+   * initial contents of @size bytes, copied before the call returns. */
   GpuBufferAllocOp *alloc;
-  /* any thread; NULL if alloc() allocates immediately, or if is_deferred. Has the system provide
-   * all pages of memory from alloc(). The content is undefined afterwards. May take as long as
+  /* any thread; NULL if alloc() allocates immediately, or if is_deferred. Makes the system provide
+   * all pages of memory from alloc(). The contents are undefined afterwards. May take as long as
    * clearing the memory. */
   GpuBufferCommitOp *commit;
-  /* any thread; may be NULL: rows are then aligned to the device's base_alignment
-   * and, if possible, to its row_alignment. */
+  /* any thread; may be NULL: rows are then aligned to the device's base_alignment and, if possible,
+   * to its row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
                                        GpuMemoryFlags           flags,
                                        gsize                    row_size,
@@ -174,102 +174,106 @@ typedef struct
                                        gsize                    element_size,
                                        gsize                   *row_pitch,
                                        GError                 **error);
-  /* any thread; may be NULL. Uses @data in place; it outlives the buffer. */
+  /* any thread; may be NULL. Uses @data in place, which outlives the buffer. */
   GpuBufferAllocForHostOp *alloc_for_host;
-  /* any thread; each may be NULL. Memory of the host that stays where it is, at
-   * GpuNativeMemory.host: the host looks at it whenever no work does, without a command. What
-   * kernels must reach has GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, or it is
-   * GPU_ERROR_NOT_SUPPORTED; the others ask for what may be done without. @flags become those that
-   * it has. Where memory runs short it is GPU_ERROR_OUT_OF_HOST_MEMORY. */
+  /* any thread; each may be NULL. Host memory at a fixed address, GpuNativeMemory.host, which the
+   * host accesses without a command while no work uses it. Memory that kernels must access has
+   * GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, and fails with GPU_ERROR_NOT_SUPPORTED otherwise; the
+   * other flags are optional requests. Sets @flags to the flags in effect. Fails with
+   * GPU_ERROR_OUT_OF_HOST_MEMORY if memory runs short. */
   GpuBufferAllocHostOp *alloc_host;
-  /* @data are of the program, and outlive the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
-   * @flags nobody writes them: the pages may not let anybody. */
+  /* @data belongs to the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
+   * @flags, the memory must not be written: its pages may be write-protected. */
   GpuBufferRegisterHostOp *register_host;
-  /* The same for memory that nothing is done to: kernels need not reach it. */
+  /* Like register_host(), but leaves the memory as it was allocated: kernels need not access it. */
   GpuBufferUseHostOp *use_host;
-  /* any thread; may be NULL. @size 0 asks the driver for the size. */
+  /* any thread; may be NULL. With @size 0 the driver determines the size. */
   GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,
                                        guint64                  handle,
                                        gsize                    size,
                                        GpuWrapMode              mode,
                                        GError                 **error);
-  /* any thread. @parent is no slice itself and outlives the slice; @offset is a multiple of the
-   * device's base_alignment where the device has sub-buffers, unless @parent is_host_only. */
+  /* any thread. @parent is not a slice itself and outlives the slice; @offset is a multiple of the
+   * device's base_alignment if the device has sub-buffers, unless @parent is_host_only. */
   GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
                                        GpuNativeBuffer         *parent,
                                        GpuMemoryFlags           flags,
                                        gsize                    offset,
                                        gsize                    size,
                                        GError                 **error);
-  /* any thread; may be NULL, both of a pair. What another process opens the memory of @buffer
-   * with; @buffer may be a slice or lie inside a greater allocation of the driver: the bytes then
-   * say where. The memory stays while the exporter holds it. */
+  /* any thread; may be NULL, both of a pair. Creates a handle for the memory of @buffer that
+   * another process can open. @buffer may be a slice or a part of a larger allocation of the
+   * driver; the handle then contains the offset. The memory remains valid while the exporter holds
+   * it. */
   GpuBufferExportHandleOp *export_handle;
-  /* @handle comes from outside: one that is none, or tells of less than @size bytes, is
-   * GPU_ERROR_IPC. The memory of one handle is mapped once, however often it is imported. */
+  /* @handle comes from outside: fails with GPU_ERROR_IPC if it is invalid, or its memory has less
+   * than @size bytes. The memory of a handle is mapped once, regardless of how often it is
+   * imported. */
   GpuBufferImportHandleOp *import_handle;
-  /* The same for memory with GPU_MEMORY_FLAGS_SHAREABLE, as a file descriptor that becomes the
-   * caller's, and bytes for what it does not tell; importing leaves @fd the caller's. */
+  /* Like export_handle(), for memory with GPU_MEMORY_FLAGS_SHAREABLE: a file descriptor, which the
+   * caller owns, and bytes for the additional information. Importing leaves ownership of @fd with
+   * the caller. */
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
 
-  /* Whether open_fd() takes no offset but 0: the front class then cuts the buffer out of one that
-   * begins there. */
+  /* Whether open_fd() accepts no offset but 0: the front class then creates a slice of a buffer
+   * that begins at 0. */
   gboolean           opens_from_start;
-  /* The same for libraries other than this one, without bytes of ours: may be NULL, and then none
-   * of this can be. What kinds pass, out of the context, or into it: where none do, what serves
-   * them may be NULL. */
+  /* Sharing with other libraries, without a handle of our own; NULL if not supported. Gets the
+   * kinds of descriptors that can be exported from the context, or imported into it: if there are
+   * none, the op that serves them may be NULL. */
   GpuBufferGetFdKindsOp *get_fd_kinds;
-  /* @kind is one of those, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The descriptor, which is the
-   * caller's, is of an allocation of @whole_size bytes, where the buffer begins at @offset. */
+  /* @kind is one of those kinds, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The caller owns the
+   * descriptor, which refers to an allocation of @whole_size bytes; the buffer begins at
+   * @offset. */
   GpuBufferShareFdOp *share_fd;
-  /* The range lies within @whole_size bytes, which come from outside; @fd stays the caller's. Of
-   * what can only be read it makes a buffer that is_constant. */
+  /* The range lies within @whole_size bytes, which come from outside; the caller keeps ownership of
+   * @fd. For memory that cannot be written, the buffer is_constant. */
   GpuBufferOpenFdOp *open_fd;
 
-  /* The driver may put allocations off until work uses the memory. */
+  /* Whether the driver may defer allocations until work uses the memory. */
   gboolean          is_deferred;
 
-  /* The rest are stream ops; sizes are not 0. */
+  /* The remaining entries are stream ops; sizes are not 0. */
 
-  /* May be NULL. Memory that work submitted to @stream later can use, as can work on other
+  /* May be NULL. Allocates memory for work submitted to @stream later, and for work on other
    * streams that waits for @stream. */
   GpuBufferAllocOrderedOp *alloc_ordered;
-  /* May be NULL. Frees the buffer, of alloc_ordered(), after the work submitted to @stream so far,
-   * which all other work with the buffer comes before. Frees the structure itself at once, also
-   * if it fails. */
+  /* May be NULL. Frees a buffer of alloc_ordered() after the work submitted to @stream so far; all
+   * other work with the buffer is ordered before that. Frees the structure itself at once, even on
+   * failure. */
   GpuBufferFreeOrderedOp *free_ordered;
 
   /* The ranges do not overlap. */
   GpuBufferCopyOp *copy;
   /* May be NULL. One of the contexts is that of the stream; the other is of the same back end. */
   GpuBufferCopyPeerOp *copy_peer;
-  /* @data stays as it is until the operation is complete. */
+  /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;
   GpuBufferReadOp *read;
-  /* Write and read that block until they are over, and fail if the operation does; may be NULL.
-   * Only called for little data while all else that was submitted in the context is over, so that
-   * they take about as long as an op that does not block. */
+  /* May be NULL. A write and a read that block until they complete, and fail if the operation
+   * fails. Only called for small sizes while all other work submitted in the context has completed,
+   * so that they take about as long as an op that does not block. */
   GpuBufferWriteNowOp *write_now;
   GpuBufferReadNowOp *read_now;
   /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of it; or it is
-   * at most max_fill_pattern, and @size a multiple of it. Other patterns are composed of fills and
-   * copies by the front class. @pattern may change once the call has returned. */
+   * at most max_fill_pattern, and @size is a multiple of it. The front class composes other
+   * patterns from fills and copies. @pattern may change once the call has returned. */
   GpuBufferFillOp *fill;
-  /* May be NULL, and may fail with NOT_SUPPORTED having done nothing: the front class then fills
-   * row by row. @pattern_size is as for fill(), and everything in @side and the width of @extent
-   * are multiples of it. */
+  /* May be NULL, and may fail with NOT_SUPPORTED without having done anything: the front class then
+   * fills row by row. @pattern_size is as for fill(), and all members of @side and the width of
+   * @extent are multiples of it. */
   GpuBufferFillRegionOp *fill_region;
-  /* May be NULL where no memory is_external, both. From this point of the stream on the back end
-   * has @n_buffers buffers, at least one, as the other API left them; and from that point on the
-   * other API, as the back end left them. They are no slices, and commands that are enqueued
-   * between the two, to this stream or another, use them and what was cut from them. None is
-   * acquired or released twice in turn. Both are commands like any other: on a stream out of order
-   * the front class puts barriers between them and what uses the memory. */
+  /* May be NULL if no memory is_external, both. acquire() makes the writes of the other API visible
+   * to later commands of @n_buffers buffers, at least one; release() makes the writes of the back
+   * end visible to the other API. The buffers are not slices. Commands that are enqueued between
+   * the two calls, to this stream or another, use them and their slices. No buffer is acquired or
+   * released twice in a row. Both ops are ordinary commands: on an out-of-order stream, the front
+   * class puts barriers between them and the work that uses the memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
-  /* May be NULL. The pointer comes at once, what it points to is right once the operation is
-   * complete. */
+  /* May be NULL. Returns the pointer immediately; its contents are valid once the operation
+   * completes. */
   GpuBufferMapOp *map;
 } GpuBufferOps;
 

@@ -6,25 +6,25 @@
 
 G_BEGIN_DECLS
 
-/* A device as its back end found it. Lives as long as the process. */
+/* A device as found by its back end. Lives as long as the process. */
 struct _GpuNativeDevice
 {
   const GpuBackend *backend;
-  char             *id;             /* "opencl:0:1", unique, what gpu_device_find() takes */
+  char             *id;             /* "opencl:0:1", unique, the argument of gpu_device_find() */
   char             *name;
   char             *vendor;
   char             *platform;       /* nullable */
   char             *version;        /* of the API: "OpenCL 3.0 ..." */
   char             *driver_version;
   char             *pci_bus_id;     /* "0000:01:00.0", nullable */
-  char             *unusable;       /* why the device cannot be used; NULL if it can */
+  char             *unusable;       /* the reason why the device cannot be used; NULL if it can */
   GpuDeviceType     type;
   GpuCapabilities   capabilities;
   guint64           memory_size;    /* bytes */
   guint64           max_allocation; /* bytes of one allocation */
   gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
-  GpuSvmFlags       usm_kinds;      /* of unified shared memory that it has */
-  guint             row_alignment;  /* texels, of rows of images over buffers; 0: unknown */
+  GpuSvmFlags       usm_kinds;      /* the supported kinds of unified shared memory */
+  guint             row_alignment;  /* texels, of rows of images over buffers; 0 if unknown */
   guint64           handle;
 };
 
@@ -42,16 +42,18 @@ typedef gboolean GpuDeviceGetPeerAttributesOp (GpuNativeDevice *device,
 
 typedef struct
 {
-  /* gpu_device_list() and friends, under the registry's lock, once in a process unless it
-   * fails. Appends every device, usable or not. FALSE if the driver is absent: why, in @error. */
+  /* Called by gpu_device_list() and similar functions, with the registry's lock held, once per
+   * process unless it fails. Appends every device, usable or not. Returns FALSE with @error if the
+   * driver is absent. */
   gboolean (*enumerate)      (GPtrArray        *devices,
                               GError          **error);
-  /* any thread. Everything the driver tells, by nick: "max-work-group-size". */
+  /* any thread. Adds all attributes that the driver reports, by nick: "max-work-group-size". */
   GpuDeviceGetAttributesOp *get_attributes;
-  /* any thread; may be NULL: no device then reaches another. Whether kernels and copies of
-   * @device can reach the memory of @peer, another one of this back end. */
+  /* any thread; may be NULL if no device can access another. Sets whether kernels and copies of
+   * @device can access the memory of @peer, another device of this back end. */
   GpuDeviceCanAccessPeerOp *can_access_peer;
-  /* any thread; may be NULL. What the driver tells of the link from @device to @peer, by nick. */
+  /* any thread; may be NULL. Adds the driver's attributes of the link from @device to @peer, by
+   * nick. */
   GpuDeviceGetPeerAttributesOp *get_peer_attributes;
 } GpuDeviceOps;
 

@@ -6,14 +6,15 @@
 
 G_BEGIN_DECLS
 
-/* What an image is. The dimensions of @extent that its type does not have are 1. */
+/* The description of an image. Dimensions of @extent that its type lacks are 1. */
 typedef struct
 {
   GpuImageType   type;
   GpuImageFormat format;
   gsize          texel_size;        /* bytes */
-  GpuExtent      extent;            /* texels, of the first level; the layers of an array stand in
-                                     * the dimension after those of a layer: 6 for a cubemap */
+  GpuExtent      extent;            /* texels, of the first level; the number of layers of an array
+                                     * is in the dimension after those of a layer: 6 for a
+                                     * cubemap */
   guint          n_levels;          /* 1 without mip levels */
 } GpuImageDescription;
 
@@ -21,8 +22,8 @@ struct _GpuNativeImage
 {
   GpuNativeMemory     base;
   GpuImageDescription description;
-  gsize               row_pitch;    /* bytes: those of the memory where it is linear, or else of */
-  gsize               slice_pitch;  /* texels that follow each other tightly */
+  gsize               row_pitch;    /* bytes: of the memory if that is linear, otherwise of */
+  gsize               slice_pitch;  /* tightly packed texels */
 };
 
 typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,
@@ -66,20 +67,20 @@ typedef gpointer GpuImageMapOp (GpuNativeStream     *stream,
                                 GpuNativeEvent     **event,
                                 GError             **error);
 
-/* Images: everything where the capability GPU_CAPABILITIES_IMAGES is, or the back end has none. */
+/* Present if any device has GPU_CAPABILITIES_IMAGES; otherwise the back end has no table. */
 typedef struct
 {
-  /* Whether an image and a sampler make a value that kernels take as an argument. */
+  /* Whether kernels accept an image with a sampler as a value argument. */
   gboolean          has_textures;
 
-  /* any thread. Appends the formats, of GpuImageFormat, that images of @type with @flags have. */
+  /* any thread. Appends the formats, of GpuImageFormat, of images of @type with @flags. */
   GpuImageListFormatsOp *list_formats;
-  /* any thread. The greatest extent of images of @type, all zeros where there are none. */
+  /* any thread. Gets the maximum extent of images of @type, all zeros if there are none. */
   GpuImageGetMaxExtentOp *get_max_extent;
-  /* any thread. The format is one of list_formats(), the extent not empty and at most the greatest,
-   * the number of levels 1 unless GPU_CAPABILITIES_MIPMAPS is there, and possible then. @data, if
-   * not NULL, are the texels of the first level to begin with, with these pitches, copied before
-   * the call returns. */
+  /* any thread. The format is one of list_formats(), the extent is not empty and at most the
+   * maximum, and the number of levels is 1, or valid if GPU_CAPABILITIES_MIPMAPS is present. @data,
+   * if not NULL, is the initial contents of the first level, with these pitches, copied before the
+   * call returns. */
   GpuNativeImage *  (*create)         (GpuNativeContext          *context,
                                        GpuMemoryFlags             flags,
                                        const GpuImageDescription *description,
@@ -87,7 +88,7 @@ typedef struct
                                        gsize                      row_pitch,
                                        gsize                      slice_pitch,
                                        GError                   **error);
-  /* any thread; may be NULL. Uses @data in place; it outlives the image. */
+  /* any thread; may be NULL. Uses @data in place, which outlives the image. */
   GpuNativeImage *  (*create_for_host) (GpuNativeContext          *context,
                                         GpuMemoryFlags             flags,
                                         const GpuImageDescription *description,
@@ -95,28 +96,29 @@ typedef struct
                                         gsize                      row_pitch,
                                         gsize                      slice_pitch,
                                         GError                   **error);
-  /* any thread; may be NULL. An image over @buffer, which outlives it, of the type 1D_BUFFER, or 2D
-   * with @row_pitch where GPU_CAPABILITIES_IMAGE_FROM_BUFFER is there. @buffer may be a slice. What
-   * @row_pitch and the beginning of the buffer have to be multiples of is for the op to check. */
+  /* any thread; may be NULL. Creates an image over @buffer, which outlives it, of the type
+   * 1D_BUFFER, or 2D with @row_pitch if GPU_CAPABILITIES_IMAGE_FROM_BUFFER is present. @buffer may
+   * be a slice. The op checks the alignment of @row_pitch and of the beginning of the buffer. */
   GpuImageCreateForBufferOp *create_for_buffer;
-  /* any thread; may be NULL. @format, nullable, is what the texels mean where the driver does not
-   * tell; it is an error where it does and tells another one. */
+  /* any thread; may be NULL. @format, nullable, is the format of the texels if the driver does not
+   * report one; a different format than the driver's is an error. */
   GpuImageWrapOp *wrap;
-  /* any thread; may be NULL. A level, from 0 on, of @image, which has that many and outlives it. */
+  /* any thread; may be NULL. Gets a level, from 0 on, of @image, which has that many and outlives
+   * it. */
   GpuNativeImage *  (*get_level)      (GpuNativeContext          *context,
                                        GpuNativeImage            *image,
                                        guint                      level,
                                        GError                   **error);
-  /* any thread; may be NULL. The driver's handle, never 0, of what kernels read @image by with
-   * @sampler, or write it by if that is NULL. It lives as long as the image. */
+  /* any thread; may be NULL. Gets the driver's handle, never 0, by which kernels read @image with
+   * @sampler, or write it if @sampler is NULL. The handle lives as long as the image. */
   GpuImageGetObjectOp *get_object;
 
-  /* The rest are stream ops. */
+  /* The remaining ops are stream ops. */
 
-  /* May be NULL: the front class then writes a row of texels and copies it. @texel are
+  /* May be NULL: the front class then writes a row of texels and copies it. @texel has
    * description.texel_size bytes, which may change once the call has returned. */
   GpuImageFillOp *fill;
-  /* May be NULL. The same as GpuBufferOps.map(), with the pitches of what comes. */
+  /* May be NULL. Like GpuBufferOps.map(); also sets the pitches of the mapping. */
   GpuImageMapOp *map;
 } GpuImageOps;
 

@@ -6,19 +6,19 @@
 
 G_BEGIN_DECLS
 
-/* What a kernel says of one argument; strings belong to the kernel. */
+/* The description of a kernel argument; strings belong to the kernel. */
 typedef struct
 {
   GpuArgumentKind  kind;
   const char      *name;            /* nullable */
   const char      *type_name;       /* "float", "uint*", nullable */
   char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
-                                     * 0 for structures and whatever has no code */
-  gsize            size;            /* for values: bytes, 0 if unknown; for memory: those of an
-                                     * address, if its bytes can be passed as well, else 0 */
+                                     * 0 for structures and other types without a code */
+  gsize            size;            /* for values: bytes, 0 if unknown; for memory: the size of an
+                                     * address if its bytes can be passed as well, otherwise 0 */
   gboolean         read_only;       /* for memory and images: the kernel cannot write it */
-  gboolean         is_declared;     /* the program alone described it; whether the kernel writes it
-                                     * is not known */
+  gboolean         is_declared;     /* described only by the program; it is unknown whether the
+                                     * kernel writes it */
 } GpuArgumentInfo;
 
 struct _GpuNativeKernel
@@ -28,8 +28,8 @@ struct _GpuNativeKernel
   GpuArgumentInfo  *arguments;      /* n_arguments of them, owned by the back end */
 };
 
-/* One argument of a launch, ready for the driver. An image for an argument whose kind is VALUE or
- * UNKNOWN is a texture with @sampler, and what kernels write it by without: only where
+/* One argument of a launch, ready for the driver. An image for an argument of kind VALUE or UNKNOWN
+ * is a texture if it has @sampler, otherwise a writable surface; requires
  * GpuImageOps.has_textures. */
 typedef struct
 {
@@ -40,17 +40,17 @@ typedef struct
     GpuNativeImage   *image;        /* IMAGE */
   };
   GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
-  gconstpointer     data;           /* VALUE; MEMORY without a buffer: NULL, or a guint64, which is
+  gconstpointer     data;           /* VALUE; for MEMORY without a buffer: NULL, or a guint64 with
                                      * an address in shared virtual memory */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
 
-/* What a launch may have beside its arguments. */
+/* Optional properties of a launch besides its arguments. */
 typedef struct
 {
-  gsize                   shared_size;    /* bytes of local memory that no argument stands for */
+  gsize                   shared_size;    /* bytes of local memory that is not an argument */
   GpuLaunchFlags          flags;
-  GpuNativeBuffer *const *indirect;       /* n_indirect: reached through pointers in other memory */
+  GpuNativeBuffer *const *indirect;       /* n_indirect: reached by pointers in other memory */
   guint                   n_indirect;
 } GpuLaunchOptions;
 
@@ -66,25 +66,26 @@ typedef gboolean GpuKernelLaunchOp (GpuNativeStream        *stream,
 
 typedef struct
 {
-  /* Whether launch() takes shared_size and flags; the front class refuses them otherwise. */
+  /* Whether launch() supports shared_size and flags; otherwise the front class rejects them. */
   gboolean has_options;
 
-  /* any thread. No submitted launch of the kernel is left, or the context is lost. */
+  /* any thread. No submitted launch of the kernel is pending, or the context is lost. */
   void     (*free)           (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel);
   guint64  (*get_handle)     (GpuNativeKernel         *kernel);
-  /* any thread. Work-group limits, local and private memory, registers, by nick. */
+  /* any thread. Adds work-group limits, local and private memory and registers, by nick. */
   gboolean (*get_attributes) (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel,
                               GVariantDict            *attributes,
                               GError                 **error);
   /* stream; several streams may launch one kernel at the same time. The number of arguments is
-   * right, and their kinds and sizes where the kernel tells them. @grid counts work-items;
-   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; a
-   * back end whose kernels reach all memory ignores the list of indirect memory. */
+   * correct, and so are their kinds and sizes if the kernel reports them. @grid counts work-items;
+   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; a back
+   * end whose kernels can access all memory ignores the list of indirect memory. */
   GpuKernelLaunchOp *launch;
-  /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
-   * set are GPU_ERROR_NOT_SUPPORTED, unknown ones GPU_ERROR_INVALID_ARGUMENT. */
+  /* any thread; the remaining ops may be NULL. Sets an attribute by its nick in get_attributes();
+   * read-only attributes fail with GPU_ERROR_NOT_SUPPORTED, unknown ones with
+   * GPU_ERROR_INVALID_ARGUMENT. */
   gboolean (*set_attribute)  (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel,
                               const char              *nick,
@@ -94,8 +95,8 @@ typedef struct
                                     GpuNativeKernel         *kernel,
                                     GpuCachePreference       preference,
                                     GError                 **error);
-  /* How many blocks of @block_size work-items, with @shared_size bytes as in GpuLaunchOptions, run
-   * at the same time on one multiprocessor of the first device. */
+  /* Gets the number of blocks of @block_size work-items, with @shared_size bytes as in
+   * GpuLaunchOptions, that run concurrently on one multiprocessor of the first device. */
   gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
                                      GpuNativeKernel         *kernel,
                                      gsize                    block_size,

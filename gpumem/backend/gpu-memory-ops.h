@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What all memory has, buffers and images alike. gpu-backend.h has the rules for every op. */
+/* Properties of all memory, buffers and images alike. gpu-backend.h has the rules for every op. */
 #pragma once
 
 #include "gpumem/backend/gpu-native-types.h"
 
 G_BEGIN_DECLS
 
-/* A buffer, or what a GpuNativeImage begins with. */
+/* A buffer, or the first member of a GpuNativeImage. */
 struct _GpuNativeMemory
 {
   const GpuBackend *backend;
-  gsize             size;           /* bytes, set by the op that made the memory */
+  gsize             size;           /* bytes, set by the op that created the memory */
   gboolean          is_image;
-  gboolean          is_exclusive;   /* one stream or the host at a time, not even two that read:
+  gboolean          is_exclusive;   /* used by one stream or the host at a time, even for reading:
                                      * the front class calls GpuSvmOps.attach() before each use */
-  gboolean          is_external;    /* another API has it, too: the front class calls
+  gboolean          is_external;    /* shared with another API: the front class calls
                                      * GpuBufferOps.acquire() before each use, and release() */
-  gboolean          acquire_waits;  /* acquire() has the caller wait for what is before it in the
-                                     * stream: never called behind events of the user */
-  gpointer          host;           /* nullable; where the host reaches it without a command */
-  gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
-  gboolean          is_locked;      /* pages of the host that the driver keeps in place */
-  gboolean          is_constant;    /* open_fd() made it of what nobody may write */
-  gboolean          is_shareable;   /* open_fd() made it of what share_fd() passes on */
+  gboolean          acquire_waits;  /* acquire() blocks the caller until the earlier work of the
+                                     * stream completes: never called after user events */
+  gpointer          host;           /* nullable; its address for host access without a command */
+  gboolean          is_host_only;   /* kernels cannot access it, and images cannot be over it */
+  gboolean          is_locked;      /* page-locked host memory */
+  gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
+  gboolean          is_shareable;   /* share_fd() can export the memory, from open_fd() */
 };
 
 /* One side of a region copy: linear memory of the device or of the host, or an image. */
 typedef struct
 {
-  GpuNativeContext *context;        /* that @memory belongs to */
-  GpuNativeMemory  *memory;         /* NULL for memory of the host */
-  gpointer          data;           /* of the host */
+  GpuNativeContext *context;        /* the context of @memory */
+  GpuNativeMemory  *memory;         /* NULL for host memory */
+  gpointer          data;           /* for host memory */
 
-  /* Of linear memory: in bytes, pitches are never 0. */
-  gsize             offset;         /* of the first byte, origin and pitches resolved */
+  /* For linear memory: in bytes, pitches are never 0. */
+  gsize             offset;         /* of the first byte, with origin and pitches resolved */
   gsize             row_pitch;
   gsize             slice_pitch;
 
-  /* Of an image: in texels, rows and slices or layers. */
+  /* For an image: in texels, rows and slices or layers. */
   gsize             x;
   gsize             y;
   gsize             z;
 } GpuRegionSide;
 
-/* Where memory is, for finding out that others are over the same. */
+/* The identity of memory, to detect other objects over the same memory. */
 typedef struct
 {
-  guint64 id;                       /* the same for all over that memory; 0: nobody else can be */
+  guint64 id;                       /* equal for all objects over that memory; 0 if it is unique */
   gsize   offset;                   /* within it */
-  guint64 outer;                    /* of memory that it may be a part of, or 0 */
+  guint64 outer;                    /* the memory that this may be a part of, or 0 */
   gsize   outer_offset;
 } GpuAliasKey;
 
@@ -66,35 +66,35 @@ typedef gboolean GpuMemoryUnmapOp (GpuNativeStream *stream,
                                    GpuNativeEvent **event,
                                    GError         **error);
 
-/* What all memory has, buffers and images alike. */
+/* Ops of all memory, buffers and images alike. */
 typedef struct
 {
-  /* Whether copy_region() takes memory of another context of the back end on one of its sides. */
+  /* Whether copy_region() accepts memory of another context of the back end on one side. */
   gboolean          copies_peers;
 
   /* any thread. No submitted work uses the memory any more, or the context is lost. */
   GpuMemoryFreeOp *free;
   guint64           (*get_handle)     (GpuNativeMemory         *memory);
-  /* any thread. The address that kernels see, 0 if the driver does not tell or there is none. */
+  /* any thread. Gets the address that kernels use, or 0 if the driver does not report one. */
   guint64           (*get_address)    (GpuNativeMemory         *memory);
-  /* any thread. Everything the driver tells, by nick. */
+  /* any thread. Adds all attributes that the driver reports, by nick. */
   gboolean          (*get_attributes) (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
-  /* any thread; may be NULL. Once for all memory but slices; @alias_key is 0 to begin with. Memory
-   * that was imported or wrapped more than once, also such that is the library's own, has one
-   * @alias_key in a context. */
+  /* any thread; may be NULL. Called once for all memory except slices; @alias_key is 0 initially.
+   * Memory that was imported or wrapped more than once, including the library's own memory, has one
+   * @alias_key per context. */
   void              (*identify)       (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
                                        GpuAliasKey             *alias_key);
 
-  /* The rest are stream ops. */
+  /* The remaining ops are stream ops. */
 
-  /* Any pair of sides but host and host. @extent is not empty; its width counts bytes, or texels
-   * where a side is an image; two images have texels of the same size. The regions do not overlap
-   * and lie within what they are of. Memory of the host stays as it is until the operation is
-   * complete. */
+  /* Copies between any two sides except host and host. @extent is not empty; its width counts
+   * bytes, or texels if a side is an image; two images have texels of the same size. The regions do
+   * not overlap and are within their memory. Host memory must not change until the operation
+   * completes. */
   GpuMemoryCopyRegionOp *copy_region;
   gboolean          (*migrate)        (GpuNativeStream         *stream,
                                        GpuNativeMemory *const  *memories,
@@ -102,7 +102,7 @@ typedef struct
                                        GpuMigrateFlags          flags,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  /* NULL where nothing can be mapped. @data is what map() of the memory gave. */
+  /* NULL if nothing can be mapped. @data is the pointer that map() of the memory returned. */
   GpuMemoryUnmapOp *unmap;
 } GpuMemoryOps;
 

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Sets the error of a context that is lost, or was another process's. */
+/* Sets the error of a context that is lost or belongs to another process. */
 GPU_COLD gboolean _gpu_native_context_fail          (GpuNativeContext  *context,
                                                      GError           **error);
 
@@ -19,16 +19,16 @@ _gpu_native_context_check (GpuNativeContext  *context,
          || _gpu_native_context_fail (context, error);
 }
 
-/* Every error of a driver passes here: a lost device is lost for good, and the context says so
- * once, in its own main context. */
+/* Must be called for every error of a driver: if the device is lost, marks the context as lost and
+ * makes it emit its signal once, in its own main context. */
 void              _gpu_native_context_report        (GpuNativeContext  *context,
                                                      const GError      *error);
-/* Ends a call of the driver: TRUE if there is no @failure, else takes it over. */
+/* Ends a driver call: returns TRUE if there is no @failure, otherwise takes ownership of it. */
 gboolean          _gpu_native_context_end           (GpuNativeContext  *context,
                                                      const char        *function,
                                                      GError            *failure,
                                                      GError           **error);
-/* FALSE, and GPU_ERROR_NOT_SUPPORTED: the entry of @backend for @what is NULL. */
+/* Sets GPU_ERROR_NOT_SUPPORTED, because @backend lacks the op for @what, and returns FALSE. */
 gboolean          _gpu_backend_fail                 (const GpuBackend  *backend,
                                                      const char        *function,
                                                      const char        *what,

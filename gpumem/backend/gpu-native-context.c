@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Errors of a context: every one of a driver passes here. */
+/* Errors of a context: every error of a driver is reported here. */
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"

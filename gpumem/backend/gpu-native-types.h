@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The objects of a back end, declared: each table of ops has the structure of its own. */
+/* Declarations of the objects of a back end; the header of each ops table defines its structure. */
 #pragma once
 
 #include <gpumem/gpumem.h>
@@ -12,7 +12,7 @@ typedef struct _GpuNativeContext GpuNativeContext;
 typedef struct _GpuNativeStream  GpuNativeStream;
 typedef struct _GpuNativeEvent   GpuNativeEvent;
 typedef struct _GpuNativeMemory  GpuNativeMemory;
-typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory is nothing beyond that */
+typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory has no further fields */
 typedef struct _GpuNativeChunk   GpuNativeChunk;
 typedef struct _GpuNativeImage   GpuNativeImage;
 typedef struct _GpuNativeSampler GpuNativeSampler;

@@ -14,8 +14,8 @@ struct _GpuNativeProgram
 
 typedef struct
 {
-  /* any thread; each may be NULL. They block until the program is built. A program that does not
-   * build is GPU_ERROR_BUILD_FAILED with the log in the text. */
+  /* any thread; each may be NULL. Block until the program is built. A failed build is
+   * GPU_ERROR_BUILD_FAILED with the log in the message. */
   GpuNativeProgram * (*build_source)  (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,
@@ -28,38 +28,40 @@ typedef struct
                                        GBytes            *il,
                                        const char        *options,
                                        GError           **error);
-  /* The same as build_source(), for the templates, overloads and variables that @names (ends
-   * with NULL, is not empty) tell as one writes them in the source: "scale<float>". @lowered
-   * becomes, in the same order, what they are called in the binary. */
+  /* Like build_source(), for the templates, overloads and variables in @names (NULL-terminated, not
+   * empty), as written in source code: "scale<float>". Sets @lowered to their names in the binary,
+   * in the same order. */
   GpuNativeProgram * (*build_names)   (GpuNativeContext    *context,
                                        const char          *source,
                                        const char          *options,
                                        const char *const   *names,
                                        char              ***lowered,
                                        GError             **error);
-  /* What link() takes: source compiled, with nothing loaded. With options for it, it is what
-   * load_binary() takes. */
+  /* Compiles source without loading it, as an input of link(). With options that
+   * request one, the result is a binary for load_binary(). */
   GBytes *           (*compile)       (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,
                                        GError           **error);
-  /* @n_images, at least one, of compile() or of the vendor's compiler, and libraries. */
+  /* Links @n_images images, at least one, of compile() or of the vendor's compiler,
+   * and libraries. */
   GpuNativeProgram * (*link)          (GpuNativeContext  *context,
                                        GBytes *const     *images,
                                        guint              n_images,
                                        const char        *options,
                                        GError           **error);
-  /* any thread; may be NULL: load_binary() then, with the options of the build. What get_binary()
-   * gave of a program that was built from source, out of the program cache. */
+  /* any thread; may be NULL: the front class then calls load_binary() with the options of the
+   * build. Loads the result of get_binary() of a program built from source, from the program
+   * cache. */
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);
-  /* any thread; may be NULL: the program cache then stays out of it. Appends whatever, beside
-   * source and options, decides what a build yields: device, driver, compiler. */
+  /* any thread; may be NULL: programs are then not cached. Appends everything besides source and
+   * options that determines the result of a build: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
-  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not keep
-   * programs that contain assembly. */
+  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not
+   * store programs that contain assembly. */
   gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,
@@ -74,7 +76,7 @@ typedef struct
                                        GpuNativeProgram  *program,
                                        const char        *name,
                                        GError           **error);
-  /* any thread; may be NULL. A variable of the program, at the address where its kernels see it:
+  /* any thread; may be NULL. Gets a variable of the program, at the address that its kernels use:
    * memory that the program owns, which outlives the buffer. */
   GpuNativeBuffer *  (*get_global)    (GpuNativeContext  *context,
                                        GpuNativeProgram  *program,

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* How kernels read images; every value was checked. */
+/* The description of a sampler; all values were checked. */
 typedef struct
 {
   gboolean       normalized_coordinates;
@@ -32,7 +32,7 @@ struct _GpuNativeSampler
 
 typedef struct
 {
-  /* any thread. What does not exist anywhere was refused; what this driver lacks is
+  /* any thread. Invalid values were rejected; valid values that this driver lacks fail with
    * GPU_ERROR_NOT_SUPPORTED. Sets the description. */
   GpuNativeSampler * (*create)         (GpuNativeContext             *context,
                                         const GpuSamplerDescription  *description,
@@ -45,7 +45,7 @@ typedef struct
   /* any thread. No submitted launch uses it, or the context is lost. Frees the structure itself. */
   void               (*free)           (GpuNativeContext             *context,
                                         GpuNativeSampler             *sampler);
-  /* 0 where samplers are no objects of the driver. */
+  /* Gets the driver's handle, or 0 if samplers are not driver objects. */
   guint64            (*get_handle)     (GpuNativeSampler             *sampler);
 } GpuSamplerOps;
 

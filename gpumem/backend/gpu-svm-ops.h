@@ -20,20 +20,21 @@ typedef gboolean GpuSvmPrefetchOp (GpuNativeStream *stream,
                                    GpuNativeEvent **event,
                                    GError         **error);
 
-/* Shared virtual memory. It is a buffer, and the ops of buffers take it. GpuMemoryOps.get_address()
- * tells where it is, for host and device alike, and GpuNativeMemory.host is set where the host may
- * touch it at any time. The capabilities for what is asked for were checked. */
+/* Shared virtual memory. It is a buffer, and accepted by the ops of buffers.
+ * GpuMemoryOps.get_address() returns its address, for host and device alike; GpuNativeMemory.host
+ * is set if the host may access it at any time. The capabilities for the requested flags were
+ * checked. */
 typedef struct
 {
-  /* Whether alloc() gives more than the device's max_allocation. */
+  /* Whether alloc() can exceed the device's max_allocation. */
   gboolean          is_unlimited;
 
   /* any thread. @alignment is a power of two, or 0 for any. */
   GpuSvmAllocOp *alloc;
-  /* any thread; where GPU_CAPABILITIES_SVM_SYSTEM is. Uses @data in place; it outlives the
+  /* any thread; required with GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place, which outlives the
    * memory. */
   GpuBufferAllocForHostOp *alloc_for_host;
-  /* any thread; may be NULL: advice is then lost. @device, of the same back end, is NULL for the
+  /* any thread; may be NULL: advice is then ignored. @device, of the same back end, is NULL for the
    * host. */
   gboolean          (*advise)         (GpuNativeContext        *context,
                                        GpuNativeBuffer         *buffer,
@@ -43,9 +44,9 @@ typedef struct
                                        GpuNativeDevice         *device,
                                        GError                 **error);
 
-  /* The rest are stream ops, and may be NULL where there is nothing to do. */
+  /* The remaining ops are stream ops, and may be NULL if there is nothing to do. */
 
-  /* From this point of the stream on @attachment may use the memory, and nobody else. */
+  /* From this point of the stream on, @attachment has exclusive access to the memory. */
   gboolean          (*attach)         (GpuNativeStream         *stream,
                                        GpuNativeBuffer         *buffer,
                                        GpuSvmAttachment         attachment,

@@ -144,7 +144,7 @@ run_prefetch (gconstpointer     operation,
                                          error);
 }
 
-/* Caller holds the locks, which guard the attachment that later uses of exclusive memory restore. */
+/* Caller holds the locks, which guard the attachment for later uses of exclusive memory. */
 static gboolean
 run_attach (gconstpointer     operation,
             GpuNativeStream  *stream,
