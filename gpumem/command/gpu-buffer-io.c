@@ -383,8 +383,8 @@ gpu_buffer_fill (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Copies from @source to @buffer and waits until the operation completes, see gpu_stream_copy().
- * Cancellation ends the wait, not the work, except for a copy that the calling thread performs
- * itself, which stops.
+ * Cancellation ends the wait, not the work; only a copy that the calling thread performs itself is
+ * stopped.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED

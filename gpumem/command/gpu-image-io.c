@@ -19,7 +19,7 @@ get_unbounded (gconstpointer    data,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @data: the memory to read into
  * @row_pitch: distance between rows of @data in bytes, 0 for tightly packed rows
  * @slice_pitch: distance between slices of @data in bytes, 0 for tightly packed slices
@@ -70,7 +70,7 @@ gpu_image_read (GpuImage         *image,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @data: the data to write
  * @row_pitch: distance between rows of @data in bytes, 0 for tightly packed rows
  * @slice_pitch: distance between slices of @data in bytes, 0 for tightly packed slices
@@ -147,7 +147,7 @@ submit_read (GpuTimeline      *timeline,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
@@ -192,7 +192,7 @@ gpu_image_read_bytes (GpuImage         *image,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the bytes are available
  * @user_data: data for @callback
@@ -307,7 +307,7 @@ submit_write (GpuTimeline      *timeline,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @bytes: the bytes to write
  * @row_pitch: distance between rows of @bytes in bytes, 0 for tightly packed rows
  * @slice_pitch: distance between slices of @bytes in bytes, 0 for tightly packed slices
@@ -354,7 +354,7 @@ gpu_image_write_bytes (GpuImage         *image,
  * @image: a #GpuImage
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @bytes: the bytes to write
  * @row_pitch: distance between rows of @bytes in bytes, 0 for tightly packed rows
  * @slice_pitch: distance between slices of @bytes in bytes, 0 for tightly packed slices
@@ -426,7 +426,7 @@ gpu_image_write_bytes_finish (GpuImage      *image,
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
  * @color: the value of every texel
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
@@ -467,8 +467,7 @@ gpu_image_fill (GpuImage         *image,
  * @stream: (nullable): the stream to map on, %NULL for the default stream
  * @flags: the intended access of the host
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
- *   on
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for the rest of @image
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
@@ -516,8 +515,7 @@ gpu_image_map (GpuImage         *image,
  * @stream: (nullable): the stream to map on, %NULL for the default stream
  * @flags: the intended access of the host
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
- *   on
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for the rest of @image
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the host may access the mapping
  * @user_data: data for @callback

@@ -13,7 +13,7 @@
 /**
  * SECTION:gpu-mapping
  * @title: GpuMapping
- * @short_description: Memory of a device in the address space of the host
+ * @short_description: Device memory in the address space of the host
  * @see_also: #GpuStream, #GpuBuffer, #GpuImage, #GpuSvm
  */
 
@@ -38,7 +38,7 @@ typedef struct
 /**
  * GpuMapping:
  *
- * A range of memory of a device that the host can read or write in place.
+ * A range of device memory that the host can read or write in place.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuMapping) mapping = NULL;

@@ -31,8 +31,8 @@ wait_free (gpointer data)
  * @error: return location for an error
  *
  * Blocks until all earlier work that uses @memory has completed, on any stream, as well as all work
- * on the streams of gpu_memory_add_stream(). Other work of the context is not waited for. For a
- * slice, uses of the memory that it was cut from count. May be called from any thread.
+ * on the streams of gpu_memory_add_stream(). Does not wait for other work of the context. A slice
+ * is treated as the memory that it was cut from. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
  *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
@@ -200,7 +200,7 @@ gpu_memory_wait_finish (GpuMemory     *memory,
  * program submits to the driver's stream itself, or kernels that access the memory through its
  * address alone. When @memory is released or its last reference is dropped, its memory is neither
  * freed nor reused by a pool until all work submitted to @stream by then has completed. Such work
- * is not ordered otherwise: use gpu_stream_wait_event(). A registered slice counts for the memory
+ * is not ordered otherwise: use gpu_stream_wait_event(). Registering a slice registers the memory
  * that it was cut from. Does not block, and calls no driver function. May be called from any
  * thread.
  *

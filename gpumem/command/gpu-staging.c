@@ -123,8 +123,8 @@ gpu_staging_get_n_threads (void)
  * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
  * Sets the number of threads that copy pageable host memory concurrently. With one thread, only
- * copies that would otherwise block are staged, because a driver copies as fast. Copies in flight
- * keep their number of threads.
+ * copies that would otherwise block are staged, because the driver itself is as fast as one thread.
+ * Copies in flight keep their number of threads.
  *
  * Since: 0.1
  */

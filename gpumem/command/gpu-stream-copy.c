@@ -465,7 +465,8 @@ run_migrate (gconstpointer     operation,
  * it is allocated, which drivers may defer until then (OpenCL: clEnqueueMigrateMemObjects; CUDA:
  * cuMemPrefetchAsync for a #GpuSvm, no operation for other memory, which does not move). On the
  * host back end it does nothing. With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the contents are lost.
- * The operation counts as a write of the memory and holds a reference to it. Does not block.
+ * The operation counts as a write of the memory and holds a reference to it until it completes.
+ * Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an empty array, a %NULL element,
  *   unknown flags or memory of another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if any of the
@@ -541,8 +542,9 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
  * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
- * not overlap. The operation holds a reference to both memories. Does not block, except like
- * gpu_stream_write() and gpu_stream_read() for #GpuHostMemory that is not page-locked.
+ * not overlap. The operation holds references to both memory objects until it completes. Does not
+ * block, except for #GpuHostMemory that is not page-locked, like gpu_stream_write() and
+ * gpu_stream_read().
  *
  * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
  * in chunks, at most 16 MiB at a time, by commands in @stream and in a stream of the other context
@@ -599,14 +601,15 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
- * operation holds references to @bytes and @destination. Does not block as long as page-locked
- * memory is available to stage pageable memory (see gpu_context_set_staging_limit()), and at most
- * about 200 MiB of copies are pending. Beyond that, CUDA blocks the caller until most of the data
- * is copied, and with it any thread that submits to @stream, or uses @destination, in the meantime.
+ * operation holds references to @bytes and @destination until it completes. Does not block as long
+ * as page-locked memory is available to stage pageable memory (see
+ * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Beyond that,
+ * CUDA blocks the caller until most of the data is copied, and with it any thread that submits to
+ * @stream, or uses @destination, in the meantime.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
- *   flags deny the access or the context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range
- *   is mapped, or the driver's error
+ *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_BUSY if the range is mapped, or the driver's error
  *
  * Since: 0.1
  */
@@ -652,9 +655,9 @@ gpu_stream_write (GpuStream  *stream,
  * before the call returns.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
- *   flags deny the access or the context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range
- *   is mapped for writing, the error of the last write of the memory if that failed, or the
- *   driver's error
+ *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_BUSY if the range is mapped for writing, the error of the last write of the memory
+ *   if that failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -740,8 +743,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync). @bytes must wrap memory of the program, like those of
  * gpu_bytes_new_for_address() or g_bytes_new_with_free_func(), and must not be accessed until the
- * operation completes. The operation holds references to @bytes and @source. Blocks no more than
- * gpu_stream_read().
+ * operation completes. The operation holds references to @bytes and @source until it completes.
+ * Blocks no more than gpu_stream_read().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read()
  *

@@ -186,10 +186,10 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * clEnqueueWriteBuffer and clEnqueueCopyBuffer, also if the flags of the memory deny the host
  * access. CUDA: cuMemsetD8Async, cuMemsetD16Async or cuMemsetD32Async if the pattern repeats 1, 2
  * or 4 bytes, and a kernel of the library for other patterns up to 1024 bytes. The operation holds
- * a reference to @destination. Does not block.
+ * a reference to @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or is
- *   not a multiple of the pattern, the pattern is empty, or the context differs,
+ *   not a multiple of the pattern, the pattern is empty, or the memory belongs to another context,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if a
  *   large pattern cannot be copied, or the driver's error; a fill that consists of several
  *   operations may have begun by then
@@ -365,7 +365,7 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  * Fills a region of rows and slices on the device with a pattern that begins anew in each row
  * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function,
  * so the region is filled by a fill and copies of regions). An empty region does nothing. The
- * operation holds a reference to @destination. Does not block.
+ * operation holds a reference to @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill() and gpu_stream_copy_region()
  *

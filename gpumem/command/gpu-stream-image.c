@@ -170,18 +170,18 @@ _gpu_timeline_fill_image (GpuTimeline      *timeline,
  * @image: an image of the stream's context
  * @color: the value of every texel
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels; %NULL for everything from @layout on
+ * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @error: return location for an error
  *
  * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA: copies of a row with
  * cuMemcpy2DAsync and cuMemcpy3DAsync, as there is no fill function). Values are rounded to the
  * nearest value of the format, ties to even, and clamped to its range; NaN becomes 0 in integer
  * formats. Components that the format lacks are ignored. An empty region does nothing. The
- * operation holds a reference to the image. Does not block.
+ * operation holds a reference to the image until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region exceeds the image or the
- *   context differs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the image is mapped, or the driver's
- *   error
+ *   image belongs to another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the image is mapped,
+ *   or the driver's error
  *
  * Since: 0.1
  */
@@ -212,8 +212,7 @@ gpu_stream_fill_image (GpuStream        *stream,
  * @image: an image of the stream's context
  * @flags: the intended access of the host
  * @layout: (nullable): origin of the region in @image, in texels; %NULL for the first texel
- * @extent: (nullable): size of the region in texels, not empty; %NULL for everything from @layout
- *   on
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for the rest of @image
  * @error: return location for an error
  *
  * Maps a region of an image into the address space of the host (OpenCL: clEnqueueMapImage; CUDA:

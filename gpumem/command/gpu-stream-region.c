@@ -39,7 +39,7 @@ typedef struct
 #define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
-/* Reads the native memory again. Caller holds the locks: before, a spill may have replaced it. */
+/* Caller holds the locks. Before they were taken, a spill may have replaced the native memory. */
 static const RegionCopy *
 reread_memory (gconstpointer operation)
 {
@@ -512,7 +512,8 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * of a buffer counts bytes, even if the other memory is an image.
  *
  * The two regions must not overlap, and two images must have texels of the same size. An empty
- * region does nothing. The operation holds a reference to both memories. Does not block.
+ * region does nothing. The operation holds references to both memory objects until it completes.
+ * Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region exceeds its memory, the
  *   pitches are too small, the regions overlap or neither memory is of the stream's context,
@@ -561,7 +562,7 @@ gpu_stream_copy_region (GpuStream        *stream,
  * or several calls of it, or clEnqueueWriteBuffer, if it does not accept the pitches;
  * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are the same as for
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
- * and @destination. Blocks no more than gpu_stream_write().
+ * and @destination until it completes. Blocks no more than gpu_stream_write().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), also if the flags of the
  *   memory do not let the host write it
@@ -661,7 +662,7 @@ gpu_stream_read_region (GpuStream        *stream,
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
  * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts are the same
  * as for gpu_stream_copy_region(). An empty region does nothing. The operation holds references to
- * @bytes and @source, and the bytes are valid once it completes. Blocks no more than
+ * @bytes and @source until it completes; then the bytes are valid. Blocks no more than
  * gpu_stream_read().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region()

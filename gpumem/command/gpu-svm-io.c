@@ -263,7 +263,7 @@ check_device (GpuMemory        *memory,
  * @offset: offset of the range in @svm, in bytes
  * @size: size of the range in bytes; 0 does nothing
  * @device: (nullable): a device of the same back end, %NULL for the host; ignored for
- *   %GPU_MEMORY_ADVICE_READ_MOSTLY and for advice that is withdrawn, except
+ *   %GPU_MEMORY_ADVICE_READ_MOSTLY and for advice that withdraws other advice, except
  *   %GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY
  * @error: return location for an error
  *
