@@ -188,8 +188,8 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
-/* List them on the first submission, which locks both streams; later waits for user events do not
- * concern this copy. */
+/* The first submission locks both streams; a later submission of the other side waits for no user
+ * events. */
 static void
 list_user_events_locked (Copy *copy)
 {

@@ -274,7 +274,7 @@ check_peers (GpuTimeline    *timeline,
 }
 
 static gboolean
-is_ordinary (GpuMemory *memory)
+is_pageable (GpuMemory *memory)
 {
   return GPU_IS_HOST_MEMORY (memory) && !((GpuHostMemory *) memory)->is_locked
          && ((GpuHostMemory *) memory)->data != NULL;
@@ -298,7 +298,7 @@ submit_host_copy (GpuTimeline    *timeline,
     .host = { .offset = host->offset, .row_pitch = size, .slice_pitch = size }
   };
 
-  if (is_ordinary (host->memory))
+  if (is_pageable (host->memory))
     {
       staged.host.data = ((GpuHostMemory *) host->memory)->data;
       copy.device = device->memory;

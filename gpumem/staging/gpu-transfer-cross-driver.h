@@ -4,8 +4,8 @@
  * contexts: in chunks through host memory, with commands in one stream on either side.
  *
  * All commands are in the streams when _gpu_cross_driver_submit() returns. Each command waits at
- * most for host-signalled waits. A thread signals them once an earlier command of the other stream
- * has completed, so that no command waits for a later one.
+ * most for host-signalled waits. A thread signals them once a command of the other stream has
+ * completed; that command was submitted earlier, or is submitted to a different driver.
  */
 #pragma once
 
@@ -60,7 +60,7 @@ GpuNativeEvent *
                                         guint                    side);
 /* Called instead of a submission, or after a submission that failed. */
 void       _gpu_cross_driver_abandon (GpuCrossDriver      *cross);
-/* Like _gpu_transfer_check(), except for a failure of commands in a stream of @known, nullable. */
+/* Like _gpu_transfer_check(), but ignores failures of commands in a stream of @known, nullable. */
 gboolean   _gpu_cross_driver_check (GpuCrossDriver          *cross,
                                     const GpuNativeContext  *known,
                                     GError                 **error);

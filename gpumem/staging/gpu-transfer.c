@@ -172,16 +172,16 @@ copy_piece_locked (GpuTransfer *transfer)
   end_piece_locked (transfer, chunk);
 }
 
-static void help_copy (gpointer data);
+static void copy_in_worker (gpointer data);
 
 /* Waking a thread takes longer than copying some pieces, so each wakes at most two others. */
 static void
-call_helpers_locked (GpuTransfer *transfer)
+wake_workers_locked (GpuTransfer *transfer)
 {
   for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->chunking.n_chunks
                     && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
-      if (!_gpu_transfer_push_copy (help_copy, _gpu_transfer_ref (transfer)))
+      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer)))
         {
           _gpu_transfer_unref (transfer);
           return;
@@ -193,7 +193,7 @@ call_helpers_locked (GpuTransfer *transfer)
 
 /* Waits for a piece. Returns FALSE if none will follow soon: other copies need threads. */
 static gboolean
-linger_locked (GpuTransfer *transfer)
+wait_for_piece_locked (GpuTransfer *transfer)
 {
   gint64 deadline = g_get_monotonic_time () + LINGER_TIME;
   gboolean in_time = TRUE;
@@ -206,14 +206,14 @@ linger_locked (GpuTransfer *transfer)
 }
 
 static void
-help_copy (gpointer data)
+copy_in_worker (gpointer data)
 {
   GpuTransfer *transfer = data;
 
   g_mutex_lock (&transfer->lock);
-  call_helpers_locked (transfer);
+  wake_workers_locked (transfer);
 
-  while (linger_locked (transfer))
+  while (wait_for_piece_locked (transfer))
     copy_piece_locked (transfer);
 
   transfer->n_copy_workers--;
@@ -228,7 +228,7 @@ set_ready_locked (GpuTransfer *transfer,
 {
   transfer->n_ready = n_ready;
   g_cond_broadcast (&transfer->cond);
-  call_helpers_locked (transfer);
+  wake_workers_locked (transfer);
 }
 
 /* --- waiting for the device ------------------------------------------------------------------- */
@@ -307,11 +307,11 @@ wait_until_copied_locked (GpuTransfer *transfer)
     g_cond_wait (&transfer->cond, &transfer->lock);
 }
 
-/* Runs on the single thread that waits for the device. With @helps, or if there is no copying
+/* Runs on the single thread that waits for the device. With @copies, or if there is no copying
  * thread, it copies as well. */
 static void
 drive (GpuTransfer *transfer,
-        gboolean     helps)
+        gboolean     copies)
 {
   GpuNativeEvent *last;
 
@@ -322,7 +322,7 @@ drive (GpuTransfer *transfer,
       if (!wait_for_chunk_locked (transfer, i))
         break;
 
-      while ((helps || transfer->n_copy_workers == 0) && has_piece_locked (transfer))
+      while ((copies || transfer->n_copy_workers == 0) && has_piece_locked (transfer))
         copy_piece_locked (transfer);
     }
 
@@ -342,7 +342,7 @@ drive (GpuTransfer *transfer,
 }
 
 static void
-drive_unwatched (gpointer data)
+drive_in_thread (gpointer data)
 {
   GpuTransfer *transfer = data;
 
@@ -656,10 +656,10 @@ is_page_locked (GpuNativeContext      *context,
 }
 
 static gboolean
-is_worth_it (GpuNativeContext      *context,
-             const GpuTransferCopy *copy,
-             gsize                  size,
-             gboolean               blocking)
+should_stage (GpuNativeContext      *context,
+              const GpuTransferCopy *copy,
+              gsize                  size,
+              gboolean               blocking)
 {
   const GpuTransferOps *ops = context->backend->transfer;
   gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
@@ -753,7 +753,7 @@ start (GpuTransfer *transfer)
     n_ready++;
 
   if (!transfer->driven_by_caller
-      && !_gpu_transfer_push_wait (drive_unwatched, _gpu_transfer_ref (transfer)))
+      && !_gpu_transfer_push_wait (drive_in_thread, _gpu_transfer_ref (transfer)))
     {
       _gpu_transfer_unref (transfer);
       return FALSE;
@@ -786,7 +786,7 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   GpuTransferChunking chunking;
   GpuTransfer *transfer;
 
-  if (!is_worth_it (context, copy, size, blocking)
+  if (!should_stage (context, copy, size, blocking)
       || !_gpu_transfer_chunking_init (&chunking, &own))
     return NULL;
 

@@ -169,8 +169,8 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
-/* Fails the points after an aborted copy, whose commands did not fail themselves. Called when
- * @retained is released; @failed: whether the driver reports a failure. */
+/* Fails the point of an aborted copy, and all later points, because its commands do not fail
+ * themselves. Called when @retained is released; @failed: whether the driver reports a failure. */
 void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    const GpuRetained *retained,
                                                    gboolean           failed);

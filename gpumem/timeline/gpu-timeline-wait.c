@@ -4,8 +4,7 @@
  *
  * A job blocks in the driver's own wait for one fence, retires the points that the fence covers and
  * continues with the next fence that a waiter needs, so a stream occupies a thread only while it
- * has
- * waiters. Driver callbacks are not used: some drivers never invoke them for failed work.
+ * has waiters. Driver callbacks are not used: some drivers never invoke them for failed work.
  */
 #include "config.h"
 
