@@ -47,7 +47,7 @@ typedef struct
 typedef struct
 {
   guint64 id;                       /* equal for all objects over that memory; 0 if it is unique */
-  gsize   offset;                   /* within it */
+  gsize   offset;                   /* within that memory */
   guint64 outer;                    /* the memory that this may be a part of, or 0 */
   gsize   outer_offset;
 } GpuAliasKey;

@@ -29,7 +29,7 @@ typedef struct
   gsize            offset;          /* within the root */
   gsize            size;
   gboolean         write;
-  gsize            row_pitch;       /* of an image; 0 of a buffer */
+  gsize            row_pitch;       /* of an image; 0 for a buffer */
   gsize            slice_pitch;
   GpuExtent        extent;          /* texels of an image; bytes of a buffer, in one row */
   gsize            mapped_size;     /* bytes from `data` on; differs from `size` for images */
@@ -70,7 +70,7 @@ struct _GpuMapping
 
   GpuMemory    *memory;
   GpuMapFlags   flags;
-  MappedRange  *range;              /* NULL if never initialised */
+  MappedRange  *range;              /* NULL if initialization failed */
 };
 
 enum
@@ -316,7 +316,7 @@ typedef struct
   GpuMapFlags          flags;
   gsize                offset;
   gsize                size;
-  const GpuRegionSide *side;        /* of an image, NULL of a buffer */
+  const GpuRegionSide *side;        /* of an image; NULL for a buffer */
   const GpuExtent     *extent;
   gboolean             write;
   MappedRange         *range;

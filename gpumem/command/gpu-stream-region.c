@@ -296,8 +296,8 @@ check_peers (GpuTimeline       *timeline,
   if (to->backend != from->backend || !to->backend->memory->copies_peers)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: no driver copies regions from a context of %s to one of %s; "
-                   "gpu_stream_copy() takes bytes there, and a region can be copied on either side",
+                   "%s: no driver copies regions from a context of %s to a context of %s; "
+                   "copy the region to linear memory, and that with gpu_stream_copy()",
                    copy->function, from->devices[0]->id, to->devices[0]->id);
       return FALSE;
     }

@@ -102,7 +102,7 @@ struct _GpuTimeline
   guint             n_finishing;    /* threads that wait for all work in `stream` */
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
-  GArray           *failures;       /* of GpuFailure, by seq; no two have a point in common */
+  GArray           *failures;       /* of GpuFailure, by seq, without overlaps */
   guint64           n_failures_recorded; /* the serial of the next failure */
   guint             n_failures_max; /* limit from which unwatched failures are dropped */
   GQueue            watches;        /* of GpuWatch */
