@@ -174,7 +174,7 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
                                     GPU_WRAP_MODE_BORROW, NULL, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_buffer_spill (wrapped, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "others have made");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "wrapped");
 }
 
 static void

@@ -44,7 +44,7 @@ set_move_error (GpuMemory   *memory,
                  "%s: cannot spill the buffer %p: it is %s", function, (void *) memory, obstacle);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
-                 " bytes is in use by a slice, an image, a mapping, bytes or a prepared launch",
+                 " bytes is in use by slices, images, mappings, bytes or prepared launches",
                  function, (void *) memory, memory->size);
 }
 
