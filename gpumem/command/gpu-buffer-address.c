@@ -110,18 +110,18 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
  * gpu_buffer_try_write_address:
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @address: address of memory of @size bytes
  * @offset: offset of the range in @buffer, in bytes
+ * @address: address of memory of @size bytes
+ * @size: the number of bytes
  * @error: return location for an error
  *
- * Does what gpu_buffer_write() does if that has to wait for nothing but the copy itself:
- * for callers that must not be stuck behind other work.
  * Writes like gpu_buffer_write(), but only if no earlier work is pending: for callers that must not
  * block on other work.
  *
  * Returns: like gpu_buffer_write(), or %FALSE without an error, and without writing, if earlier
  *   work is pending
+ *
+ * Since: 0.1
  */
 gboolean
 gpu_buffer_try_write_address (GpuBuffer  *buffer,
