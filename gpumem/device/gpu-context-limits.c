@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Limits and preferences of contexts, and other calls that only some drivers have. */
+/* Limits and preferences of contexts, and other calls that only some drivers support. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -7,7 +7,7 @@
 
 #define OPS(context) (_gpu_context_get_native (context)->backend->context)
 
-/* Whether @context can be asked for @what, which its back end has an op for if @has_op. */
+/* Whether the back end of @context supports @what. It does if it has the op, @has_op. */
 static gboolean
 check_op (GpuContext  *context,
           gboolean     has_op,
@@ -47,15 +47,15 @@ prefix_limit (const char  *function,
 /**
  * gpu_context_get_limit:
  * @context: a #GpuContext
- * @limit: which limit
- * @value: (out): the value in bytes
+ * @limit: the limit
+ * @value: (out): the value, in bytes
  * @error: return location for an error
  *
  * Gets a limit of @context (CUDA: cuCtxGetLimit; OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
- * %GPU_LIMIT_PRINTF_FIFO_SIZE, and no other). The host back end has %GPU_LIMIT_STACK_SIZE alone,
- * which counts for kernels with barriers.
+ * %GPU_LIMIT_PRINTF_FIFO_SIZE only). The host only has %GPU_LIMIT_STACK_SIZE, which applies to
+ * kernels with barriers.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such limit
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the back end lacks the limit
  *
  * Since: 0.1
  */
@@ -89,15 +89,15 @@ gpu_context_get_limit (GpuContext  *context,
 /**
  * gpu_context_set_limit:
  * @context: a #GpuContext
- * @limit: which limit
- * @value: the value in bytes
+ * @limit: the limit
+ * @value: the value, in bytes
  * @error: return location for an error
  *
- * Sets a limit of @context, for launches from now on (CUDA: cuCtxSetLimit). No OpenCL driver lets
- * a program set one; on the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
+ * Sets a limit of @context for later launches (CUDA: cuCtxSetLimit). OpenCL has no limits that can
+ * be set. On the host %GPU_LIMIT_STACK_SIZE can be set to between 32 KiB and 64 MiB.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set, or with
- *   %GPU_ERROR_INVALID_ARGUMENT for a value that it cannot have
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the limit cannot be set, or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if @value is out of range
  *
  * Since: 0.1
  */
@@ -133,12 +133,12 @@ gpu_context_set_limit (GpuContext  *context,
  * @preference: (out): the preference
  * @error: return location for an error
  *
- * Tells how the memory on the chip is divided for kernels that prefer nothing themselves (CUDA:
- * cuCtxGetCacheConfig). Devices that do not divide it answer %GPU_CACHE_PREFERENCE_NONE. Does not
- * block.
+ * Gets the division of the on-chip memory between cache and shared memory for kernels without a
+ * preference of their own (CUDA: cuCtxGetCacheConfig). Devices with a fixed division report
+ * %GPU_CACHE_PREFERENCE_NONE. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end has no such
- *   preference, as OpenCL and the host, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no
+ *   such preference, or the driver's error
  *
  * Since: 0.1
  */
@@ -171,13 +171,12 @@ gpu_context_get_cache_preference (GpuContext          *context,
  * @preference: the preference
  * @error: return location for an error
  *
- * Says how the memory on the chip is to be divided for kernels that prefer nothing themselves, see
- * gpu_kernel_set_cache_preference() (CUDA: cuCtxSetCacheConfig). A device may do otherwise. Does
- * not block.
+ * Sets the division of the on-chip memory between cache and shared memory for kernels without a
+ * preference of their own, see gpu_kernel_set_cache_preference() (CUDA: cuCtxSetCacheConfig). The
+ * preference is a hint to the device. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end has no such
- *   preference, as OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if there is no such
- *   @preference, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no
+ *   such preference, %GPU_ERROR_INVALID_ARGUMENT if @preference is unknown, or the driver's error
  *
  * Since: 0.1
  */
@@ -221,13 +220,13 @@ _gpu_cache_preference_check (GpuCachePreference   preference,
 /**
  * gpu_context_get_priority_range:
  * @context: a #GpuContext
- * @least: (out): the priority of streams that go last
- * @greatest: (out): the priority of streams that go first, a lower number
+ * @least: (out): the lowest priority
+ * @greatest: (out): the highest priority, which is the smaller number
  * @error: return location for an error
  *
- * Tells what priorities of streams make a difference (CUDA: cuCtxGetStreamPriorityRange; OpenCL:
- * from 1 to -1 with cl_khr_priority_hints). Numbers beyond count as the nearest. Both are 0 where
- * streams have no priority. Does not block.
+ * Gets the range of stream priorities (CUDA: cuCtxGetStreamPriorityRange; OpenCL: from 1 to -1 with
+ * cl_khr_priority_hints). gpu_stream_new_full() clamps other numbers to the range. Both are 0 if
+ * streams have no priorities. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -267,12 +266,13 @@ gpu_context_get_priority_range (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Makes @context current for the calling thread, for code that calls the driver itself or through
- * another library (CUDA: cuCtxPushCurrent). This library does not need it, and leaves what is
- * current as it finds it. gpu_context_pop_current() undoes it on the same thread. Does not block.
+ * Makes @context current for the calling thread, for code that calls the driver directly or through
+ * another library (CUDA: cuCtxPushCurrent). This library does not need a current context, and never
+ * changes the current context of its callers. Call gpu_context_pop_current() on the same thread
+ * afterwards. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where contexts are not current, as on
- *   OpenCL and the host, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no
+ *   current contexts, or the driver's error
  *
  * Since: 0.1
  */
@@ -299,14 +299,14 @@ gpu_context_push_current (GpuContext  *context,
 
 /**
  * gpu_context_pop_current:
- * @context: what gpu_context_push_current() was called with last on this thread
+ * @context: the context of this thread's last gpu_context_push_current()
  * @error: return location for an error
  *
- * Makes current what was so before gpu_context_push_current() (CUDA: cuCtxPopCurrent). Does not
- * block.
+ * Restores the context that was current before gpu_context_push_current() (CUDA: cuCtxPopCurrent).
+ * Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where contexts are not current,
- *   %GPU_ERROR_INVALID_ARGUMENT if @context is not the current one, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @context is not the current context, or the driver's error
  *
  * Since: 0.1
  */
@@ -337,14 +337,13 @@ gpu_context_pop_current (GpuContext  *context,
  * @address: an address of the device or of the host
  * @error: return location for an error
  *
- * Tells what the driver knows of any address, by nick: whose memory it is, where the range that it
- * lies in begins and how long that is, what address host and device have for it (CUDA:
- * cuPointerGetAttributes). For memory of this library, gpu_memory_get_attributes() tells more.
- * Does not block.
+ * Gets the driver's attributes of an address, by nick: its context, the start and the size of its
+ * allocation, and its addresses on the host and on the device (CUDA: cuPointerGetAttributes). For
+ * memory of this library, gpu_memory_get_attributes() reports more. Does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
- *   where addresses tell nothing, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if the
- *   driver does not know @address, or the driver's error
+ *   on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if the driver does not know @address, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -379,13 +378,12 @@ gpu_context_get_address_attributes (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Has a profiler that the process runs under take notes from now on, if it was told to wait for it
- * (CUDA: cuProfilerStart, with Nsight's `--capture-range=cudaProfilerApi`). Without a profiler
- * nothing happens. Times of single operations come from %GPU_STREAM_FLAGS_PROFILING instead. Does
- * not block.
+ * Starts the recording of a profiler that waits for this call (CUDA: cuProfilerStart, with Nsight's
+ * `--capture-range=cudaProfilerApi`). Without a profiler the call has no effect. To time single
+ * operations, use %GPU_STREAM_FLAGS_PROFILING instead. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where profilers are not told, as on
- *   OpenCL and the host, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -414,10 +412,10 @@ gpu_context_start_profiler (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Ends what gpu_context_start_profiler() began (CUDA: cuProfilerStop). Work that was submitted and
- * is not complete may be left out: gpu_context_synchronize() first. Does not block.
+ * Stops the recording of gpu_context_start_profiler() (CUDA: cuProfilerStop). The profiler
+ * may omit pending work: call gpu_context_synchronize() first. Does not block.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_context_start_profiler()
+ * Returns: %TRUE, or %FALSE with an error of gpu_context_start_profiler()
  *
  * Since: 0.1
  */

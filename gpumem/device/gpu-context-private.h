@@ -24,7 +24,7 @@ typedef GpuStream *(*GpuStreamFunc) (GpuContext  *context,
 /* (transfer full): the default stream, which @create makes when there is none. */
 GpuStream        *_gpu_context_ref_default_stream   (GpuContext        *context,
                                                      GpuStreamFunc      create);
-/* Tells ::memory-pressure of a request that the device has no room for. TRUE if the handlers have
+/* Emits ::memory-pressure for a request that failed. TRUE if the handlers have
  * run, so that trying again may help. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,
                                                      guint64            requested);

@@ -9,19 +9,31 @@
 /**
  * SECTION:gpu-context
  * @title: GpuContext
- * @short_description: memory and streams of a device
- *
- * A context is where memory, streams and programs of a device live. Everything made in a context
- * holds it; a context holds nothing. Objects of different contexts cannot be used together.
- *
- * All methods may be called from any thread. Signals are emitted in the thread-default
- * #GMainContext of the thread that made the context.
+ * @short_description: the scope of the objects of a device
+ * @see_also: #GpuDevice, #GpuStream, #GpuMemory
  */
 
 /**
  * GpuContext:
  *
- * Memory and streams of one device, or on OpenCL of several devices of a platform.
+ * The scope in which the memory, streams and programs of a device exist.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuContext) own = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
+ * g_autoptr (GpuStream) queue = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
+ * g_autoptr (GpuBuffer) zeros = gpu_buffer_new (own, GPU_MEMORY_FLAGS_NONE, 4096, &error);
+ *
+ * gpu_stream_fill (queue, GPU_MEMORY (zeros), 0, 4096, "", 1, &error);
+ * if (!gpu_context_synchronize (own, &error))
+ *   g_warning ("the fill failed: %s", error->message);
+ * ]|
+ *
+ * A context belongs to one device, or on OpenCL to several devices of one platform. Each object
+ * holds a reference to its context; a context holds no references to its objects. Kernels can only
+ * use memory of their own context; copies also work between contexts.
+ *
+ * All methods may be called from any thread. Signals are emitted in the thread-default
+ * #GMainContext of the thread that created the context.
  *
  * Since: 0.1
  */
@@ -30,14 +42,14 @@ struct _GpuContext
   GObject           parent_instance;
 
   GPtrArray        *devices;          /* of GpuDevice, construct only */
-  GpuContextFlags   flags;            /* asked for, construct only */
+  GpuContextFlags   flags;            /* as requested, construct only */
   guint64           handle;           /* of a foreign context, construct only */
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
   GMainContext     *main_context;     /* where signals are emitted */
-  GThread          *thread;           /* that made the context */
+  GThread          *thread;           /* that created the context */
 
-  GMutex            lock;             /* guards what follows */
+  GMutex            lock;             /* guards the members below */
   GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
   char             *build_options;
@@ -181,7 +193,7 @@ install_writable_properties (void)
   /**
    * GpuContext:device:
    *
-   * The device, or the first of several.
+   * The device, or the first of several devices.
    *
    * Since: 0.1
    */
@@ -191,7 +203,7 @@ install_writable_properties (void)
   /**
    * GpuContext:flags:
    *
-   * How the context behaves (CUDA: cuCtxGetFlags).
+   * The behavior of the context (CUDA: cuCtxGetFlags).
    *
    * Since: 0.1
    */
@@ -201,7 +213,7 @@ install_writable_properties (void)
   /**
    * GpuContext:build-options:
    *
-   * Options that come before those of every program built in the context.
+   * The compiler options that precede those of each program built in the context.
    *
    * Since: 0.1
    */
@@ -217,7 +229,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuContext:devices: (type GPtrArray(GpuDevice))
    *
-   * All devices.
+   * All devices of the context.
    *
    * Since: 0.1
    */
@@ -227,7 +239,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuContext:native-handle:
    *
-   * The driver's handle, see gpu_context_get_native_handle().
+   * The driver's handle: see gpu_context_get_native_handle().
    *
    * Since: 0.1
    */
@@ -237,7 +249,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuContext:allocated-size:
    *
-   * Bytes of memory that this context holds.
+   * The memory allocated in the context, in bytes: see gpu_context_get_allocated_size().
    *
    * Since: 0.1
    */
@@ -272,11 +284,11 @@ gpu_context_class_init (GpuContextClass *klass)
   /**
    * GpuContext::lost:
    * @context: the context
-   * @error: what the driver said
+   * @error: the driver's error
    *
-   * Emitted once, when a call of the driver told that the device is gone or its context broken
-   * for good. Every later call in this context is %GPU_ERROR_DEVICE_LOST; objects can still be
-   * released. Emitted in the main context of the thread that made @context.
+   * Emitted once, after the driver reported that the device or its context is lost for good.
+   * Every later call in the context fails with %GPU_ERROR_DEVICE_LOST; objects can still be
+   * released. The signal is emitted in the main context of the thread that created @context.
    *
    * Since: 0.1
    */
@@ -287,12 +299,14 @@ gpu_context_class_init (GpuContextClass *klass)
   /**
    * GpuContext::memory-pressure:
    * @context: the context
-   * @requested: bytes that the device had no room for
+   * @requested: the size of the allocation that failed, in bytes
    *
-   * Emitted when an allocation fails for want of memory of the device. If the allocation was
-   * asked for by the thread that made @context, the signal is emitted there and then, and once
-   * the handlers have returned the allocation is tried again; otherwise it is emitted in the main
-   * context of that thread, for the next allocations to profit.
+   * Emitted when the device is out of memory.
+   *
+   * If the thread that created @context requested the memory, the signal is emitted at once, and
+   * the allocation is tried again after the handlers have returned. Otherwise the signal is
+   * emitted later, in the main context of the thread that created @context, and the allocation
+   * fails; memory that the handlers free serves later allocations.
    *
    * Since: 0.1
    */
@@ -312,7 +326,7 @@ gpu_context_init (GpuContext *context)
   _gpu_live_add (GPU_LIVE_CONTEXT, 1);
 }
 
-/* The native devices, all of one back end, or NULL. */
+/* Returns the native devices if all belong to one back end, NULL otherwise. */
 static GpuNativeDevice **
 get_native_devices (GpuContext  *context,
                     GError     **error)
@@ -458,7 +472,7 @@ _gpu_context_check (GpuContext  *context,
   return FALSE;
 }
 
-/* Its context may go before anybody runs the main context: then there is nobody to be told. */
+/* A weak reference: the context may be finalized before the main context runs. */
 typedef struct
 {
   GWeakRef  context;
@@ -498,7 +512,7 @@ emit (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* g_main_context_invoke() would run on the calling thread. */
+/* Not g_main_context_invoke(), which may emit the signal on the calling thread. */
 static void
 post_emission (GpuContext   *context,
                const GError *error,
@@ -588,7 +602,7 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
 
   timeline = g_atomic_pointer_get (&context->default_timeline);
 
-  /* Whether the context is lost is for _gpu_submit() to check. */
+  /* _gpu_submit() checks whether the context is lost. */
   if (G_LIKELY (timeline != NULL))
     return timeline;
 
@@ -635,21 +649,21 @@ _gpu_context_ref_default_stream (GpuContext     *context,
 /**
  * gpu_context_new:
  * @device: a #GpuDevice
- * @flags: how the context behaves
+ * @flags: the behavior of the context
  * @error: return location for an error
  *
  * Creates a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain). The
  * driver may take some milliseconds; the call does not wait for work of the device.
  *
- * CUDA has one primary context for each device, with one set of flags, which all libraries of a
- * process share: @flags that differ fail while it is in use. %GPU_CONTEXT_FLAGS_OWN creates a
- * separate one (CUDA: cuCtxCreate), whose memory other libraries cannot use. On OpenCL and the
- * host each context is separate, waiting threads always sleep, and kernels reach host memory where
- * they can at all.
+ * CUDA has one primary context for each device, with one set of flags. All libraries of a process
+ * share it, so different @flags are an error while it is in use. %GPU_CONTEXT_FLAGS_OWN creates a
+ * separate context (CUDA: cuCtxCreate), whose memory other libraries cannot use. On OpenCL and the
+ * host each context is separate, waiting threads always sleep, and kernels can access host memory
+ * if the device supports it.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
  *   be used, %GPU_ERROR_INVALID_ARGUMENT for unknown flags or flags that exclude each other,
- *   %GPU_ERROR_NOT_SUPPORTED for flags that the back end does not have, %GPU_ERROR_BUSY if the
+ *   %GPU_ERROR_NOT_SUPPORTED for flags that the back end does not support, %GPU_ERROR_BUSY if the
  *   primary context is in use with other flags, %GPU_ERROR_DEVICE_LOST in a process that was forked
  *   from one that had used the driver, or the driver's error
  *
@@ -666,7 +680,7 @@ gpu_context_new (GpuDevice        *device,
 
   g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
 
-  /* A property would drop them silently. */
+  /* The flags property would drop unknown flags silently. */
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -680,16 +694,16 @@ gpu_context_new (GpuDevice        *device,
 /**
  * gpu_context_new_for_devices:
  * @devices: (array length=n_devices): devices of one back end, on OpenCL of one platform
- * @n_devices: number of devices
+ * @n_devices: the number of devices
  * @error: return location for an error
  *
- * Makes a context on several devices that share its memory (OpenCL: clCreateContext). Streams
- * choose one of them: see gpu_stream_new_full().
+ * Creates a context on several devices, which share its memory (OpenCL: clCreateContext).
+ * gpu_stream_new_full() selects the device of a stream.
  *
- * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
- *   end has one device in a context, or for devices of several platforms of OpenCL;
- *   %GPU_ERROR_INVALID_ARGUMENT for no device, or devices of several back ends;
- *   %GPU_ERROR_NO_DEVICE if one cannot be used; or the driver's error
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end
+ *   supports one device per context only, or the devices belong to several platforms of OpenCL;
+ *   %GPU_ERROR_INVALID_ARGUMENT if there is no device, or the devices belong to several back ends;
+ *   %GPU_ERROR_NO_DEVICE if a device cannot be used; or the driver's error
  *
  * Since: 0.1
  */
@@ -718,10 +732,10 @@ gpu_context_new_for_devices (GpuDevice **devices,
  * gpu_context_new_default:
  * @error: return location for an error
  *
- * Makes a context on gpu_device_get_default(). The first call in a process starts the drivers, as
- * gpu_device_list() does.
+ * Creates a context on gpu_device_get_default(). The first call in a process starts the drivers,
+ * like gpu_device_list().
  *
- * Returns: (transfer full): the context, or %NULL with an error as of gpu_device_get_default() or
+ * Returns: (transfer full): the context, or %NULL with an error of gpu_device_get_default() or
  *   gpu_context_new()
  *
  * Since: 0.1
@@ -741,17 +755,17 @@ gpu_context_new_default (GError **error)
  * gpu_context_new_wrapped:
  * @device: the device of the foreign context
  * @handle: the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA
- * @mode: who owns @handle
+ * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Makes a context around one that was made elsewhere, so that both sides use the same memory
+ * Creates a context around a driver context of another library, so that both use the same memory
  * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuCtxGetDevice, and a borrowed context must outlive this one). If it fails, @handle stays the
- * caller's whatever @mode is.
+ * cuCtxGetDevice). On CUDA, a borrowed context must outlive the new one. On failure the caller
+ * keeps the ownership of @handle.
  *
- * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
- *   end has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not
- *   of @device, or the driver's error
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
+ *   has no driver contexts, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or belongs to another
+ *   device, or the driver's error
  *
  * Since: 0.1
  */
@@ -786,7 +800,7 @@ gpu_context_new_wrapped (GpuDevice    *device,
  * gpu_context_get_device:
  * @context: a #GpuContext
  *
- * Gets the device, or the first of several.
+ * Gets the device, or the first of several devices.
  *
  * Returns: (transfer none) (nullable): the device, or %NULL if @context was never initialised
  *
@@ -804,7 +818,7 @@ gpu_context_get_device (GpuContext *context)
  * gpu_context_list_devices:
  * @context: a #GpuContext
  *
- * Lists the devices that @context was made for, in that order.
+ * Lists the devices of @context, in the order in which they were given to the constructor.
  *
  * Returns: (transfer full) (element-type GpuDevice): the devices
  *
@@ -827,8 +841,8 @@ gpu_context_list_devices (GpuContext *context)
  * gpu_context_get_native_handle:
  * @context: a #GpuContext
  *
- * Gets the driver's own handle: a cl_context on OpenCL, a CUcontext on CUDA; on the host back end
- * a number that means nothing to others. It stays with @context: do not release it.
+ * Gets the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA, an opaque number on the
+ * host. The context owns it: do not release it.
  *
  * Returns: the handle, 0 if @context was never initialised
  *
@@ -848,15 +862,15 @@ gpu_context_get_native_handle (GpuContext *context)
 /**
  * gpu_context_get_api_version:
  * @context: a #GpuContext
- * @version: (out): 1000 times the major number and 10 times the minor one: 3020 for 3.2
+ * @version: (out): the version: 1000 times the major number plus 10 times the minor number, so
+ *   3020 is version 3.2
  * @error: return location for an error
  *
- * Tells the version of the driver's interface that @context has (CUDA: cuCtxGetApiVersion; OpenCL:
- * CL_DEVICE_VERSION). It is about the context: #GpuDevice:version tells what the driver is
- * capable of. Does not block.
+ * Gets the version of the driver API that @context uses (CUDA: cuCtxGetApiVersion; OpenCL:
+ * CL_DEVICE_VERSION). #GpuDevice:version is the version that the driver supports. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such version, as on
- *   the host, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on the host, which has no such version,
+ *   or the driver's error
  *
  * Since: 0.1
  */
@@ -890,9 +904,9 @@ gpu_context_get_api_version (GpuContext  *context,
  * gpu_context_get_build_options:
  * @context: a #GpuContext
  *
- * Gets the options that come before those of every program built in @context.
+ * Gets the compiler options that precede those of each program built in @context.
  *
- * Returns: (transfer none) (nullable): the options; the string stays valid, also when others are
+ * Returns: (transfer none) (nullable): the options; the string stays valid after other options are
  *   set
  *
  * Since: 0.1
@@ -912,11 +926,11 @@ gpu_context_get_build_options (GpuContext *context)
 /**
  * gpu_context_set_build_options:
  * @context: a #GpuContext
- * @options: (nullable): options of the compiler, such as "-cl-fast-relaxed-math"
+ * @options: (nullable): compiler options, such as "-cl-fast-relaxed-math"
  *
- * Sets the options that come before those of every program built in @context from now on. Programs
- * that exist keep theirs. What options there are is up to the compiler: a wrong one fails the
- * builds.
+ * Sets the compiler options that precede those of each program built in @context from now on.
+ * Existing programs keep their options. The compiler defines the options: with a wrong option,
+ * builds fail.
  *
  * Since: 0.1
  */
@@ -937,17 +951,19 @@ gpu_context_set_build_options (GpuContext *context,
 /**
  * gpu_context_get_memory_info:
  * @context: a #GpuContext
- * @free_size: (out): free memory of the device in bytes, of all devices where there are several
- * @total_size: (out): all memory of the device, or the devices, in bytes
- * @source: (out): where the figure of the free memory comes from
+ * @free_size: (out): the free memory of all devices of @context, in bytes
+ * @total_size: (out): the total memory of all devices of @context, in bytes
+ * @source: (out): the source of @free_size
  * @error: return location for an error
  *
- * Asks how much memory of the device is free (CUDA: cuMemGetInfo). OpenCL has no call for it:
- * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD tells on devices of AMD, and of those of NVIDIA NVML, where it
- * is installed, by their PCI bus id. If no source is available, the figure is the total less the
- * memory that all contexts of the process hold, and @source says so: it counts the memory of other
- * processes as free. On the host back end the operating system reports it, within the limits of the
- * memory cgroups of the process. Does not wait for work of the device.
+ * Gets the free and the total memory of the device (CUDA: cuMemGetInfo). Does not wait for work of
+ * the device.
+ *
+ * OpenCL has no call for the free memory. AMD's devices report it through
+ * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. Without such a source
+ * @free_size is the total less the memory of all contexts of this process, and counts the memory of
+ * other processes as free; @source shows this. On the host the operating system reports it, within
+ * the limits of the memory cgroups of the process.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1002,10 +1018,9 @@ gpu_context_get_memory_info (GpuContext           *context,
  * gpu_context_get_host_allocated_size:
  * @context: a #GpuContext
  *
- * Gets how much memory of the host was allocated in @context as #GpuHostMemory: what is alive,
- * what was released and submitted work still uses, and what every #GpuHostAllocator holds. Memory
- * that was registered does not count, nor does that of buffers with %GPU_MEMORY_FLAGS_ALLOC_HOST,
- * which is in gpu_context_get_allocated_size().
+ * Gets the size of the host memory allocated in @context: live #GpuHostMemory, released memory that
+ * pending work still uses, and the memory that each #GpuHostAllocator holds. Registered memory does
+ * not count. gpu_context_get_allocated_size() counts buffers with %GPU_MEMORY_FLAGS_ALLOC_HOST.
  *
  * Returns: the size in bytes
  *
@@ -1026,9 +1041,9 @@ gpu_context_get_host_allocated_size (GpuContext *context)
  * gpu_context_get_allocated_size:
  * @context: a #GpuContext
  *
- * Gets how much memory @context holds: buffers that are alive, and released ones that submitted
- * work still uses. Slices and wrapped handles do not count, nor does #GpuHostMemory: see
- * gpu_context_get_host_allocated_size().
+ * Gets the size of the memory allocated in @context: live memory, and released memory that pending
+ * work still uses. Slices and wrapped handles do not count.
+ * gpu_context_get_host_allocated_size() counts #GpuHostMemory.
  *
  * Returns: the size in bytes
  *
@@ -1045,7 +1060,7 @@ gpu_context_get_allocated_size (GpuContext *context)
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
 }
 
-/* Waits for work that is in no stream of the library. */
+/* Waits for work that other libraries submitted to streams of their own. */
 static void
 synchronize_others (GpuNativeContext  *context,
                     GError           **error)
@@ -1065,19 +1080,19 @@ synchronize_others (GpuNativeContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Blocks until all work of @context is complete: everything submitted before on every #GpuStream,
- * and work that the program put into these streams by their native handles. On CUDA that includes
- * the work of other libraries in the same driver context, on any stream. On OpenCL, a command queue
- * from elsewhere counts while a #GpuStream wraps it. May be called from any thread. (OpenCL:
- * clEnqueueMarkerWithWaitList, clWaitForEvents for each stream; CUDA: cuEventRecord,
+ * Blocks until all work of @context is complete: all earlier submissions to each #GpuStream, and
+ * the work that the program submitted to these streams through their native handles. On CUDA this
+ * includes the work of other libraries in the same driver context, on any stream. On OpenCL it
+ * includes other command queues while a #GpuStream wraps them. May be called from any thread.
+ * (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for each stream; CUDA: cuEventRecord,
  * cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
- * On CUDA the call never returns while a kernel of the driver context runs without end. While a
- * stream of that context captures a graph the driver refuses to wait, and the capture may become
+ * On CUDA the call does not return while a kernel of the driver context runs endlessly. While a
+ * stream of that context captures a graph, the driver refuses to wait, and the capture may become
  * invalid.
  *
- * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
- *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST
+ * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, after all
+ *   streams have completed, or with %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */
@@ -1117,9 +1132,9 @@ gpu_context_synchronize (GpuContext  *context,
  * gpu_context_is_lost:
  * @context: a #GpuContext
  *
- * Tells whether the device was lost, see #GpuContext::lost.
+ * Returns whether the device was lost: see #GpuContext::lost.
  *
- * Returns: %TRUE if it was
+ * Returns: %TRUE if the device was lost
  *
  * Since: 0.1
  */

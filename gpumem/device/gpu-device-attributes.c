@@ -60,14 +60,15 @@ insert_common (GpuNativeDevice *native,
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Tells everything that is known of the device, by nick: what the functions here tell one by one
- * (`name`, `memory-size`, `capabilities` as an array of strings, ...) and all that the driver has
- * to say (`max-work-group-size`, ..., every `CL_DEVICE_...`). The driver is asked anew each time.
- * With NVRTC `nvrtc-architectures` are those that it compiles for, ascending, 90 for `sm_90` and
- * `compute_90` (CUDA: nvrtcGetSupportedArchs).
+ * Gets all attributes of the device, by nick: the properties of #GpuDevice (`name`, `memory-size`,
+ * `capabilities` as an array of strings, ...) and everything that the driver reports
+ * (`max-work-group-size`, ..., each `CL_DEVICE_...`). Each call queries the driver. With NVRTC,
+ * `nvrtc-architectures` lists the architectures that it compiles for, in ascending order, for
+ * example 90 for `sm_90` and `compute_90` (CUDA: nvrtcGetSupportedArchs).
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
- *   error; not for a device that cannot be used, of which there is then less to tell
+ * A device that cannot be used has fewer attributes, and a failing query of it is not an error.
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with the driver's error
  *
  * Since: 0.1
  */
@@ -87,7 +88,7 @@ gpu_device_get_attributes (GpuDevice  *device,
 
   native = _gpu_device_get_native (device);
 
-  /* A device that cannot be used may not answer, and what we know of it still helps. */
+  /* A driver may refuse queries of an unusable device; its other attributes still help. */
   if (!native->backend->device->get_attributes (native, &attributes, &local_error) &&
       native->unusable == NULL)
     {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What no driver tells outright, but follows from what it tells and from what is known of the
- * hardware and of the drivers. What is not known is left out rather than guessed.
+ * Traits of devices that drivers do not report, derived from their attributes and from tables of
+ * hardware and drivers. Unknown traits are left out, never guessed.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@ typedef struct
 {
   GpuNativeDevice *device;
   GVariant        *attributes;
-  gboolean         is_processor;    /* the host's own, where local memory is ordinary memory */
+  gboolean         is_processor;    /* the host back end, whose local memory is ordinary memory */
   gboolean         is_cuda;
   gboolean         is_nvidia;
   gboolean         is_amd;
@@ -24,7 +24,7 @@ typedef struct
   gboolean         is_apple;
 } Traits;
 
-/* How local memory is built; zeros where it is not known. */
+/* The layout of local memory; zeros if it is unknown. */
 typedef struct
 {
   guint64 n_banks;
@@ -79,7 +79,7 @@ get_number (const Traits *traits,
   return TRUE;
 }
 
-/* 0 if nothing tells. */
+/* Returns 0 if the size is unknown. */
 static guint64
 find_simd_group_size (const Traits *traits)
 {
@@ -138,7 +138,7 @@ find_local_memory (const Traits *traits,
       return;
     }
 
-  /* Four bytes a bank on all of them. */
+  /* All devices of NVIDIA have banks of four bytes. */
   if (find_compute_capability (traits, &major, &minor))
     local->n_banks = major < 2 ? 16 : 32;
   else if (traits->is_nvidia)
@@ -157,7 +157,7 @@ find_local_memory (const Traits *traits,
   local->n_items = simd_group_size > 0 ? MIN (simd_group_size, local->n_banks) : local->n_banks;
 }
 
-/* Bytes that the program can have; the first devices of NVIDIA kept their arguments there. */
+/* The bytes that a program can use: NVIDIA's first devices stored kernel arguments there. */
 static guint64
 find_local_size (const Traits *traits)
 {
@@ -177,7 +177,7 @@ find_local_size (const Traits *traits)
   return size;
 }
 
-/* Of drivers that counted the members of a structure as arguments: PoCL did before 0.14. */
+/* PoCL before 0.14 counted the members of a structure as arguments. */
 static gboolean
 has_struct_argument_bug (const Traits *traits)
 {
@@ -194,7 +194,7 @@ has_struct_argument_bug (const Traits *traits)
   return minor < 14;
 }
 
-/* CUDA's driver keeps what it makes of PTX, but the compiler of source keeps nothing. */
+/* CUDA's driver caches the code compiled from PTX, but NVRTC caches nothing. */
 static gboolean
 has_source_cache (const Traits *traits)
 {
@@ -267,29 +267,30 @@ get_traits (GpuDevice   *device,
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Tells how to get the best of a device: what follows from gpu_device_get_attributes() and from
- * what is known of the hardware and of its drivers. Without other mention the values are numbers
- * of type `t`; numbers that are not known are left out.
+ * Gets the traits of a device that matter for fast kernels. They are derived from
+ * gpu_device_get_attributes() and from tables of hardware and drivers. Values are numbers of type
+ * `t` unless the list says otherwise; unknown numbers are left out.
  *
  * - `fp64`, `fp16`: whether kernels can compute with double and with half precision (`b`)
- * - `simd-group-size`: how many work-items run in step: a warp, a wavefront, a sub-group; 1 on
- *   processors
- * - `work-group-size-multiple`: what the size of a work-group should be a multiple of
- * - `usable-local-memory-size`: bytes of local memory that a work-group can have
- * - `local-memory-bank-count`, `local-memory-access-granularity`: the banks of local memory, and
- *   the bytes of one; not there where local memory is cached, and has no banks
- * - `simultaneous-work-items-on-local-access`: how many work-items local memory serves at once
- * - `has-struct-argument-count-bug`: whether the driver counts the arguments of kernels wrong when
- *   there are structures (`b`)
- * - `has-source-build-cache`: whether the driver is known to keep what it builds on disk (`b`)
- * - `fast-inaccurate-build-options`: options that trade accuracy for speed (`as`)
+ * - `simd-group-size`: the number of work-items that run in lockstep (a warp, a wavefront, a
+ *   sub-group); 1 on CPUs
+ * - `work-group-size-multiple`: the number that the size of a work-group should be a multiple of
+ * - `usable-local-memory-size`: the local memory that a work-group can use, in bytes
+ * - `local-memory-bank-count`, `local-memory-access-granularity`: the number of banks of local
+ *   memory, and the bytes of a bank; absent if local memory is cached and has no banks
+ * - `simultaneous-work-items-on-local-access`: the number of work-items that local memory serves at
+ *   the same time
+ * - `has-struct-argument-count-bug`: whether the driver miscounts the arguments of kernels that
+ *   take structures (`b`)
+ * - `has-source-build-cache`: whether the driver is known to cache built programs on disk (`b`)
+ * - `fast-inaccurate-build-options`: build options that trade accuracy for speed (`as`)
  * - `svm-coarse`, `svm-fine`, `svm-system`: the kinds of shared virtual memory (`b`)
- * - `svm-atomics`: whether atomic operations on shared virtual memory of fine grain, and where
- *   `svm-system` is true on any memory, reach across host and device (`b`)
- * - `nv-compute-capability`: major and minor number, on devices of NVIDIA (`(uu)`)
+ * - `svm-atomics`: whether atomic operations work between the host and the device, on fine-grain
+ *   shared virtual memory, and on all memory if `svm-system` is true (`b`)
+ * - `nv-compute-capability`: the major and minor number, on devices of NVIDIA (`(uu)`)
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to what
- *   gpu_device_get_attributes() sets it to
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with an error of
+ *   gpu_device_get_attributes()
  *
  * Since: 0.1
  */
@@ -338,8 +339,8 @@ gpu_device_characterize (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* How many different words of one bank work-items want at once when each takes an item, @stride
- * bytes after that of its neighbour. Wide items are served to fewer work-items at a time. */
+/* The number of different words of one bank that work-items access together when neighbouring
+ * work-items access items @stride bytes apart. With wide items fewer work-items access together. */
 static guint
 count_ways (const LocalMemory *local,
             gsize              item_size,
@@ -443,23 +444,22 @@ explain_axes (const LocalMemory *local,
 /**
  * gpu_device_explain_bank_conflicts:
  * @device: a #GpuDevice
- * @item_size: bytes of an item of an array in local memory
- * @shape: (array length=n_dimensions): how many items it has along each dimension as it is stored,
- *   padding included; items along the last dimension follow each other
+ * @item_size: the size of an item of an array in local memory, in bytes
+ * @shape: (array length=n_dimensions): the number of items along each dimension as stored, with
+ *   padding; items along the last dimension are adjacent
  * @n_dimensions: the number of dimensions
- * @ways: (out) (optional): how many turns an access takes in the worst case, 1 if there is no
+ * @ways: (out) (optional): the number of turns that an access takes in the worst case; 1 without a
  *   conflict
  * @error: return location for a #GError
  *
- * Explains whether work-items get into each other's way when they access an array in local
- * memory. Local memory consists of banks, each of which serves one word at a time. For each
- * dimension of the array, the text tells what happens when neighbouring work-items access
- * neighbouring items along it. A conflict along a dimension often goes away when another one
- * after it gets one more item of padding.
+ * Explains which accesses to an array in local memory have bank conflicts. Local memory consists of
+ * banks, and each bank serves one word at a time. For each dimension of the array, the text
+ * describes accesses of neighbouring work-items to neighbouring items along that dimension. One
+ * item of padding along a later dimension often removes a conflict.
  *
- * Returns: (transfer full): the explanation, or %NULL with @error set:
- *   %GPU_ERROR_NOT_SUPPORTED if it is not known how the local memory of the device is built,
- *   %GPU_ERROR_INVALID_ARGUMENT if there is no such array, or the driver's error
+ * Returns: (transfer full): the explanation, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the layout
+ *   of the device's local memory is unknown, %GPU_ERROR_INVALID_ARGUMENT if the array is invalid,
+ *   or the driver's error
  *
  * Since: 0.1
  */

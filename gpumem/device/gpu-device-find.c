@@ -6,8 +6,8 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-device-private.h"
 
-/* Appends the devices of @backend, or of all back ends if it is NULL, and to @reasons why back
- * ends have none. */
+/* Appends the devices of @backend, or of all back ends if it is NULL. Appends to @reasons why a
+ * back end has no devices. */
 static void
 collect_devices (const GpuBackend *backend,
                  GPtrArray        *devices,
@@ -50,7 +50,7 @@ contains_casefolded (const char *text,
   return strstr (folded_text, folded_part) != NULL;
 }
 
-/* "0000:65:00.0", or "65:00.0" in domain 0. */
+/* Parses "0000:65:00.0", or "65:00.0" for domain 0. */
 static gboolean
 parse_bus_id (const char *text,
               guint      *domain,
@@ -89,7 +89,7 @@ is_same_bus_id (const char *a,
          memcmp (left, right, sizeof left) == 0;
 }
 
-/* Whether @id is @text, or continues it after a colon: "opencl:0:1" is in "opencl:0". */
+/* Whether @id equals @text or continues it after a colon: "opencl:0" matches "opencl:0:1". */
 static gboolean
 is_id_within (const char *id,
               const char *text)
@@ -99,7 +99,7 @@ is_id_within (const char *id,
   return g_ascii_strncasecmp (id, text, length) == 0 && (id[length] == '\0' || id[length] == ':');
 }
 
-/* The first device that can be used, or just the first. */
+/* Returns the first usable device, or the first device if none is usable. */
 static GpuNativeDevice *
 choose (GPtrArray *devices)
 {
@@ -133,7 +133,7 @@ find_by_id (GPtrArray  *devices,
   return choose (matches);
 }
 
-/* By the whole name or else by a part of it: the name of one device may be within another's. */
+/* Prefers a match of the whole name, because one device's name may be part of another's. */
 static GpuNativeDevice *
 find_by_name (GPtrArray  *devices,
               const char *name)
@@ -154,8 +154,8 @@ find_by_name (GPtrArray  *devices,
   return choose (whole->len > 0 ? whole : part);
 }
 
-/* Those on platforms whose name has @platform in it, or whose version has: PoCL has its full name
- * as the one, and its short one in the other. */
+/* Finds the devices of platforms whose name or version contains @platform. PoCL has its full name in
+ * the name, and its short name in the version. */
 static GPtrArray *
 list_on_platform (GPtrArray  *devices,
                   const char *platform)
@@ -176,8 +176,8 @@ list_on_platform (GPtrArray  *devices,
   return matches;
 }
 
-/* "opencl:pocl", "opencl:pocl:0", "opencl:pocl:skylake": a platform, then the position among its
- * devices, or a part of the name of one. */
+/* Finds "opencl:pocl", "opencl:pocl:0", "opencl:pocl:skylake": a platform, then the position among
+ * its devices or a part of a device's name. */
 static GpuNativeDevice *
 find_on_platform (GPtrArray  *devices,
                   const char *name)
@@ -188,7 +188,7 @@ find_on_platform (GPtrArray  *devices,
 
   if (parts[0] == NULL || parts[1] == NULL || *parts[1] == '\0')
     return NULL;
-  /* "opencl:1" is a position that there is not, no platform with a 1 in its version. */
+  /* A number is the position of a platform, not a part of its version: "opencl:1". */
   if (g_ascii_string_to_unsigned (parts[1], 10, 0, G_MAXUINT, &position, NULL))
     return NULL;
 
@@ -238,7 +238,7 @@ set_not_found (const char  *name,
                devices->len > 0 ? text->str : "none", reasons->str);
 }
 
-/* The back end that @name begins with, NULL if there is none. */
+/* Returns the back end that @name starts with, or NULL. */
 static const GpuBackend *
 backend_of (const char *name)
 {
@@ -289,11 +289,12 @@ find_native (const char  *name,
 /**
  * gpu_device_list:
  *
- * Lists every device of every back end, in the order of the back ends, also those that cannot be
- * used (see gpu_device_check()). The first call finds them, and blocks for some tens of
- * milliseconds while drivers start (`clGetPlatformIDs()`, `clGetDeviceIDs()`); a back end whose
- * driver is not there adds none, and is looked for again by the next call. The `host` device is
- * always there.
+ * Lists all devices of all back ends, including devices that cannot be used: see
+ * gpu_device_check(). The order is that of the back ends; the last device is always `host`.
+ *
+ * The first call finds the devices, and blocks for some tens of milliseconds while drivers start
+ * (`clGetPlatformIDs()`, `clGetDeviceIDs()`). A back end without a driver adds no device; each call
+ * looks for its driver again.
  *
  * Returns: (element-type GpuDevice) (transfer full): the devices
  *
@@ -316,24 +317,23 @@ gpu_device_list (void)
 
 /**
  * gpu_device_find:
- * @name: what to look for
+ * @name: the name of a device, in one of the forms below
  * @error: return location for a #GError
  *
- * Finds a device. Case does not matter, and @name can be
+ * Finds a device by name. Case does not matter. @name is one of
  *
- * - an id, as gpu_device_get_id() tells it: `host`, `opencl:0:1`;
- * - the first part of ids: `opencl`, `opencl:0` for platform 0;
- * - a back end and a part of the name of a platform, and after that, if you like, which of its
- *   devices: `opencl:pocl`, `opencl:pocl:0`, `opencl:nvidia:A100`;
+ * - an id as in #GpuDevice:id: `host`, `opencl:0:1`;
+ * - the start of an id: `opencl`, or `opencl:0` for platform 0;
+ * - a back end and a part of the name of a platform, optionally followed by the position of a
+ *   device or a part of its name: `opencl:pocl`, `opencl:pocl:0`, `opencl:nvidia:A100`;
  * - a PCI bus id, with or without the domain: `0000:65:00.0`, `65:00.0`;
  * - the name of the device, or a part of it: `GeForce`.
  *
- * Where several devices match, the first one that can be used is taken. A device that cannot be
- * used is found too, if it is the only one: gpu_device_check() tells.
+ * If several devices match, the function returns the first usable one. It returns a device that
+ * cannot be used only if no other matches: see gpu_device_check().
  *
- * Returns: (transfer full): the device, or %NULL with @error set: %GPU_ERROR_NO_DEVICE, with a
- *   text that lists the devices there are, or %GPU_ERROR_INVALID_ARGUMENT if @name is empty or no
- *   UTF-8
+ * Returns: (transfer full): the device, or %NULL with %GPU_ERROR_NO_DEVICE and a message that lists
+ *   all devices, or %GPU_ERROR_INVALID_ARGUMENT if @name is empty or not valid UTF-8
  *
  * Since: 0.1
  */
@@ -372,12 +372,12 @@ rank (GpuNativeDevice *native)
  * gpu_device_get_default:
  * @error: return location for a #GError
  *
- * Chooses a device: the one that the environment variable `GPUMEM_DEVICE` names, in any form that
- * gpu_device_find() takes, or else the first GPU, accelerator, CPU behind a driver, or the host,
- * in this order.
+ * Gets the default device. The environment variable `GPUMEM_DEVICE` names it, in a form of
+ * gpu_device_find(). Without the variable it is the first usable device among GPUs, then
+ * accelerators, then CPUs with a driver, then the host.
  *
- * Returns: (transfer full): the device, or %NULL with @error set: as of gpu_device_find() if
- *   `GPUMEM_DEVICE` names none, %GPU_ERROR_NO_DEVICE if it names one that cannot be used
+ * Returns: (transfer full): the device, or %NULL with an error of gpu_device_find() if no device
+ *   matches `GPUMEM_DEVICE`, or with %GPU_ERROR_NO_DEVICE if that device cannot be used
  *
  * Since: 0.1
  */
@@ -425,8 +425,8 @@ gpu_device_get_default (GError **error)
 /**
  * gpu_device_list_backends:
  *
- * Lists the back ends that this library was built with, in the order of preference, whether their
- * driver is there or not: gpu_device_check_backend() tells. Starts no driver.
+ * Lists the back ends that this library was built with, in order of preference. A back end is
+ * listed even if its driver is not installed: see gpu_device_check_backend(). Starts no driver.
  *
  * Returns: (array zero-terminated=1) (transfer full): their names, such as `opencl` and `host`
  *
@@ -448,10 +448,10 @@ gpu_device_list_backends (void)
  * @backend: the name of a back end
  * @error: return location for a #GError
  *
- * Tells whether a back end has a device that can be used, and if not, why.
+ * Checks whether a back end has a usable device.
  *
- * Returns: %TRUE if there is one; else %FALSE with @error set: %GPU_ERROR_NOT_SUPPORTED if this
- *   library was built without such a back end, and %GPU_ERROR_NO_DEVICE or what the driver said
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if this library was built without the
+ *   back end, %GPU_ERROR_NO_DEVICE, or the driver's error
  *
  * Since: 0.1
  */

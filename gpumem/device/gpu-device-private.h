@@ -5,11 +5,11 @@
 
 G_BEGIN_DECLS
 
-/* NULL for an object that did not come from here: gpu_device_check() says so. */
+/* NULL for an object of g_object_new(), which gpu_device_check() rejects. */
 GpuNativeDevice *_gpu_device_get_native        (GpuDevice        *device);
-/* (transfer full): the one living object of @native. */
+/* (transfer full): the only live GpuDevice of @native. */
 GpuDevice       *_gpu_device_new_for_native    (GpuNativeDevice  *native);
-/* FALSE with @error set, beginning with @function, if @device came from g_object_new(). */
+/* FALSE with an error that starts with @function if @device is an object of g_object_new(). */
 gboolean         _gpu_device_check_initialized (GpuDevice        *device,
                                                 const char       *function,
                                                 GError          **error);

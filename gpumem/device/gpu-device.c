@@ -8,28 +8,36 @@
  * @title: GpuDevice
  * @short_description: a processor with memory of its own
  * @see_also: #GpuContext
- *
- * A device is a GPU, another accelerator, a CPU behind a driver, or the host itself. Every device
- * of every back end is in gpu_device_list(), also those that cannot be used here:
- * gpu_device_check() says why. gpu_device_get_default() chooses one, and the environment variable
- * `GPUMEM_DEVICE` overrules it with a name as gpu_device_find() takes them.
- *
- * Devices are found when they are first asked for, and then stay the same for as long as the
- * process lives. There is one #GpuDevice at a time for each; nothing of it ever changes, and any
- * thread may use it.
  */
 
 /**
  * GpuDevice:
  *
- * A device, see gpu_device_list().
+ * A GPU, another accelerator, a CPU with a driver, or the host itself.
+ *
+ * |[<!-- language="C" -->
+ * GList *devices = gpu_device_list ();
+ *
+ * for (GList *l = devices; l != NULL; l = l->next)
+ *   g_print ("%s: %s, %" G_GUINT64_FORMAT " MiB\n", gpu_device_get_id (l->data),
+ *            gpu_device_get_name (l->data), gpu_device_get_memory_size (l->data) >> 20);
+ * g_list_free_full (devices, g_object_unref);
+ * ]|
+ *
+ * gpu_device_list() lists all devices of all back ends, including devices that cannot be used:
+ * gpu_device_check() reports why. gpu_device_get_default() returns the default device, which the
+ * environment variable `GPUMEM_DEVICE` can name. gpu_device_find() finds a device by name.
+ *
+ * The library looks for devices at the first call that needs them. The set of devices then stays
+ * the same until the process ends. All callers share one #GpuDevice for each device. It never
+ * changes, and may be used from any thread.
  *
  * Since: 0.1
  */
 struct _GpuDevice
 {
   GObject          parent_instance;
-  GpuNativeDevice *native;          /* NULL if it came from g_object_new() */
+  GpuNativeDevice *native;          /* NULL for an object of g_object_new() */
 };
 
 G_DEFINE_FINAL_TYPE (GpuDevice, gpu_device, G_TYPE_OBJECT)
@@ -124,7 +132,7 @@ install_names (void)
   /**
    * GpuDevice:id:
    *
-   * What gpu_device_find() takes for exactly this device: `opencl:0:1`.
+   * The unique name of the device for gpu_device_find(), for example `opencl:0:1`.
    *
    * Since: 0.1
    */
@@ -132,7 +140,7 @@ install_names (void)
   /**
    * GpuDevice:name:
    *
-   * The name that the driver gives the device.
+   * The name of the device, as the driver reports it.
    *
    * Since: 0.1
    */
@@ -148,7 +156,7 @@ install_names (void)
   /**
    * GpuDevice:vendor:
    *
-   * Who made the device.
+   * The vendor of the device.
    *
    * Since: 0.1
    */
@@ -156,7 +164,7 @@ install_names (void)
   /**
    * GpuDevice:platform:
    *
-   * The platform, that is the driver, of an OpenCL device.
+   * The name of the OpenCL platform of the device.
    *
    * Since: 0.1
    */
@@ -171,7 +179,7 @@ install_versions (void)
   /**
    * GpuDevice:version:
    *
-   * The version of the driver's interface: `OpenCL 3.0 ...`.
+   * The version of the driver API: `OpenCL 3.0 ...`.
    *
    * Since: 0.1
    */
@@ -179,7 +187,7 @@ install_versions (void)
   /**
    * GpuDevice:driver-version:
    *
-   * The version of the driver itself.
+   * The version of the driver.
    *
    * Since: 0.1
    */
@@ -187,7 +195,7 @@ install_versions (void)
   /**
    * GpuDevice:pci-bus-id:
    *
-   * Where the device is on the PCI bus: `0000:01:00.0`.
+   * The PCI bus id of the device: `0000:01:00.0`.
    *
    * Since: 0.1
    */
@@ -202,7 +210,7 @@ install_values (void)
   /**
    * GpuDevice:device-type:
    *
-   * What kind of processor it is.
+   * The type of the processor.
    *
    * Since: 0.1
    */
@@ -212,7 +220,7 @@ install_values (void)
   /**
    * GpuDevice:capabilities:
    *
-   * What the device can do.
+   * The optional features that the device supports.
    *
    * Since: 0.1
    */
@@ -222,7 +230,7 @@ install_values (void)
   /**
    * GpuDevice:memory-size:
    *
-   * The bytes of memory of the device.
+   * The size of the device's memory, in bytes.
    *
    * Since: 0.1
    */
@@ -231,7 +239,7 @@ install_values (void)
   /**
    * GpuDevice:max-allocation:
    *
-   * The bytes that one buffer can have at most.
+   * The maximum size of a buffer, in bytes.
    *
    * Since: 0.1
    */
@@ -240,7 +248,7 @@ install_values (void)
   /**
    * GpuDevice:base-alignment:
    *
-   * The bytes to which buffers are aligned, and on most devices the offsets of slices have to be.
+   * The alignment of buffers in bytes. Most devices require it of the offsets of slices, too.
    *
    * Since: 0.1
    */
@@ -249,7 +257,7 @@ install_values (void)
   /**
    * GpuDevice:native-handle:
    *
-   * The driver's own handle of the device.
+   * The driver's handle of the device.
    *
    * Since: 0.1
    */
@@ -329,8 +337,8 @@ _gpu_device_check_initialized (GpuDevice   *device,
  * gpu_device_get_id:
  * @device: a #GpuDevice
  *
- * Tells what gpu_device_find() takes for exactly this device: the name of the back end and the
- * position of the device in it, `opencl:0:1`.
+ * Gets the unique name of the device for gpu_device_find(): the back end, and the position of the
+ * device in it, for example `opencl:0:1`.
  *
  * Returns: (transfer none): the id
  *
@@ -348,7 +356,7 @@ gpu_device_get_id (GpuDevice *device)
  * gpu_device_get_name:
  * @device: a #GpuDevice
  *
- * Tells the name that the driver gives the device (`CL_DEVICE_NAME`, `cuDeviceGetName()`).
+ * Gets the name of the device (`CL_DEVICE_NAME`, `cuDeviceGetName()`).
  *
  * Returns: (transfer none): the name
  *
@@ -366,7 +374,7 @@ gpu_device_get_name (GpuDevice *device)
  * gpu_device_get_backend:
  * @device: a #GpuDevice
  *
- * Tells the back end of the device, one of gpu_device_list_backends().
+ * Gets the back end of the device, one of gpu_device_list_backends().
  *
  * Returns: (transfer none): the name of the back end
  *
@@ -384,7 +392,7 @@ gpu_device_get_backend (GpuDevice *device)
  * gpu_device_get_driver_version:
  * @device: a #GpuDevice
  *
- * Tells the version of the driver (`CL_DRIVER_VERSION`, `cuDriverGetVersion()`).
+ * Gets the version of the driver (`CL_DRIVER_VERSION`, `cuDriverGetVersion()`).
  *
  * Returns: (transfer none): the version
  *
@@ -402,7 +410,7 @@ gpu_device_get_driver_version (GpuDevice *device)
  * gpu_device_get_device_type:
  * @device: a #GpuDevice
  *
- * Tells what kind of processor the device is (`CL_DEVICE_TYPE`).
+ * Gets the type of the processor (`CL_DEVICE_TYPE`).
  *
  * Returns: the type
  *
@@ -420,7 +428,7 @@ gpu_device_get_device_type (GpuDevice *device)
  * gpu_device_get_capabilities:
  * @device: a #GpuDevice
  *
- * Tells what the device can do. What needs a capability that is not here fails with
+ * Gets the optional features that the device supports. Calls that need other features fail with
  * %GPU_ERROR_NOT_SUPPORTED.
  *
  * Returns: the capabilities
@@ -440,16 +448,15 @@ gpu_device_get_capabilities (GpuDevice *device)
  * @device: a #GpuDevice
  *
  * Gets the size of the device's memory (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`).
- * gpu_context_get_memory_info() gets how much of it is free. On the host back end it is the memory
- * of the machine or, if smaller, the lowest limit of the memory cgroups of the process, at the time
- * when the devices were listed.
+ * gpu_context_get_memory_info() gets the free part of it. On the host it is the memory of the
+ * machine or, if smaller, the lowest limit of the memory cgroups of the process, as of the first
+ * listing of the devices.
  *
- * The contexts of a process on the host back end hold at most this much together, page-locked
- * memory included: a larger allocation fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. This
- * is not a promise
- * that so much is free, because other programs, and memory that the process allocates elsewhere, do
- * not count. Concurrent allocations may exceed it together, as the check reserves nothing. Only
- * #GpuImmediateAllocator also refuses to exceed the free memory.
+ * On the host, all contexts of a process together can allocate this much, including page-locked
+ * memory; a larger allocation fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. The limit does not
+ * guarantee that the memory is free: it ignores other programs, and memory that the process
+ * allocates elsewhere. Concurrent allocations may exceed it together, because the check reserves
+ * nothing. Only #GpuImmediateAllocator also refuses to exceed the free memory.
  *
  * Returns: the size in bytes
  *
@@ -467,8 +474,7 @@ gpu_device_get_memory_size (GpuDevice *device)
  * gpu_device_get_max_allocation:
  * @device: a #GpuDevice
  *
- * Tells how large one buffer can be (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). There may not be as much
- * room at the moment.
+ * Gets the maximum size of a buffer (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). Less memory may be free.
  *
  * Returns: the size in bytes
  *
@@ -486,9 +492,8 @@ gpu_device_get_max_allocation (GpuDevice *device)
  * gpu_device_get_base_alignment:
  * @device: a #GpuDevice
  *
- * Tells to how many bytes buffers are aligned and, on devices that have
- * %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() have to be
- * (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits).
+ * Gets the alignment of buffers (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits). On devices
+ * with %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() must be a multiple of it.
  *
  * Returns: the alignment in bytes
  *
@@ -506,10 +511,9 @@ gpu_device_get_base_alignment (GpuDevice *device)
  * gpu_device_get_native_handle:
  * @device: a #GpuDevice
  *
- * Tells the driver's own handle of the device, a `cl_device_id` on OpenCL, a `CUdevice` on CUDA.
- * It belongs to the device.
+ * Gets the driver's handle: a `cl_device_id` on OpenCL, a `CUdevice` on CUDA. The device owns it.
  *
- * Returns: the handle, 0 where there is none, as on the host back end
+ * Returns: the handle, 0 on the host
  *
  * Since: 0.1
  */
@@ -526,11 +530,11 @@ gpu_device_get_native_handle (GpuDevice *device)
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Tells whether the device can be used, and if not, why. What was found when devices were first
- * asked for counts: the driver is not asked again.
+ * Checks whether the device can be used. Returns the result of the first listing of the devices,
+ * without a driver call.
  *
- * Returns: %TRUE if contexts can be made on the device; else %FALSE, with %GPU_ERROR_NO_DEVICE, or
- *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an empty object
+ * Returns: %TRUE if contexts can be created on the device, or %FALSE with %GPU_ERROR_NO_DEVICE, or
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an object of g_object_new()
  *
  * Since: 0.1
  */
@@ -557,11 +561,11 @@ gpu_device_check (GpuDevice  *device,
 /**
  * gpu_device_equal:
  * @a: a #GpuDevice
- * @b: another
+ * @b: another #GpuDevice
  *
  * Compares two devices.
  *
- * Returns: whether they are the same device of the same driver
+ * Returns: %TRUE if both are the same device of the same driver
  *
  * Since: 0.1
  */
@@ -579,7 +583,7 @@ gpu_device_equal (GpuDevice *a,
  * gpu_device_hash:
  * @device: a #GpuDevice
  *
- * Hashes a device, in accordance with gpu_device_equal().
+ * Computes the hash of a device, for a #GHashTable with gpu_device_equal().
  *
  * Returns: the hash
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Handles for other processes: what the back end needs to open an object, in an envelope that names
- * its type. A handle comes from outside, so everything in it is checked before it is used.
+ * Handles for other processes: the back end's data for opening an object, in an envelope that names
+ * the type of the object. Handles come from outside, so every field is checked before its use.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_IPC_BUFFER,
-  GPU_IPC_BUFFER_FD,                /* with a file descriptor, which the caller passes on */
+  GPU_IPC_BUFFER_FD,                /* with a file descriptor, which the caller sends */
   GPU_IPC_EVENT
 } GpuIpcType;
 
@@ -31,14 +31,14 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuIpcEnvelope, _gpu_ipc_envelope_clear)
 GBytes           *_gpu_ipc_envelope_seal  (const GpuIpcEnvelope  *envelope,
                                            GpuIpcType             type,
                                            const GpuBackend      *backend);
-/* FALSE, and GPU_ERROR_NOT_SUPPORTED, if the back end lacks the op or the device the capability. */
+/* FALSE with GPU_ERROR_NOT_SUPPORTED if the back end lacks the op or the device the capability. */
 gboolean          _gpu_ipc_check          (GpuNativeContext      *context,
                                            const char            *function,
                                            gboolean               has_op,
                                            GpuCapabilities        capability,
                                            const char            *what,
                                            GError               **error);
-/* Opens @handle for an import. (transfer none); NULL if nothing can be imported. */
+/* Parses @handle for an import. (transfer none); NULL if @context cannot import. */
 GpuNativeContext *_gpu_ipc_import_begin   (GpuContext            *context,
                                            GpuIpcType             type,
                                            GBytes                *handle,

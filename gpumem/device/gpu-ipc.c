@@ -4,8 +4,8 @@
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/device/gpu-ipc-private.h"
 
-/* Type, back end, bytes of memory, its flags, index of the file descriptor, payload of the back
- * end. */
+/* The type of the object, the back end, the size and the flags of the memory, the index of the file
+ * descriptor, the data of the back end. */
 #define ENVELOPE_TYPE "(sstuiay)"
 
 static const struct

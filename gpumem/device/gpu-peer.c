@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices that reach each other's memory. */
+/* Access of devices to each other's memory. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -9,13 +9,13 @@
  * gpu_device_can_access_peer:
  * @device: a #GpuDevice
  * @peer: another device
- * @can_access: (out): whether it can
+ * @can_access: (out): %TRUE if @device can access the memory of @peer
  * @error: return location for an error
  *
- * Tells whether kernels and copies of @device can reach the memory of @peer directly, once
- * gpu_context_enable_peer_access() lets them (CUDA: cuDeviceCanAccessPeer). A device is no peer of
- * its own, and only CUDA has peers. Copies between contexts, by gpu_stream_copy(), need none. Does
- * not block.
+ * Checks whether kernels and copies of @device can access the memory of @peer directly, after
+ * gpu_context_enable_peer_access() (CUDA: cuDeviceCanAccessPeer). A device is not its own peer, and
+ * only CUDA has peers. gpu_stream_copy() copies between contexts without peer access. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an object that was never
  *   initialised, or the driver's error
@@ -63,13 +63,13 @@ gpu_device_can_access_peer (GpuDevice  *device,
  * @peer: another device of the same back end
  * @error: return location for an error
  *
- * Tells what the driver knows of the link from @device to @peer, by nick: `performance-rank`,
+ * Gets the attributes of the link from @device to @peer, by nick: `performance-rank`,
  * `access-supported`, `native-atomic-supported`, `array-access-supported` (CUDA:
  * cuDeviceGetP2PAttribute). Does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
- *   where devices have no peers, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if the two
- *   are the same or of different back ends, or the driver's error
+ *   on OpenCL and the host, which have no peers, %GPU_ERROR_INVALID_ARGUMENT if both are the same
+ *   device or belong to different back ends, or the driver's error
  *
  * Since: 0.1
  */
@@ -115,7 +115,7 @@ gpu_device_get_peer_attributes (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&attributes));
 }
 
-/* The back end of two contexts whose peer access can be changed, or NULL. */
+/* Returns the back end if it can change the peer access of the two contexts, NULL otherwise. */
 static const GpuBackend *
 check_peers (GpuContext  *context,
              GpuContext  *peer,
@@ -153,16 +153,18 @@ check_peers (GpuContext  *context,
  * @peer: a context of another device of the same back end
  * @error: return location for an error
  *
- * Lets kernels and copies of @context reach the memory of @peer; for the other way about, call it
- * once more (CUDA: cuCtxEnablePeerAccess). A kernel reaches it by its address, see
- * gpu_memory_get_native_handle(): memory of @peer is no argument of its own in @context. That
- * covers all memory of @peer but what was allocated before with %GPU_MEMORY_FLAGS_SHAREABLE. It
- * stays enabled until gpu_context_disable_peer_access(), or until one of the contexts is gone. Does
- * not block.
+ * Enables kernels and copies of @context to access the memory of @peer (CUDA:
+ * cuCtxEnablePeerAccess). The other direction needs a call of its own. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are no peers, as none are
- *   on OpenCL and the host, %GPU_ERROR_BUSY if it is enabled already, %GPU_ERROR_INVALID_ARGUMENT
- *   for one and the same context or contexts of different back ends, or the driver's error
+ * A kernel accesses the memory by its address, see gpu_memory_get_native_handle(): it cannot take
+ * memory of @peer as an argument. All memory of @peer is accessible except memory with
+ * %GPU_MEMORY_FLAGS_SHAREABLE that was allocated before. Access stays enabled until
+ * gpu_context_disable_peer_access(), or until a context is finalized.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers, as always
+ *   on OpenCL and the host, %GPU_ERROR_BUSY if access is already enabled,
+ *   %GPU_ERROR_INVALID_ARGUMENT if both are the same context or belong to different back ends, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -196,10 +198,10 @@ gpu_context_enable_peer_access (GpuContext  *context,
  * @peer: a context of another device of the same back end
  * @error: return location for an error
  *
- * Undoes gpu_context_enable_peer_access() (CUDA: cuCtxDisablePeerAccess). Work that was submitted
- * before and reaches the memory of @peer should be complete. Does not block.
+ * Disables the access that gpu_context_enable_peer_access() enabled (CUDA: cuCtxDisablePeerAccess).
+ * Pending work that accesses the memory of @peer should complete first. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if it is not enabled, or an error as
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if access is not enabled, or an error
  *   of gpu_context_enable_peer_access()
  *
  * Since: 0.1
