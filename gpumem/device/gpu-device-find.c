@@ -154,8 +154,8 @@ find_by_name (GPtrArray  *devices,
   return choose (whole->len > 0 ? whole : part);
 }
 
-/* Finds the devices of platforms whose name or version contains @platform. PoCL has its full name in
- * the name, and its short name in the version. */
+/* Finds the devices of platforms whose name or version contains @platform. PoCL has its full name
+ * in the name, and its short name in the version. */
 static GPtrArray *
 list_on_platform (GPtrArray  *devices,
                   const char *platform)

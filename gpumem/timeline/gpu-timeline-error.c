@@ -7,8 +7,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Always keep the failures recorded last: a thread that has just waited will query one, and reads of
- * memory look up the failure of its last write. */
+/* Always keep the failures recorded last: a thread that has just waited will query one, and reads
+ * of memory look up the failure of its last write. */
 #define RECENT_FAILURES 1024
 
 gint _gpu_timeline_any_failed;
