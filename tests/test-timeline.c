@@ -277,7 +277,8 @@ record_failure (GpuTimeline *timeline, guint64 seq)
 {
   _gpu_timeline_lock (timeline);
   _gpu_timeline_fail_locked (timeline, seq - 1, seq,
-                             g_error_new (GPU_ERROR, GPU_ERROR_FAILED, "failure at %u", (guint) seq));
+                             g_error_new (GPU_ERROR, GPU_ERROR_FAILED, "failure at %u",
+                                          (guint) seq));
   _gpu_timeline_unlock (timeline);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events that pass to other processes. */
+/* Events shared between processes. */
 #include "config.h"
 
 #include "gpumem/device/gpu-ipc-private.h"
@@ -7,15 +7,15 @@
 
 /**
  * gpu_event_export_handle:
- * @event: a #GpuEvent that gpu_stream_record() made with %GPU_EVENT_FLAGS_INTERPROCESS
+ * @event: a #GpuEvent of gpu_stream_record() with %GPU_EVENT_FLAGS_INTERPROCESS
  * @error: return location for an error
  *
- * Makes a handle of @event that another process of the machine opens with
- * gpu_event_new_from_handle() (CUDA: cuIpcGetEventHandle). @event must live as long as another
- * process waits for it. Does not block.
+ * Exports @event as a handle for gpu_event_new_from_handle() in another process of the machine
+ * (CUDA: cuIpcGetEventHandle). Keep a reference to @event while another process waits for it. Does
+ * not block.
  *
- * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on back ends whose
- *   events do not pass, %GPU_ERROR_INVALID_ARGUMENT without %GPU_EVENT_FLAGS_INTERPROCESS, or the
+ * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end
+ *   cannot share events, %GPU_ERROR_INVALID_ARGUMENT without %GPU_EVENT_FLAGS_INTERPROCESS, or the
  *   driver's error
  *
  * Since: 0.1
@@ -63,16 +63,16 @@ gpu_event_export_handle (GpuEvent  *event,
 /**
  * gpu_event_new_from_handle:
  * @context: a #GpuContext on the same device of the machine
- * @handle: what gpu_event_export_handle() gave in another process
+ * @handle: the handle that gpu_event_export_handle() returned in another process
  * @error: return location for an error
  *
- * Makes an event of one of another process (CUDA: cuIpcOpenEventHandle). It can be waited for like
- * any other: by streams, by threads and by the main loop. It tells no times, and is not among what
- * gpu_context_synchronize() waits for. If the other process goes without completing it, the driver
- * decides what becomes of who waits. Does not block.
+ * Creates an event for the event of another process (CUDA: cuIpcOpenEventHandle). Streams, threads
+ * and main loops can wait for it as for any event. It records no times, and
+ * gpu_context_synchronize() does not wait for it. If the other process ends before the event
+ * completes, the driver decides whether waits end. Does not block.
  *
- * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
- *   back end, or of an event that is gone, %GPU_ERROR_NOT_SUPPORTED on devices without
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
+ *   to another back end, or its event was finalized, %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
  *
  * Since: 0.1

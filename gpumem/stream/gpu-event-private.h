@@ -12,7 +12,8 @@ GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,
                                           GpuNativeEvent  *timed);
-/* What gpu_event_export_handle() exports, and when the operation of @event began; nullable. */
+/* Sets the event for gpu_event_export_handle() and the event at the start of the operation; both
+ * nullable. */
 void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,

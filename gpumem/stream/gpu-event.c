@@ -8,19 +8,32 @@
 /**
  * SECTION:gpu-event
  * @title: GpuEvent
- * @short_description: a point of a stream's work
- *
- * An event stands for everything submitted to a stream before gpu_stream_record() made it. It
- * costs the driver nothing until somebody waits or asks. User events, made by
- * gpu_event_new_user(), are completed by the program itself.
- *
- * All methods may be called from any thread.
+ * @short_description: a point in the work of a stream
+ * @see_also: gpu_stream_record(), gpu_stream_wait_event()
  */
 
 /**
  * GpuEvent:
  *
- * A point of a stream's work, or an event that the program completes.
+ * A point in the work of a stream, or an event that the program completes.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuEvent) filled = NULL;
+ *
+ * gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, "", 1, &error);
+ * filled = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
+ *
+ * if (gpu_event_query (filled, NULL) == GPU_EVENT_STATUS_PENDING)
+ *   g_print ("the fill is still in flight\n");
+ * if (!gpu_event_wait (filled, NULL, &error))
+ *   g_warning ("the fill failed: %s", error->message);
+ * ]|
+ *
+ * An event of gpu_stream_record() completes when all earlier work of the stream has completed. It
+ * needs no driver call until a thread, a stream or a main loop waits for it or queries it. The
+ * program completes the events of gpu_event_new_user() itself.
+ *
+ * All methods may be called from any thread.
  *
  * Since: 0.1
  */
@@ -33,8 +46,8 @@ struct _GpuEvent
   GpuUserEvent   *user;             /* NULL for an event of a stream */
   GpuPoint        point;            /* of a stream; no timeline for a user event */
   GpuWatch        watch;            /* of the point */
-  GpuNativeEvent *timed;            /* tells times, nullable */
-  GpuNativeEvent *start;            /* the time before, if timed does not tell it; nullable */
+  GpuNativeEvent *timed;            /* records times, nullable */
+  GpuNativeEvent *start;            /* the start time, unless `timed` has it; nullable */
   GpuNativeEvent *shared;           /* for other processes, nullable */
   gint            watched;          /* atomic */
 };
@@ -110,7 +123,7 @@ gpu_event_dispose (GObject *object)
   G_OBJECT_CLASS (gpu_event_parent_class)->dispose (object);
 }
 
-/* Fails a user event that is finalized, so that its waiters do not wait for ever. */
+/* Fails a user event that is finalized, so that its waiters do not wait forever. */
 static void
 abandon_user_event (GpuUserEvent *user)
 {
@@ -162,7 +175,7 @@ gpu_event_class_init (GpuEventClass *klass)
   /**
    * GpuEvent:context:
    *
-   * The context that the event belongs to.
+   * The context of the event.
    *
    * Since: 0.1
    */
@@ -172,7 +185,7 @@ gpu_event_class_init (GpuEventClass *klass)
   /**
    * GpuEvent:user:
    *
-   * Whether the program completes the event itself.
+   * Whether the event is a user event, which the program completes.
    *
    * Since: 0.1
    */
@@ -184,10 +197,10 @@ gpu_event_class_init (GpuEventClass *klass)
   /**
    * GpuEvent::completed:
    * @event: the event
-   * @error: (nullable): why it failed, or %NULL if it completed well
+   * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once after gpu_event_watch(), when the event is complete or has failed, in the
-   * thread-default main context of the thread that made @event.
+   * Emitted once after gpu_event_watch(), when the event has completed or failed. It is emitted in
+   * the thread-default main context of the thread that created @event.
    *
    * Since: 0.1
    */
@@ -317,12 +330,13 @@ _gpu_event_get_point (GpuEvent *event)
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Makes an event that the program completes itself, with gpu_event_complete() or gpu_event_fail();
- * streams wait for it by gpu_stream_wait_event() (OpenCL: clCreateUserEvent, when the first stream
- * waits; CUDA has none). An event that is dropped before fails.
+ * Creates an event that the program completes with gpu_event_complete() or gpu_event_fail().
+ * gpu_stream_wait_event() makes a stream wait for it (OpenCL: clCreateUserEvent, when the first
+ * stream waits). CUDA has no user events. The event fails if it is finalized before the program
+ * completes it.
  *
- * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none, or %GPU_ERROR_DEVICE_LOST
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end has
+ *   no user events, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */
@@ -365,10 +379,11 @@ set_user (GpuEvent      *event,
  * @event: a user event
  * @error: return location for an error
  *
- * Completes @event: what waits for it goes on (OpenCL: clSetUserEventStatus if a stream waits).
+ * Completes @event, so that the work that waits for it can run (OpenCL: clSetUserEventStatus if a
+ * stream waits).
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
- *   completed or failed before, or with the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is not a user event or has
+ *   already completed or failed, or with the driver's error
  *
  * Since: 0.1
  */
@@ -384,7 +399,7 @@ gpu_event_complete (GpuEvent  *event,
 /**
  * gpu_event_fail:
  * @event: a user event
- * @message: (nullable): why, for those who wait
+ * @message: (nullable): the error message for the waiters
  * @error: return location for an error
  *
  * Fails @event: every wait for @event, or for work that waits for it, fails with %GPU_ERROR_FAILED
@@ -392,8 +407,10 @@ gpu_event_complete (GpuEvent  *event,
  * Intel's OpenCL runtime for CPUs. Reads of memory that it would have written fail with the same
  * error, until the memory is written again.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
- *   completed or failed before, or with the driver's error
+ * Work submitted to the stream later also counts as failed, until a wait has reported the failure.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is not a user event or has
+ *   already completed or failed, or with the driver's error
  *
  * Since: 0.1
  */
@@ -438,12 +455,12 @@ query (GpuEvent    *event,
  * @event: a #GpuEvent
  * @error: return location for an error
  *
- * Asks where @event stands (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to ask,
- * clGetEventInfo; CUDA: cuEventRecord for the first to ask, cuEventQuery). Does not block. The
- * answer may lag a little behind: work submitted after @event may have to complete too.
+ * Gets the status of @event (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first call,
+ * clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). Does not block. The status
+ * may be late: an event can be pending until work submitted after it has completed.
  *
- * Returns: the status; with %GPU_EVENT_STATUS_FAILED @error says why, with
- *   %GPU_EVENT_STATUS_PENDING @error is set only if the driver could not tell
+ * Returns: the status; @error is set with %GPU_EVENT_STATUS_FAILED, and with
+ *   %GPU_EVENT_STATUS_PENDING only if the driver could not report the status
  *
  * Since: 0.1
  */
@@ -494,8 +511,8 @@ get_deadline (gint64 timeout_usec)
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first
- * to wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). Cancelling ends the waiting,
+ * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first
+ * wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). @cancellable cancels the wait,
  * not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
@@ -516,11 +533,11 @@ gpu_event_wait (GpuEvent      *event,
 /**
  * gpu_event_wait_timeout:
  * @event: a #GpuEvent
- * @timeout_usec: how long to wait at most, in microseconds; negative for no limit
+ * @timeout_usec: the timeout in microseconds; negative for no timeout
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete or the time is over. The work goes on in any case.
+ * Blocks until @event is complete or the timeout expires. The work continues in either case.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed, or
  *   %G_IO_ERROR_CANCELLED
@@ -543,16 +560,16 @@ gpu_event_wait_timeout (GpuEvent      *event,
 /**
  * gpu_event_poll:
  * @event: a #GpuEvent
- * @timeout_usec: how long to wait at most, in microseconds; negative for no limit
+ * @timeout_usec: the timeout in microseconds; negative for no timeout
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Waits as gpu_event_wait_timeout() does, to whom it is no error that the time is over: for those
- * who have something else to look after between two waits.
+ * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error: for callers that do
+ * other work between two waits.
  *
- * Returns: the status when the wait ended; with %GPU_EVENT_STATUS_FAILED @error says why, with
- *   %GPU_EVENT_STATUS_PENDING @error is set only if the wait was cancelled or the driver could not
- *   tell
+ * Returns: the status at the end of the wait; @error is set with %GPU_EVENT_STATUS_FAILED, and with
+ *   %GPU_EVENT_STATUS_PENDING only if the wait was cancelled or the driver could not report the
+ *   status
  *
  * Since: 0.1
  */
@@ -576,7 +593,7 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* Work that failed may say that its time was over, too. */
+      /* Failed work may have failed with this error itself. */
       status = gpu_event_query (event, NULL);
 
       if (status != GPU_EVENT_STATUS_FAILED
@@ -593,14 +610,14 @@ gpu_event_poll (GpuEvent      *event,
 /**
  * gpu_event_wait_all:
  * @events: (array length=n_events): events
- * @n_events: number of events
+ * @n_events: the number of events
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until all @events are complete, of whatever streams and contexts.
+ * Blocks until all @events are complete. They may belong to different streams and contexts.
  *
- * Returns: %TRUE, or %FALSE with the error of the first in @events that failed, once all were
- *   waited for, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the error of the first failed event in the order of @events, after
+ *   all have ended, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -669,12 +686,12 @@ gpu_event_wait_async (GpuEvent            *event,
 /**
  * gpu_event_wait_finish:
  * @event: a #GpuEvent
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Ends gpu_event_wait_async().
+ * Finishes gpu_event_wait_async().
  *
- * Returns: as gpu_event_wait()
+ * Returns: like gpu_event_wait()
  *
  * Since: 0.1
  */
@@ -688,7 +705,7 @@ gpu_event_wait_finish (GpuEvent      *event,
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
-/* A watched event lives until it has been told. */
+/* Holds a reference to a watched event of a stream until its signal was emitted. */
 typedef struct
 {
   GpuEvent *event;
@@ -749,10 +766,11 @@ user_completed (gpointer      data,
  * @event: a #GpuEvent
  * @error: return location for an error
  *
- * Has #GpuEvent::completed emitted once @event is complete or has failed, by the main loop also if
- * it is already. An event of a stream is kept until then. Calling it again does nothing.
+ * Requests the emission of #GpuEvent::completed when @event has completed or failed. The main loop
+ * emits it, even if @event has already completed. The library holds a reference to an event of a
+ * stream until then. Further calls have no effect.
  *
- * Returns: %TRUE, or %FALSE with the driver's error if it cannot be watched
+ * Returns: %TRUE, or %FALSE with the driver's error if @event cannot be watched
  *
  * Since: 0.1
  */
@@ -788,7 +806,7 @@ gpu_event_watch (GpuEvent  *event,
   return FALSE;
 }
 
-/* The native event that tells the times of @event, once it is complete, or NULL. */
+/* Returns the native event that recorded the times of @event after it has completed, or NULL. */
 static GpuNativeEvent *
 get_timed (GpuEvent    *event,
            const char  *function,
@@ -800,7 +818,7 @@ get_timed (GpuEvent    *event,
   if (event->timed == NULL || event->timed->backend->event->get_profiling_time == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the event tells no times; record it on a stream that is "
+                   "%s: the event records no times; record it on a stream that is "
                    "GPU_STREAM_FLAGS_PROFILING, or with GPU_EVENT_FLAGS_TIMING", function);
       return NULL;
     }
@@ -841,7 +859,7 @@ get_time (GpuEvent           *event,
   return FALSE;
 }
 
-/* From the end of @since to that of @event. */
+/* Gets the time from the end of @since to the end of @event. */
 static gboolean
 measure (GpuNativeEvent  *event,
          GpuNativeEvent  *since,
@@ -895,17 +913,17 @@ measure_operation (GpuNativeEvent  *event,
  * gpu_event_get_elapsed:
  * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream or with %GPU_EVENT_FLAGS_TIMING,
  *   complete
- * @since: an earlier event of such a kind, complete
+ * @since: an earlier event of the same kind, complete
  * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
- *   negative if @since came later
+ *   negative if @since is the later one
  * @error: return location for an error
  *
- * Tells how much time passed on the device between two events of one context (OpenCL:
- * clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ * Gets the time on the device between two events of one context (OpenCL: clGetEventProfilingInfo;
+ * CUDA: cuEventElapsedTime). Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, %GPU_ERROR_INVALID_ARGUMENT for events of two
- *   contexts, the error of one that failed, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if an event is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if an event records no times, %GPU_ERROR_INVALID_ARGUMENT if the
+ *   contexts differ, the error of a failed event, or the driver's error
  *
  * Since: 0.1
  */
@@ -952,11 +970,11 @@ gpu_event_get_elapsed (GpuEvent  *event,
  * @nanoseconds: (out): the time in nanoseconds
  * @error: return location for an error
  *
- * Tells how long the operation took on the device that was submitted right before @event was
- * recorded (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ * Gets the execution time of the last operation before @event (OpenCL: clGetEventProfilingInfo;
+ * CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED if it records no times, its error if it failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -994,16 +1012,16 @@ gpu_event_get_duration (GpuEvent  *event,
 /**
  * gpu_event_get_profiling_time:
  * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream, complete
- * @point: which moment
- * @nanoseconds: (out): the time in nanoseconds of a clock of the device
+ * @point: the point in the life of the operation
+ * @nanoseconds: (out): the time on the device's clock, in nanoseconds
  * @error: return location for an error
  *
- * Tells when the operation submitted right before @event was recorded was queued, submitted,
- * started or ended (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ * Gets the time at which the last operation before @event was queued, submitted, started or ended
+ * (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed,
- *   %GPU_ERROR_INVALID_ARGUMENT if there is no such @point, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED if it records no times, its error if it failed,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @point is unknown, or the driver's error
  *
  * Since: 0.1
  */
