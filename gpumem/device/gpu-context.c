@@ -22,8 +22,9 @@
  * g_autoptr (GpuContext) own = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
  * g_autoptr (GpuStream) queue = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
  * g_autoptr (GpuBuffer) zeros = gpu_buffer_new (own, GPU_MEMORY_FLAGS_NONE, 4096, &error);
+ * const guint8 zero = 0;
  *
- * gpu_stream_fill (queue, GPU_MEMORY (zeros), 0, 4096, "", 1, &error);
+ * gpu_stream_fill (queue, GPU_MEMORY (zeros), 0, 4096, &zero, 1, &error);
  * if (!gpu_context_synchronize (own, &error))
  *   g_warning ("the fill failed: %s", error->message);
  * ]|

@@ -19,8 +19,9 @@
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuEvent) filled = NULL;
+ * const guint8 zero = 0;
  *
- * gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, "", 1, &error);
+ * gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, &zero, 1, &error);
  * filled = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
  *
  * if (gpu_event_query (filled, NULL) == GPU_EVENT_STATUS_PENDING)

@@ -12,25 +12,39 @@
  * SECTION:gpu-stream
  * @title: GpuStream
  * @short_description: an ordered queue of work
- *
- * A stream runs what it is given in the order it was given. All its verbs return at once; what
- * they use is kept until it is no longer needed, so dropping every reference right after a call
- * is safe. Memory used on several streams is ordered by the library: a wait for the use on the
- * other stream is inserted where one is needed, unless the memory is %GPU_MEMORY_FLAGS_UNTRACKED.
- *
- * All methods may be called from any thread; each call is one submission, and those of several
- * threads come in some order.
- *
- * A stream that is %GPU_STREAM_FLAGS_OUT_OF_ORDER keeps the order only between operations on the
- * same memory, and around gpu_stream_barrier() and gpu_stream_wait_event(). Once 64 operations of
- * it are not complete a submission waits for them, unless they wait for a user event, or it is the
- * end of a mapping: drivers slow down without bounds behind many barriers.
+ * @see_also: #GpuEvent, #GpuMemory
  */
 
 /**
  * GpuStream:
  *
  * An ordered queue of work on a device.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuStream) queue = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+ * GpuExtent grid = { 1024, 1, 1 };
+ *
+ * gpu_stream_write (queue, GPU_MEMORY (buffer), 0, bytes, &error);
+ * gpu_stream_launch (queue, kernel, &grid, NULL, &error, buffer);
+ * if (!gpu_stream_synchronize (queue, NULL, &error))
+ *   g_warning ("the work failed: %s", error->message);
+ * ]|
+ *
+ * A stream executes its operations in submission order. The functions that submit operations
+ * return at once. The library keeps the memory and the objects that an operation uses until the
+ * operation completes, so callers may drop all references right after a call.
+ *
+ * The library orders uses of the same memory on several streams: it makes a stream wait for the
+ * conflicting use on the other stream. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not ordered.
+ *
+ * A stream with %GPU_STREAM_FLAGS_OUT_OF_ORDER orders only operations on the same memory, and
+ * operations before and after gpu_stream_barrier() and gpu_stream_wait_event(). While 64 of its
+ * operations are pending, a submission blocks until they complete, because drivers slow down
+ * with the number of barriers. It does not block if they wait for a user event, nor for the end of
+ * a mapping.
+ *
+ * All methods may be called from any thread. Each call is one submission; submissions of different
+ * threads are executed in the order in which the library accepts them.
  *
  * Since: 0.1
  */
@@ -163,7 +177,7 @@ install_construct_properties (void)
   /**
    * GpuStream:context:
    *
-   * The context that the stream belongs to.
+   * The context of the stream.
    *
    * Since: 0.1
    */
@@ -171,7 +185,7 @@ install_construct_properties (void)
   /**
    * GpuStream:device:
    *
-   * The device that runs the work; the first of the context if not given.
+   * The device that executes the work; by default the first device of the context.
    *
    * Since: 0.1
    */
@@ -179,7 +193,7 @@ install_construct_properties (void)
   /**
    * GpuStream:flags:
    *
-   * How the stream behaves.
+   * The behavior of the stream.
    *
    * Since: 0.1
    */
@@ -188,7 +202,7 @@ install_construct_properties (void)
   /**
    * GpuStream:priority:
    *
-   * Streams of lower numbers go first; 0 is ordinary.
+   * The priority of the stream. Streams with smaller numbers are preferred; 0 is the default.
    *
    * Since: 0.1
    */
@@ -211,7 +225,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:native-handle:
    *
-   * The driver's handle, see gpu_stream_get_native_handle().
+   * The driver's handle: see gpu_stream_get_native_handle().
    *
    * Since: 0.1
    */
@@ -220,7 +234,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:n-submitted:
    *
-   * Number of operations submitted so far.
+   * The number of submitted operations.
    *
    * Since: 0.1
    */
@@ -229,7 +243,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:n-completed:
    *
-   * Number of operations known to be complete.
+   * The number of operations that are known to be complete.
    *
    * Since: 0.1
    */
@@ -238,7 +252,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:n-hazard-waits:
    *
-   * Number of waits for other streams that the library inserted.
+   * The number of waits for other streams that the library inserted.
    *
    * Since: 0.1
    */
@@ -310,7 +324,7 @@ clamp_priority (GpuStream        *stream,
     stream->priority = CLAMP (stream->priority, greatest, least);
 }
 
-/* The front class's own errors have its name already. */
+/* Errors of this class already have the prefix; errors of the back end do not. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
                GpuNativeContext  *context,
@@ -443,16 +457,16 @@ _gpu_stream_new_for_timeline (GpuContext  *context,
 /**
  * gpu_stream_new:
  * @context: a #GpuContext
- * @flags: how the stream behaves
+ * @flags: the behavior of the stream
  * @error: return location for an error
  *
- * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties,
+ * Creates a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties,
  * clCreateCommandQueue before 2.0; CUDA: cuStreamCreateWithPriority).
- * %GPU_STREAM_FLAGS_NON_BLOCKING changes nothing but on CUDA.
+ * %GPU_STREAM_FLAGS_NON_BLOCKING only has an effect on CUDA.
  *
- * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
- *   lacks what @flags ask for, %GPU_ERROR_INVALID_ARGUMENT if there are no such flags,
- *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does
+ *   not support @flags, %GPU_ERROR_INVALID_ARGUMENT for unknown flags, %GPU_ERROR_DEVICE_LOST, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -469,18 +483,18 @@ gpu_stream_new (GpuContext      *context,
 /**
  * gpu_stream_new_full:
  * @context: a #GpuContext
- * @device: (nullable): one of the devices of @context, %NULL for the first
- * @flags: how the stream behaves
- * @priority: lower numbers go first, 0 is ordinary
+ * @device: (nullable): a device of @context, %NULL for the first device
+ * @flags: the behavior of the stream
+ * @priority: the priority: smaller numbers are preferred, 0 is the default
  * @error: return location for an error
  *
- * Makes a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
+ * Creates a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
  * OpenCL has three priorities: negative numbers, 0, and positive numbers. For CUDA,
  * gpu_context_get_priority_range() gets the range. A number beyond the range is clamped to it, and
  * gpu_stream_get_priority() returns the clamped number.
  *
- * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
- *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does
+ *   not support @flags or @priority, with %GPU_ERROR_INVALID_ARGUMENT if @device does not belong to
  *   @context, or with the driver's error
  *
  * Since: 0.1
@@ -498,7 +512,7 @@ gpu_stream_new_full (GpuContext      *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (device == NULL || GPU_IS_DEVICE (device), NULL);
 
-  /* A property would drop them silently. */
+  /* The flags property would drop unknown flags silently. */
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -515,19 +529,21 @@ gpu_stream_new_full (GpuContext      *context,
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_command_queue on OpenCL, a CUstream on CUDA or one of
  *   %GPU_STREAM_HANDLE_DEFAULT, %GPU_STREAM_HANDLE_LEGACY and %GPU_STREAM_HANDLE_PER_THREAD
- * @mode: who owns @handle
+ * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Makes a stream around one that was made elsewhere, with its device and flags (OpenCL:
+ * Creates a stream around a driver stream of another library, with its device and flags (OpenCL:
  * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuStreamGetFlags, cuStreamGetPriority; a borrowed stream must outlive this one). What others
- * submit to it directly is not tracked, but is ordered with what is submitted here as the driver
- * orders one queue. If the call fails, @handle stays the caller's whatever @mode is.
+ * cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed stream must outlive the new one. On
+ * failure the caller keeps the ownership of @handle.
  *
- * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is one of
- *   those constants and not on CUDA, not of @context or a queue on the device, or the driver's
- *   error
+ * The library does not track the work that other code submits to @handle directly. The driver
+ * orders that work and the operations of the new stream like work of one queue.
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
+ *   has no driver streams, %GPU_ERROR_INVALID_ARGUMENT if @handle belongs to another context, is an
+ *   OpenCL queue on a device, or is one of these constants on another back end than CUDA, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -567,7 +583,7 @@ gpu_stream_new_wrapped (GpuContext   *context,
  * gpu_stream_get_context:
  * @stream: a #GpuStream
  *
- * Gets the context that @stream belongs to.
+ * Gets the context of @stream.
  *
  * Returns: (transfer none): the context
  *
@@ -587,7 +603,7 @@ gpu_stream_get_context (GpuStream *stream)
  *
  * Gets the priority of @stream.
  *
- * Returns: the priority; lower numbers go first
+ * Returns: the priority; smaller numbers are preferred
  *
  * Since: 0.1
  */
@@ -609,12 +625,13 @@ peek_handle (GpuStream *stream)
  * gpu_stream_get_native_handle:
  * @stream: a #GpuStream
  *
- * Gets the driver's own handle: a cl_command_queue on OpenCL, a CUstream on CUDA; on the host back
- * end a number that has no meaning elsewhere. @stream owns the handle: do not release it. After the
- * first call the program may put work of its own into the driver's stream. So from then on
+ * Gets the driver's handle: a cl_command_queue on OpenCL, a CUstream on CUDA, an opaque number on
+ * the host. @stream owns the handle: do not release it. May be called from any thread.
+ *
+ * After the first call the program may submit work to the driver's stream directly. From then on
  * gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and gpu_context_synchronize()
- * include that work, at the cost of a call of the driver. To compare streams, use
- * gpu_stream_equal() and gpu_stream_hash(), which avoid that cost. May be called from any thread.
+ * include that work, at the cost of a driver call. To compare streams, use gpu_stream_equal() and
+ * gpu_stream_hash(), which avoid that cost.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -628,7 +645,7 @@ gpu_stream_get_native_handle (GpuStream *stream)
   if (stream->timeline == NULL)
     return 0;
 
-  /* A back end without wrap() has no streams that others can put work into. */
+  /* Without wrap() the back end has no driver streams, so no other code can submit work to them. */
   if (stream->timeline->context->backend->stream->wrap != NULL)
     g_atomic_int_set (&stream->timeline->is_open, TRUE);
 
@@ -640,11 +657,11 @@ gpu_stream_get_native_handle (GpuStream *stream)
  * @a: a #GpuStream
  * @b: a #GpuStream
  *
- * Compares two streams by the driver's handles of the streams and of their contexts, as every
- * context of CUDA has a default stream of its own. Streams that were never initialised are only
- * equal to themselves. Does not block; may be called from any thread.
+ * Compares two streams by the driver's handles of the streams and of their contexts, because each
+ * CUDA context has its own default stream. A stream that was never initialised is only equal to
+ * itself. Does not block; may be called from any thread.
  *
- * Returns: %TRUE if both stand for the same stream of the same driver
+ * Returns: %TRUE if both represent the same stream of the driver
  *
  * Since: 0.1
  */
@@ -673,8 +690,8 @@ gpu_stream_equal (GpuStream *a,
  * gpu_stream_hash:
  * @stream: a #GpuStream
  *
- * Computes a hash value for use with gpu_stream_equal(). Does not block; may be called from any
- * thread.
+ * Computes the hash of a stream, for a #GHashTable with gpu_stream_equal(). Does not block; may be
+ * called from any thread.
  *
  * Returns: the hash value
  *
@@ -696,8 +713,8 @@ gpu_stream_hash (GpuStream *stream)
  * gpu_stream_get_n_hazard_waits:
  * @stream: a #GpuStream
  *
- * Gets how many waits for other streams the library inserted, because memory was last used
- * there.
+ * Gets the number of waits for other streams that the library inserted, because of earlier uses of
+ * memory on those streams.
  *
  * Returns: the number
  *
@@ -714,7 +731,7 @@ gpu_stream_get_n_hazard_waits (GpuStream *stream)
   return __atomic_load_n (&stream->timeline->n_hazard_waits, __ATOMIC_RELAXED);
 }
 
-/* For calls of the driver that are no operations: the timeline, unless the device is lost. */
+/* Returns the timeline for driver calls that are not operations, or NULL if the device is lost. */
 static GpuTimeline *
 begin_call (GpuStream   *stream,
             const char  *function,
@@ -730,7 +747,7 @@ begin_call (GpuStream   *stream,
   return NULL;
 }
 
-/* Takes @failure over; TRUE if there is none. */
+/* Takes ownership of @failure. TRUE if it is NULL. */
 static gboolean
 end_call (GpuTimeline  *timeline,
           const char   *function,
@@ -788,18 +805,17 @@ wait_point (GpuTimeline     *timeline,
 /**
  * gpu_stream_wait_event:
  * @stream: a #GpuStream
- * @event: a #GpuEvent of the same context, on CUDA and the host of any of the back end
+ * @event: a #GpuEvent of the same context; on CUDA and the host, of any context of the back end
  * @error: return location for an error
  *
- * Has everything submitted to @stream from now on wait for @event (OpenCL:
- * clEnqueueBarrierWithWaitList; CUDA: cuStreamWaitEvent). Does not block. If @event fails later,
- * the work that waits for it does not run, and its points fail. An event of another process is
- * waited for like any other.
+ * Makes later operations of @stream wait for @event (OpenCL: clEnqueueBarrierWithWaitList; CUDA:
+ * cuStreamWaitEvent). Does not block. If @event fails later, the operations that wait for it do not
+ * run, and fail with its error. The event may belong to another process.
  *
- * Returns: %TRUE, or %FALSE with the error of @event if it failed already, which is
- *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an
- *   event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED for a user event if the device lacks
- *   %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ * Returns: %TRUE, or %FALSE with the error of @event if it has already failed, which is
+ *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an event of
+ *   a context that @stream cannot wait for, with %GPU_ERROR_NOT_SUPPORTED for a user event if the
+ *   device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */
@@ -832,8 +848,9 @@ gpu_stream_wait_event (GpuStream  *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Has everything submitted to @stream from now on wait for everything submitted before (OpenCL:
- * clEnqueueBarrierWithWaitList). Streams that are in order do so anyway. Does not block.
+ * Orders later operations of @stream after all earlier ones (OpenCL:
+ * clEnqueueBarrierWithWaitList). Only streams with %GPU_STREAM_FLAGS_OUT_OF_ORDER need it. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -861,8 +878,8 @@ gpu_stream_barrier (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
-/* With the lock held: the event that times the newest point, if @flags or the stream ask for
- * one. */
+/* Returns the event that times the newest point, if @flags or the stream request it. Caller holds
+ * the timeline's lock. */
 static gboolean
 get_timed_event_locked (GpuTimeline     *timeline,
                         GpuEventFlags    flags,
@@ -878,15 +895,15 @@ get_timed_event_locked (GpuTimeline     *timeline,
   else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
-  /* The moment is an operation of its own: its point is not reached before it. */
+  /* Recording the time is an operation, with a point of its own. */
   if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
     _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
 
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
 
-/* With the lock held: a point after what the program itself put into a stream that it has, which
- * @timed still stands for if it did for the last. */
+/* Returns a point after the work that the program submitted through the native handle. @timed, if
+ * it times the last point, also times this one. Caller holds the timeline's lock. */
 static void
 append_recorded_point_locked (GpuTimeline    *timeline,
                               GpuNativeEvent *timed)
@@ -936,7 +953,8 @@ check_record_flags (GpuTimeline    *timeline,
   return FALSE;
 }
 
-/* With the lock held: an event for other processes, which is an operation of its own. */
+/* Creates an event for other processes, as an operation of its own. Caller holds the timeline's
+ * lock. */
 static GpuNativeEvent *
 record_shared_locked (GpuTimeline    *timeline,
                       GpuEventFlags   flags,
@@ -957,22 +975,26 @@ record_shared_locked (GpuTimeline    *timeline,
 /**
  * gpu_stream_record:
  * @stream: a #GpuStream
- * @flags: what the event is for
+ * @flags: the uses of the event
  * @error: return location for an error
  *
- * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
- * the driver is asked for nothing until somebody waits. Of a stream whose native handle the program
- * has, or gave, that is also what the program put into it. On a %GPU_STREAM_FLAGS_PROFILING stream
- * the event tells the times of the operation submitted last, and %GPU_EVENT_FLAGS_TIMING has the
- * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList; CUDA:
- * cuEventRecord, on any stream). An event that is %GPU_EVENT_FLAGS_INTERPROCESS can be handed over
- * with gpu_event_export_handle() (CUDA: cuEventCreate, cuEventRecord). Does not block.
+ * Creates an event that completes when all earlier work of @stream has completed. Does not block.
  *
- * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the stream
- *   cannot do what @flags ask for: %GPU_EVENT_FLAGS_INTERPROCESS without
- *   %GPU_CAPABILITIES_IPC_HANDLES, %GPU_EVENT_FLAGS_TIMING on OpenCL without
- *   %GPU_STREAM_FLAGS_PROFILING; with %GPU_ERROR_INVALID_ARGUMENT if there are no such flags, or
- *   for those two together; or with the driver's error
+ * Without flags the event is only a number, and needs no driver call until a waiter needs it. If
+ * the program wrapped @stream or got its native handle, the event includes the work that the
+ * program submitted through the handle.
+ *
+ * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation.
+ * %GPU_EVENT_FLAGS_TIMING records the current time if there was no operation (OpenCL:
+ * clEnqueueMarkerWithWaitList), and on CUDA on each stream (cuEventRecord).
+ * gpu_event_export_handle() shares an event with %GPU_EVENT_FLAGS_INTERPROCESS (CUDA:
+ * cuEventCreate, cuEventRecord).
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
+ *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
+ *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING; with
+ *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or for both of these together; or with the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -1023,7 +1045,7 @@ gpu_stream_record (GpuStream      *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Makes sure that everything submitted to @stream starts although nobody waits for it (OpenCL:
+ * Makes the device start the submitted work of @stream, even if no thread waits for it (OpenCL:
  * clFlush; CUDA starts work by itself). Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
@@ -1068,7 +1090,7 @@ is_idle_by_marker (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Asks the driver. Call it once all work that the library submitted is complete. */
+/* Queries the driver. All work that the library submitted must be complete. */
 static gboolean
 is_idle_for_driver (GpuTimeline  *timeline,
                     GError      **error)
@@ -1096,15 +1118,15 @@ is_idle_for_driver (GpuTimeline  *timeline,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList
- * and clFlush for the first to ask, clGetEventInfo; CUDA: cuEventRecord for the first to ask,
- * cuEventQuery). If the program wrapped @stream or got its native handle, that includes work that
- * the program itself put into it (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA:
+ * Checks whether all work of @stream is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush
+ * in the first call, clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). If the
+ * program wrapped @stream or got its native handle, this includes the work that the program
+ * submitted through the handle (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA:
  * cuStreamQuery). Does not block, except for up to a millisecond on such streams of OpenCL, which
  * has no call to query a queue.
  *
- * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
- *   it failed or the driver could not tell
+ * Returns: %TRUE if all work is complete; %FALSE without an error if work is pending; %FALSE with
+ *   an error if work failed or the driver could not report its status
  *
  * Since: 0.1
  */
@@ -1140,10 +1162,10 @@ gpu_stream_is_idle (GpuStream  *stream,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until everything submitted to @stream before is complete, and what the program put into it
- * by its native handle (OpenCL: clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; CUDA:
- * cuEventRecord, cuEventSynchronize; nothing if it is known to be). Cancelling ends the waiting,
- * not the work.
+ * Blocks until all earlier work of @stream is complete, including the work that the program
+ * submitted through the native handle (OpenCL: clEnqueueMarkerWithWaitList, clFlush,
+ * clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize; no call if the work is known to be
+ * complete). @cancellable cancels the wait, not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *
@@ -1211,12 +1233,12 @@ gpu_stream_synchronize_async (GpuStream           *stream,
 /**
  * gpu_stream_synchronize_finish:
  * @stream: a #GpuStream
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Ends gpu_stream_synchronize_async().
+ * Finishes gpu_stream_synchronize_async().
  *
- * Returns: as gpu_stream_synchronize()
+ * Returns: like gpu_stream_synchronize()
  *
  * Since: 0.1
  */
@@ -1234,11 +1256,11 @@ gpu_stream_synchronize_finish (GpuStream     *stream,
  * gpu_context_get_default_stream:
  * @context: a #GpuContext
  *
- * Gets the stream that blocking calls use when they are given none: in order, untimed, on the
- * first device. Every call gives an object for the same stream.
+ * Gets the stream that blocking calls use if their stream is %NULL: an in-order stream without
+ * profiling on the first device. Each call returns an object for the same stream.
  *
  * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
- *   the driver could not make it; gpu_stream_new() tells why
+ *   the driver could not create the stream; gpu_stream_new() returns the error
  *
  * Since: 0.1
  */
