@@ -15,17 +15,17 @@ struct _GpuStream
   GpuDevice      *device;
   GpuStreamFlags  flags;
   int             priority;
-  gboolean        is_foreign;       /* made elsewhere, with the handle and mode that follow */
+  gboolean        is_foreign;       /* wrapped, with the handle and mode below */
   guint64         handle;
   GpuWrapMode     mode;
 };
 
-/* NULL, and the error of a stream that was never initialised. */
+/* Returns NULL with the error for a stream that was never initialised. */
 GPU_COLD GpuTimeline *
              _gpu_stream_fail             (const char   *function,
                                            GError      **error);
 
-/* (transfer none); NULL and @error for a stream that was never initialised. */
+/* (transfer none); NULL with an error for a stream that was never initialised. */
 static inline GpuTimeline *
 _gpu_stream_get_timeline (GpuStream   *stream,
                           const char  *function,
@@ -43,7 +43,7 @@ GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
-/* (transfer none): the same; valid as long as @stream, or @context, is. */
+/* (transfer none): the same timeline, valid as long as @stream or @context. */
 GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /**
  * GPU_STREAM_HANDLE_DEFAULT:
  *
- * What CUDA takes for its default stream: the legacy one. A handle for gpu_stream_new_wrapped().
+ * CUDA's default stream, which is the legacy default stream. A handle for gpu_stream_new_wrapped().
  *
  * Since: 0.1
  */
@@ -23,8 +23,8 @@ G_BEGIN_DECLS
 /**
  * GPU_STREAM_HANDLE_LEGACY:
  *
- * The legacy default stream of CUDA, which waits for all streams that are not
- * %GPU_STREAM_FLAGS_NON_BLOCKING, and they for it. A handle for gpu_stream_new_wrapped().
+ * CUDA's legacy default stream. It waits for all streams without %GPU_STREAM_FLAGS_NON_BLOCKING,
+ * and those streams wait for it. A handle for gpu_stream_new_wrapped().
  *
  * Since: 0.1
  */
@@ -33,9 +33,9 @@ G_BEGIN_DECLS
 /**
  * GPU_STREAM_HANDLE_PER_THREAD:
  *
- * The default stream that CUDA has for each thread: whichever thread submits to it. A handle for
- * gpu_stream_new_wrapped(). gpu_stream_is_idle() covers what the library submitted from any thread,
- * but work that the program put there itself only if the calling thread did.
+ * CUDA's per-thread default stream: each thread submits to a stream of its own. A handle for
+ * gpu_stream_new_wrapped(). gpu_stream_is_idle() covers the library's work of all threads, but of
+ * the work that the program submits directly only that of the calling thread.
  *
  * Since: 0.1
  */
