@@ -143,7 +143,7 @@ def test_from_device(fixture):
         other = Gpu.Array.from_dlpack(array[:, ::-2], device="host")
         equal(other.context.device.backend, "host")
         equal(other.to_numpy().tolist(), data[:, ::-2].tolist())
-    with raises(ValueError, "one of the two"):
+    with raises(ValueError, "only one"):
         Gpu.Array.from_dlpack(data, fixture.context, device=fixture.device)
 
 
@@ -347,7 +347,7 @@ def test_capsules(fixture):
     array.__dlpack__()                          # nobody takes it: it must not leak
     capsule = array.__dlpack__(max_version=(1, 0))
     got = Gpu.Array.from_dlpack(capsule, fixture.context)
-    with raises(ValueError, "taken"):
+    with raises(ValueError, "consumed"):
         Gpu.Array.from_dlpack(capsule, fixture.context)
     del capsule, array
     gc.collect()
@@ -461,11 +461,11 @@ def test_not_reached(fixture):
             Gpu.Array.from_dlpack(array)
     if kind != 1:
         host = Gpu.Context("host")
-        with raises(BufferError, "reached"):
+        with raises(BufferError, "accessible"):
             Gpu.Array.from_dlpack(array, host, copy=False)
         equal(Gpu.Array.from_dlpack(array, host).to_numpy().tolist(), sample().tolist())
         if kind == 4:
-            with raises(BufferError, "reached"):
+            with raises(BufferError, "accessible"):
                 Gpu.Array.from_dlpack(Producer(array), host)
         else:
             equal(Gpu.Array.from_dlpack(Producer(array), host).to_numpy().tolist(),

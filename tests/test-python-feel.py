@@ -397,7 +397,7 @@ def test_repr_allocators(fixture):
     if fixture.device.backend != "opencl":      # whose memory has no addresses
         with pool.alloc_block(256) as block:
             looks(block, 256)
-        looks(block, "given back")
+        looks(block, "freed")
 
 
 def plain_repr_unmade():

@@ -217,9 +217,9 @@ def test_blocks(fixture):
                     lambda: int(block), lambda: len(block), lambda: block.size,
                     lambda: pool.free(block), lambda: block.__enter__(),
                     lambda: block.add_stream(fixture.stream)):
-            with raises(Gpu.Error.RELEASED, "given back"):
+            with raises(Gpu.Error.RELEASED, "freed"):
                 use()
-        equal(repr(block), "<Gpu.MemoryBlock given back>")
+        equal(repr(block), "<Gpu.MemoryBlock freed>")
         equal((pool.active_blocks, again.address), (1, address))
         pool.free(again)
         equal(pool.active_blocks, 0)

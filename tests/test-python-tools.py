@@ -204,7 +204,7 @@ def plain_parse_refused():
                        ("int x[3]", "int x[3]")):
         with raises(ValueError, word):
             Gpu.parse_arguments(text)
-    with raises(ValueError, "no name"):
+    with raises(ValueError, "not a valid name"):
         Gpu.ScalarArgument("int", "a b")
     with raises(ValueError, "no type"):
         Gpu.ScalarArgument("int *", "a")

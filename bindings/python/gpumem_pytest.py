@@ -8,16 +8,17 @@ A test with a fixture gpu_device, gpu_context or gpu_stream runs once for each d
         buffer.fill(3)
         assert buffer.read() == b"\\3" * 100
 
---gpu=WORDS, or GPUMEM_TEST in the environment, chooses the devices, by words between commas: an id
-(opencl:0:0), a back end (cuda), a back end and a part of its platform (opencl:pocl), or a part of a
-name. Otherwise it is every device; those that cannot be used are skipped, and say why.
+--gpu=WORDS, or GPUMEM_TEST in the environment, selects the devices, as a comma-separated list of
+words: an id (opencl:0:0), a back end (cuda), a back end and a part of its platform (opencl:pocl),
+or a part of a name. Without it, tests run on all devices; unusable devices are skipped with the
+reason.
 
-A test that needs more than any device has names it, and is skipped on the others:
+A test that needs an optional capability names it, and is skipped on devices without it:
 
     @pytest.mark.gpu_needs("source", "fp64")
 
-The words are those of Gpu.Capabilities. @pytest.mark.parametrize("gpu_device", ["host"],
-indirect=True) is for a test that means a certain device."""
+The names are those of Gpu.Capabilities. For a test of one particular device, use
+@pytest.mark.parametrize("gpu_device", ["host"], indirect=True)."""
 
 import os
 
@@ -41,13 +42,13 @@ def _matches(device, word):
         if Gpu.Device.find(word) == device:
             return True
     except GLib.Error:
-        pass                                    # then it is no id
+        pass                                    # not an id
     return rest in (device.platform or "").lower()
 
 
 def choose_devices(choice, source="GPUMEM_TEST"):
-    """The devices that a text like that of GPUMEM_TEST means, in its order. Errors say where the
-    text is from."""
+    """Returns the devices that a text in the format of GPUMEM_TEST selects, in its order. Errors
+    name the source of the text."""
     found = Gpu.Device.list()
     chosen = []
     for word in filter(None, map(str.strip, choice.replace(";", ",").split(","))):
@@ -68,7 +69,8 @@ def _find_problem(check, *args):
 
 
 def _list_all():
-    """Parameters for all devices, and for all back ends and devices that cannot be used."""
+    """Yields parameters for all devices and, marked as skipped, for unusable back ends and
+    devices."""
     for backend in Gpu.Device.list_backends():
         problem = _find_problem(Gpu.Device.check_backend, backend)
         if problem is not None:
@@ -112,7 +114,7 @@ def pytest_report_header(config):
 
 
 def _names_of(mark):
-    """The names that a parametrize mark is for: one text, or several."""
+    """Returns the argument names of a parametrize mark, which are one text or several."""
     names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
     return names.replace(",", " ").split() if isinstance(names, str) else names
 
@@ -139,7 +141,7 @@ def _to_capability(name):
 
 @pytest.fixture(autouse=True)
 def _gpu_needs(request):
-    """Before the other fixtures, and only where a test asks for something."""
+    """Skips a test with gpu_needs before its other fixtures run."""
     names = [name for mark in request.node.iter_markers("gpu_needs") for name in mark.args]
     if not names:
         return
@@ -157,15 +159,15 @@ def _gpu_needs(request):
 
 @pytest.fixture(scope="session")
 def gpu_device(request):
-    """A Gpu.Device."""
+    """The Gpu.Device under test."""
     device = request.param
     return Gpu.Device.find(device) if isinstance(device, str) else device
 
 
 @pytest.fixture
 def gpu_context(gpu_device):
-    """A Gpu.Context of its own for each test. At the end it waits for its work, whose errors are
-    those of the test."""
+    """A new Gpu.Context for each test. At the end it waits for pending work, whose errors fail the
+    test."""
     context = Gpu.Context.new(gpu_device)
     yield context
     context.synchronize()

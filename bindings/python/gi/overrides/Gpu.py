@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What makes Gpu read like Python.
+"""Python overrides of the Gpu namespace.
 
-Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, ctypes objects) go to
-and from the device at the speed of memcpy: their memory is handed over by address, and never
-converted element by element. Arrays that are not C-contiguous are made so first.
+Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, ctypes objects) are
+copied to and from the device at the speed of memcpy: the library gets the address of their memory
+and never converts single elements. Arrays that are not C-contiguous are copied to a contiguous
+array first.
 
 Sizes, offsets and counts are integers: anything that operator.index() accepts, except truth values.
 A float raises TypeError, as in NumPy.
 
-Every stream=None stands for the default stream of the context.
+stream=None selects the default stream of the context.
 
-What waits, waits so that Ctrl-C ends it: the work that was waited for goes on.
+Ctrl-C interrupts every function that waits. The pending work still completes.
 """
 
 import contextlib
@@ -58,8 +59,8 @@ __all__ = ["In", "InOut", "Local", "OtherArgument", "Out", "ScalarArgument", "Ve
 # --- classes -------------------------------------------------------------------------------------
 
 class _Attributes:
-    """Whatever the driver tells: object.attributes is a dictionary, object.max_work_group_size
-    one of them."""
+    """Driver attributes: object.attributes is a dictionary, and each entry is also an attribute of
+    the object, such as object.max_work_group_size."""
 
     @property
     def attributes(self):
@@ -100,7 +101,7 @@ class Device(Gpu.Device, _Attributes):
     max_allocation = _get("max_allocation")
     base_alignment = _get("base_alignment")
     traits = property(lambda self: self.characterize().unpack(),
-                      doc="What characterize() tells, as a dictionary.")
+                      doc="The result of characterize(), as a dictionary.")
 
     def __new__(cls, name=None):
         return Gpu.Device.get_default() if name is None else Gpu.Device.find(name)
@@ -109,8 +110,8 @@ class Device(Gpu.Device, _Attributes):
         pass
 
     def explain_bank_conflicts(self, item_size, shape):
-        """What happens when work-items access an array in local memory, as text, and how many turns
-        an access takes at worst."""
+        """Returns a description of the bank conflicts of an array in local memory, and the highest
+        number of passes that one access takes."""
         return tuple(Gpu.Device.explain_bank_conflicts(self, item_size, list(shape)))
 
     def can_access_peer(self, peer):
@@ -137,16 +138,17 @@ def _to_device(value):
         return Gpu.Device.find(value)
     if isinstance(value, Gpu.Device):
         return value
-    raise TypeError("a device is a Gpu.Device or what Gpu.Device.find() takes, not "
+    raise TypeError("a device must be a Gpu.Device or a name for Gpu.Device.find(), not "
                     f"'{type(value).__name__}'")
 
 
 class Context(Gpu.Context):
-    """Gpu.Context() is one for the default device, Gpu.Context("host") for a device by name,
-    Gpu.Context([device, ...]) for several, by name or not. As the context of a with statement it
-    waits for all of its work at the end. Contexts with the same native handle are equal, such as
-    those that share the primary context of CUDA; memory and streams of one still do not belong to
-    the other."""
+    """A context. Gpu.Context() is for the default device, Gpu.Context("host") for a device by name,
+    and Gpu.Context([device, ...]) for several devices, given as names or as Gpu.Device.
+
+    A with statement waits at its end for all work of the context. Contexts with the same native
+    handle are equal, for example two contexts that share the primary context of CUDA; memory and
+    streams of one context still cannot be used with the other."""
     device = _get("device")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
@@ -165,7 +167,7 @@ class Context(Gpu.Context):
 
     @classmethod
     def new(cls, device, flags=Gpu.ContextFlags.NONE):
-        """A context of a Gpu.Device."""
+        """Creates a context for a Gpu.Device."""
         return Gpu.Context.new(device, flags)
 
     def __init__(self, *args, **kwargs):
@@ -197,16 +199,17 @@ class Context(Gpu.Context):
         return _last(Gpu.Context.get_cache_preference(self))
 
     def get_max_image_extent(self, image_type):
-        """The greatest Gpu.Extent of images of a type."""
+        """Gets the maximum Gpu.Extent of images of a type."""
         return _last(Gpu.Context.get_max_image_extent(self, image_type))
 
     def get_priority_range(self):
-        """The priority of streams that go last, and of those that go first."""
+        """Gets the lowest and the highest priority of streams, as a tuple."""
         return tuple(Gpu.Context.get_priority_range(self))[-2:]
 
     @contextlib.contextmanager
     def current(self):
-        """In a with statement: the driver's current context, for libraries that go by it."""
+        """Makes this the driver's current context for a with statement, for libraries that use the
+        current context."""
         self.push_current()
         try:
             yield self
@@ -215,7 +218,7 @@ class Context(Gpu.Context):
 
     @contextlib.contextmanager
     def profiled(self):
-        """In a with statement: what a profiler around the process takes notes of."""
+        """Lets a profiler record a with statement. Waits for the work of the context at its end."""
         self.start_profiler()
         try:
             yield self
@@ -224,9 +227,9 @@ class Context(Gpu.Context):
             self.stop_profiler()
 
     def synchronize(self):
-        """Waits for all work of the context: work of all its streams, including work that the
-        program put into them by their native handles, and on CUDA all work of other libraries in
-        the same driver context."""
+        """Waits for all work of the context. This includes work that the program submitted through
+        the native handles of its streams and, on CUDA, work of other libraries in the same driver
+        context."""
         return run_interruptible(lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
@@ -238,7 +241,8 @@ Context = override(Context)
 
 
 def _synchronize_at_exit(synchronize, kind):
-    """An error of the device does not hide the exception that ended the block."""
+    """Waits at the end of a with statement. An error of the device does not replace the exception
+    that ended the block."""
     try:
         synchronize()
     except GLib.Error:
@@ -247,7 +251,8 @@ def _synchronize_at_exit(synchronize, kind):
 
 
 class Memory(Gpu.Memory, _Attributes):
-    """Equal to what has the same native handle; released at the end of a with statement."""
+    """Memory of a context. Objects with the same native handle are equal. A with statement releases
+    the memory at its end."""
     context = _get("context")
     flags = _get("flags")
     size = _get("size")
@@ -295,14 +300,14 @@ def _rest(memory, offset, size):
 
 
 def _is_numpy_number(value):
-    """NumPy's numbers are bytes-like, too, but are sizes here."""
+    """Returns whether a value is a NumPy scalar, which is bytes-like but means a size here."""
     numpy = loaded_numpy()
     return numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
 
 
 class Buffer(AsyncBuffer, Gpu.Buffer):
-    """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). buffer[a:b] is a slice of it, which
-    shares its memory."""
+    """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). buffer[a:b] is a slice that shares
+    the memory of the buffer."""
     offset = _get("offset")
     memory = _get("memory")
     parent = _get("parent")
@@ -319,7 +324,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     @classmethod
     def new_from_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
-        """A buffer that begins with a copy of bytes-like data."""
+        """Creates a buffer that holds a copy of bytes-like data."""
         barred = Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
         if isinstance(data, GLib.Bytes) or flags & barred:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
@@ -339,25 +344,26 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     @classmethod
     def new_from_fd(cls, context, fd, whole_size, offset=0, size=None, kind=Gpu.FdKinds.OPAQUE,
                     flags=Gpu.MemoryFlags.NONE):
-        """A buffer of memory that another library shares, or another process: see export_fd(). It
-        is all of it from the offset on, unless a size is given. The descriptor stays the caller's
-        to close."""
+        """Creates a buffer over memory that another library or process shares: see export_fd().
+        Without a size, the buffer reaches from the offset to the end of the memory. The caller
+        still has to close the descriptor."""
         size = max(whole_size - offset, 0) if size is None else size
         return Gpu.Buffer.new_from_fd(context, flags, kind, fd, whole_size, offset, size)
 
     def export_fd(self, kind=Gpu.FdKinds.OPAQUE):
-        """A file descriptor of a buffer with Gpu.MemoryFlags.SHAREABLE, for the caller to close,
-        the size of all the memory that it stands for, and where in there the buffer begins:
-        Gpu.Buffer.new_from_fd(context, *buffer.export_fd(), buffer.size) is the buffer again."""
+        """Exports a buffer that was created with Gpu.MemoryFlags.SHAREABLE. Returns a file
+        descriptor, which the caller closes, the size of the whole shared memory, and the offset of
+        the buffer in it. Gpu.Buffer.new_from_fd(context, *buffer.export_fd(), buffer.size) opens
+        the same buffer."""
         return Gpu.Buffer.export_fd(self, kind)
 
     def export_handle(self):
-        """Bytes that another process gives to Gpu.Buffer.new_from_handle()."""
+        """Returns bytes that another process passes to Gpu.Buffer.new_from_handle()."""
         return Gpu.Buffer.export_handle(self).get_data()
 
     def export_fds(self, fds):
-        """Bytes that another process gives to Gpu.Buffer.new_from_fds(), with the Gio.UnixFDList
-        to which this adds."""
+        """Returns bytes that another process passes to Gpu.Buffer.new_from_fds(), together with the
+        Gio.UnixFDList to which this function appends descriptors."""
         return Gpu.Buffer.export_fds(self, fds).get_data()
 
     def _get_stream(self, stream):
@@ -365,11 +371,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
             context = self.get_context()
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
-            self.read_bytes(None, 0, 1, None)   # says why there is none
+            self.read_bytes(None, 0, 1, None)   # raises the precise error
         return stream
 
     def _write_exported(self, exported, offset, stream):
-        """Writes and releases it."""
+        """Writes exported data and releases them."""
         address, size = exported.address, exported.size
         if self._try(exported, self.try_write_address, stream, offset, address, size):
             return True
@@ -378,7 +384,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return stream.synchronize()
 
     def _read_exported(self, exported, offset, stream):
-        """Reads into it and releases it."""
+        """Reads into exported memory and releases it."""
         address, size = exported.address, exported.size
         if self._try(exported, self.try_read_address, stream, offset, address, size):
             return True
@@ -388,8 +394,9 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     @staticmethod
     def _try(exported, move, *args):
-        """Whether the data could be moved at once, and were released; False if other work comes
-        first, which may take any time. The module in C tries this itself before it comes here."""
+        """Moves the data at once and releases them. Returns False, and does nothing, while other
+        work is pending, since waiting for it may take any time. The C module tries this before it
+        calls this method."""
         moved = True
         try:
             moved = move(*args)
@@ -399,7 +406,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return moved
 
     def write(self, data, offset=0, stream=None):
-        """Copies bytes-like data into the buffer and waits until they are there."""
+        """Copies bytes-like data to the buffer and waits."""
         if not isinstance(data, GLib.Bytes):
             return self._write_exported(Exported(data), offset, stream)
         if not takes_signals():
@@ -409,7 +416,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return stream.synchronize()
 
     def read(self, offset=0, size=None, stream=None):
-        """The content of the buffer, or of a part of it, as bytes."""
+        """Returns the contents of the buffer, or of a part of it, as bytes."""
         size = _rest(self, offset, size)
         if not 0 < size <= self.get_size():
             return self.read_bytes(stream, offset, size, None).get_data() or b""
@@ -418,8 +425,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return data
 
     def read_into(self, target, offset=0, stream=None):
-        """Fills a writable bytes-like object from the buffer, without another copy if it is
-        contiguous. Returns the number of bytes."""
+        """Reads from the buffer into a writable bytes-like object and waits. A contiguous object is
+        filled without an intermediate copy. Returns the number of bytes."""
         try:
             exported = Exported(target, writable=True)
         except (BufferError, ValueError):
@@ -433,8 +440,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return size
 
     def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None):
-        """A new NumPy array with the content of the buffer. In its shape -1 is for what is left,
-        as in numpy.reshape()."""
+        """Returns a new NumPy array with the contents of the buffer. As in numpy.reshape(), a
+        length of -1 in the shape is computed from the size."""
         import numpy
         dtype = numpy.dtype(dtype)
         if shape is None:
@@ -452,20 +459,20 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return array
 
     def fill(self, pattern, offset=0, size=None, stream=None):
-        """Repeats a pattern, a NumPy scalar, a bytes-like object or an int of one byte, over the
-        buffer and waits until it is there."""
+        """Fills the buffer with a repeated pattern and waits. The pattern is a NumPy scalar, a
+        bytes-like object or an int of one byte."""
         stream = self._get_stream(stream)
         stream.fill(self, pattern, offset, size)
         return stream.synchronize()
 
     def copy(self, source, offset=0, source_offset=0, size=None, stream=None):
-        """Copies another buffer into this one and waits until it is there."""
+        """Copies another buffer to this one and waits."""
         stream = self._get_stream(stream)
         stream.copy(self, source, size, offset, source_offset)
         return stream.synchronize()
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
-        """The buffer in the memory of the host: see Gpu.Mapping."""
+        """Maps the buffer for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
         mapping = stream.map(self, flags, offset, size)
         stream.synchronize()
@@ -485,8 +492,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return data.get_data()
 
     async def read_into_async(self, target, offset=0, stream=None):
-        """read_into() for asyncio, of a contiguous target. Nothing else may touch it meanwhile,
-        also if the await is given up."""
+        """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
+        the read has completed, even if the await is cancelled."""
         exported = Exported(target, writable=True)
         size = exported.size
         await self._read_exported_async(exported, offset, stream)
@@ -498,7 +505,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         await stream.record()
 
     async def write_async(self, data, offset=0, stream=None):
-        """write() for asyncio. Data that can be changed must not be until then."""
+        """write() for asyncio. The data must not change before the write has completed."""
         data = to_glib_bytes(data, copy=False)
         return await wait_for(
             lambda cancellable, callback: self.write_bytes_async(
@@ -507,10 +514,10 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     def __getitem__(self, key):
         if not isinstance(key, slice):
-            raise TypeError("a buffer has slices, buffer[a:b], and no elements: read() gives those")
+            raise TypeError("a buffer only has slices, buffer[a:b]: use read() for its bytes")
         start, stop, step = key.indices(self.get_size())
         if step != 1:
-            raise ValueError(f"a slice of a buffer has step 1, not {step}")
+            raise ValueError(f"a slice of a buffer must have step 1, not {step}")
         return self.slice(start, max(stop - start, 0))
 
 
@@ -526,7 +533,7 @@ Svm = override(Svm)
 
 class DType(DTypeMethods, Gpu.DType):
     __doc__ = DTypeMethods.__doc__
-    # Those of numbers(), for the types of editors
+    # Declared here for type checkers; numbers() lists them
     BOOL: "DType"
     INT8: "DType"
     INT16: "DType"
@@ -592,7 +599,7 @@ class HostMemory(AsyncHostMemory, HostMemoryMethods, Gpu.HostMemory):
 HostMemory = override(HostMemory)
 
 
-# Before the classes that are allocators
+# Before its subclasses, which inherit from the override
 class Allocator(AllocatorMethods, Gpu.Allocator):
     __doc__ = AllocatorMethods.__doc__
 
@@ -601,7 +608,7 @@ Allocator = override(Allocator)
 
 
 class HostAllocator(Gpu.HostAllocator):
-    """Gpu.HostAllocator(context): page-locked memory that is used again."""
+    """Gpu.HostAllocator(context): an allocator of page-locked memory that caches freed memory."""
     context = _property("context")
     host_flags = _property("host_flags")
     held_bytes = _property("held_bytes")
@@ -617,7 +624,7 @@ class HostAllocator(Gpu.HostAllocator):
         return Gpu.HostAllocator.alloc(self, size)
 
     def trim(self, held_bytes=0):
-        """Gives what is held beyond that back to the driver."""
+        """Frees cached memory until at most held_bytes remain cached."""
         Gpu.HostAllocator.trim(self, held_bytes)
 
 
@@ -625,7 +632,8 @@ HostAllocator = override(HostAllocator)
 
 
 class DeferredAllocator(Gpu.DeferredAllocator):
-    """Gpu.DeferredAllocator(context): buffers, as the driver makes them."""
+    """Gpu.DeferredAllocator(context): buffers whose memory the driver may allocate at their first
+    use."""
 
     def __new__(cls, context, flags=Gpu.MemoryFlags.NONE):
         return Gpu.DeferredAllocator.new(context, flags)
@@ -638,7 +646,7 @@ DeferredAllocator = override(DeferredAllocator)
 
 
 class ImmediateAllocator(Gpu.ImmediateAllocator):
-    """Gpu.ImmediateAllocator(stream): buffers that are sure to exist."""
+    """Gpu.ImmediateAllocator(stream): buffers whose memory the driver allocates at once."""
 
     def __new__(cls, stream, flags=Gpu.MemoryFlags.NONE):
         return Gpu.ImmediateAllocator.new(stream, flags)
@@ -651,7 +659,7 @@ ImmediateAllocator = override(ImmediateAllocator)
 
 
 class StreamAllocator(Gpu.StreamAllocator):
-    """Gpu.StreamAllocator(stream): memory in the order of a stream."""
+    """Gpu.StreamAllocator(stream): memory that is allocated and freed in the order of a stream."""
 
     def __new__(cls, stream, flags=Gpu.MemoryFlags.NONE):
         return Gpu.StreamAllocator.new(stream, flags)
@@ -678,7 +686,7 @@ ExternalAllocator = override(ExternalAllocator)
 
 
 class LimitAllocator(Gpu.LimitAllocator):
-    """Gpu.LimitAllocator(upstream, limit): no more than so many bytes."""
+    """Gpu.LimitAllocator(upstream, limit): an allocator that has at most limit bytes in use."""
     limit = property(lambda self: self.props.limit,
                      lambda self, limit: self.set_property("limit", limit))
     active_bytes = _property("active_bytes")
@@ -715,8 +723,9 @@ LoggingAllocator = override(LoggingAllocator)
 
 
 class OomAllocator(Gpu.OomAllocator):
-    """Gpu.OomAllocator(upstream): its signal out-of-memory asks for room, True means that there
-    may be some now."""
+    """Gpu.OomAllocator(upstream): an allocator that emits the signal out-of-memory when an
+    allocation fails. A handler that freed memory returns True, and the allocation is tried
+    again."""
 
     def __new__(cls, upstream):
         return Gpu.OomAllocator.new(upstream)
@@ -752,12 +761,12 @@ add_attributes(MemoryPool)
 
 
 class Mapping(Gpu.Mapping):
-    """A part of memory in the memory of the host, unmapped at the end of a with statement or
-    with the last reference.
+    """A range of memory that is mapped for the host until the end of a with statement or the
+    release of the last reference.
 
-    numpy.asarray (mapping) and view() show that memory, without a copy. They keep the mapping
-    alive, and as long as one of them lives unmap() raises BufferError, as close() of an mmap.mmap
-    does. Read-only mappings give read-only views."""
+    numpy.asarray (mapping) and view() access that memory without a copy. They keep the mapping
+    alive. While one of them exists, unmap() raises BufferError, as mmap.mmap.close() does. Views of
+    read-only mappings are read-only."""
     memory = _property("memory")
     flags = _property("flags")
     mapped = _property("mapped")
@@ -767,7 +776,7 @@ class Mapping(Gpu.Mapping):
     slice_pitch = _get("slice_pitch")
 
     def _export(self):
-        """The ctypes array that all views of this mapping hold."""
+        """Returns the ctypes array to which all views of this mapping hold a reference."""
         if not self.props.mapped:
             raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
                                          Gpu.Error.RELEASED)
@@ -779,15 +788,16 @@ class Mapping(Gpu.Mapping):
         return exported
 
     def view(self):
-        """A memoryview of the mapped bytes."""
+        """Returns a memoryview of the mapped bytes."""
         view = memoryview(self._export()).cast("B")
         flags = self.props.flags
         writes = Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE
         return view if flags & writes or not flags else view.toreadonly()
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
-        """A NumPy array over the mapped bytes, or over the texels of an image; without a type, for
-        all of a Gpu.Svm.shaped(), the array that it is for."""
+        """Returns a NumPy array over the mapped bytes, or over the texels of an image. Without a
+        type and a shape, a mapping of all of a Gpu.Svm.shaped() has the type and shape of that
+        memory."""
         memory = self.props.memory
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
@@ -831,7 +841,7 @@ class Mapping(Gpu.Mapping):
         try:
             self.unmap()
         except (BufferError, GLib.Error):
-            # A traceback may well hold the views: what went wrong first is what counts.
+            # A traceback may hold views; do not replace the exception that ended the block.
             if kind is None:
                 raise
 
@@ -845,7 +855,8 @@ Mapping = override(Mapping)
 
 
 class Event(Gpu.Event):
-    """Can be awaited under asyncio. Connecting to 'completed' starts to watch for it."""
+    """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
+    watch for its completion."""
     context = _property("context")
 
     def connect(self, signal, *args):
@@ -868,12 +879,12 @@ class Event(Gpu.Event):
         return wait(self, cancellable)
 
     def wait_timeout(self, timeout_usec, cancellable=None):
-        """Waits for so many microseconds at most, -1 for no limit."""
+        """Waits for at most timeout_usec microseconds; -1 is no limit."""
         return wait_timeout(self, timeout_usec, cancellable)
 
     @staticmethod
     def wait_all(events, cancellable=None):
-        """Waits for all of them, then raises what the first that failed says."""
+        """Waits for all events, then raises the first error."""
         first = None
         for event in events:
             try:
@@ -885,7 +896,7 @@ class Event(Gpu.Event):
         return True
 
     def get_elapsed(self, since):
-        """Nanoseconds since another event."""
+        """Gets the nanoseconds since another event."""
         return _last(Gpu.Event.get_elapsed(self, since))
 
     @classmethod
@@ -893,15 +904,15 @@ class Event(Gpu.Event):
         return Gpu.Event.new_from_handle(context, to_glib_bytes(handle))
 
     def export_handle(self):
-        """Bytes that another process gives to Gpu.Event.new_from_handle()."""
+        """Returns bytes that another process passes to Gpu.Event.new_from_handle()."""
         return Gpu.Event.export_handle(self).get_data()
 
     def get_duration(self):
-        """Nanoseconds that the operation before the event took."""
+        """Gets the nanoseconds that the operation before the event took."""
         return _last(Gpu.Event.get_duration(self))
 
     def get_profiling_time(self, point):
-        """Nanoseconds on the clock of the device."""
+        """Gets a time of the operation in nanoseconds, on the clock of the device."""
         return _last(Gpu.Event.get_profiling_time(self, point))
 
     def __await__(self):
@@ -916,7 +927,7 @@ def _last(result):
 
 
 class Program(AsyncProgram, Gpu.Program):
-    """Gpu.Program(context, source). program.scale is a new Gpu.Kernel with the name scale."""
+    """Gpu.Program(context, source). program.scale returns a new Gpu.Kernel named scale."""
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
@@ -939,7 +950,7 @@ class Program(AsyncProgram, Gpu.Program):
 
     @staticmethod
     def compile(context, source, options=None):
-        """Bytes for Gpu.Program.new_linked()."""
+        """Compiles source to bytes for Gpu.Program.new_linked()."""
         return Gpu.Program.compile(context, source, options).get_data()
 
     @classmethod
@@ -963,7 +974,7 @@ Program = override(Program)
 
 
 class Kernel(Gpu.Kernel, _Attributes):
-    """Launched by a call: kernel (stream, grid, block, *arguments)."""
+    """A kernel of a program. Calling it launches it: kernel (stream, grid, block, *arguments)."""
     name = _get("name")
     n_arguments = _get("n_arguments")
     program = _get("program")
@@ -974,12 +985,13 @@ class Kernel(Gpu.Kernel, _Attributes):
 
     def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
                 indirect=()):
-        """A Gpu.Launch, for any number of calls of stream.launch_prepared()."""
+        """Creates a Gpu.Launch for any number of calls of stream.launch_prepared()."""
         return Gpu.Launch.new(self, to_extent(grid), to_extent(block), shared_size, flags,
                               to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
-        """Launches; what it returns can be called for the seconds it took, which waits."""
+        """Launches the kernel. Returns a function that waits for the kernel and returns the seconds
+        that it took."""
         launch = self.prepare(grid, block, args, shared_size, flags)
         event = stream.launch_timed(launch)
 
@@ -989,7 +1001,7 @@ class Kernel(Gpu.Kernel, _Attributes):
         return seconds
 
     def get_max_active_blocks(self, block_size, shared_size=0):
-        """How many work-groups run at the same time on one multiprocessor."""
+        """Gets the maximum number of work-groups that run concurrently on one multiprocessor."""
         return _last(Gpu.Kernel.get_max_active_blocks(self, block_size, shared_size))
 
     def __repr__(self):
@@ -1000,9 +1012,9 @@ Kernel = override(Kernel)
 
 
 class Stream(AsyncStream, Gpu.Stream):
-    """Its methods enqueue work and return at once; memory and data may be dropped right away. It
-    can be awaited under asyncio, and a with statement waits for it at the end. Streams with the
-    same native handle in the same driver context are equal."""
+    """A queue of work. Its methods enqueue work and return at once; the stream keeps references to
+    memory and data. asyncio can await a stream, and a with statement waits for it at the end.
+    Streams with the same native handle in the same driver context are equal."""
     context = _get("context")
     device = _property("device")
     flags = _property("flags")
@@ -1026,13 +1038,13 @@ class Stream(AsyncStream, Gpu.Stream):
     def __hash__(self):
         return self.hash()
 
-    _is_fast = False    # whether the module in C has tried before an override runs
+    _is_fast = False    # whether the C module has tried before an override runs
 
     def write(self, destination, data, offset=0, copy=True):
-        """Copies bytes-like data to memory. They may be changed at once: what can be changed is
-        copied first, unless nothing is pending and they can go straight to the device. With
-        copy=False there is no such copy, and what is written is what the data hold when the stream
-        gets there."""
+        """Copies bytes-like data to memory. The caller may change the data after the call: mutable
+        data are copied first, unless no work is pending and the write can complete at once. With
+        copy=False there is no such copy, and the stream reads the data when it reaches the
+        write."""
         if (copy and not Stream._is_fast and isinstance(destination, Gpu.Buffer)
                 and not isinstance(data, GLib.Bytes)):
             exported = Exported(data)
@@ -1046,32 +1058,35 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.write(self, destination, offset, data)
 
     def read(self, source, offset=0, size=None):
-        """A GLib.Bytes that holds the content of memory once the stream got there."""
+        """Enqueues a read. Returns a GLib.Bytes that is valid once the stream has completed the
+        read."""
         return self.read_bytes(*to_range(source, offset, size))
 
     def fill(self, destination, pattern, offset=0, size=None):
-        """Repeats a pattern: a NumPy scalar, a bytes-like object or an int of one byte."""
+        """Fills memory with a repeated pattern: a NumPy scalar, a bytes-like object or an int of
+        one byte."""
         return Gpu.Stream.fill(self, *to_range(destination, offset, size), to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
-        """Copies memory, by default all of the source. Here, and in all that reads, writes and
-        fills, contiguous Gpu.Arrays, arrays over memory, and parts of them stand for their bytes of
-        it: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements."""
+        """Copies memory, by default all of the source. As in all methods that read, write and fill,
+        a contiguous Gpu.Array, an array over memory, or a part of one means its bytes in the
+        memory: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements."""
         source, source_offset, size = to_range(source, source_offset, size)
         destination, destination_offset, size = to_range(destination, destination_offset, size)
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
                     source_layout=None):
-        """Copies up to three dimensions. Layouts are (x, y, z, row_pitch, slice_pitch), of which
-        the last may be left out."""
+        """Copies a region of up to three dimensions. A layout is (x, y, z, row_pitch, slice_pitch);
+        the last numbers may be omitted."""
         return Gpu.Stream.copy_region(self, memory_of(destination), to_layout(destination_layout),
                                       memory_of(source), to_layout(source_layout),
                                       to_extent(extent))
 
     def read_into(self, source, target, offset=0):
-        """Fills a writable, contiguous bytes-like object from memory: it is right, and may be
-        touched again, once the stream got there. Returns the number of bytes."""
+        """Reads from memory into a writable, contiguous bytes-like object. The object is valid, and
+        may be accessed again, once the stream has completed the read. Returns the number of
+        bytes."""
         exported = Exported(target, writable=True)
         size = exported.size
         data = hold(exported)
@@ -1080,13 +1095,15 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
                      copy=True):
-        """Copies up to three dimensions of bytes-like data: see copy_region() and write()."""
+        """Copies a region of up to three dimensions from bytes-like data: see copy_region() and
+        write()."""
         return Gpu.Stream.write_region(self, destination, to_layout(destination_layout),
                                        to_glib_bytes(data, copy), to_layout(data_layout),
                                        to_extent(extent))
 
     def read_region(self, source, extent, source_layout=None):
-        """A GLib.Bytes that holds the region, tightly, once the stream got there."""
+        """Enqueues a read of a region. Returns a GLib.Bytes without padding between rows, which is
+        valid once the stream has completed the read."""
         return Gpu.Stream.read_region(self, source, to_layout(source_layout), to_extent(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
@@ -1097,42 +1114,46 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.migrate(self, [memory_of(memory) for memory in memories], flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
-        """The memory is right once the stream got there."""
+        """Enqueues a map of memory for the host. The Gpu.Mapping is valid once the stream has
+        completed it."""
         memory, offset, size = to_range(memory, offset, size)
         return Gpu.Stream.map(self, memory, flags, offset, size)
 
     def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
-        """Fills a region of a writable, contiguous bytes-like object: see read_into()."""
+        """Reads into a region of a writable, contiguous bytes-like object: see read_into()."""
         return Gpu.Stream.read_region_into(self, source, to_layout(source_layout),
                                            hold(Exported(target, writable=True)),
                                            to_layout(target_layout), to_extent(extent))
 
     def fill_image(self, image, color, origin=None, extent=None):
-        """Fills a region of an image with a Gpu.Color, or with its components."""
+        """Fills a region of an image with a Gpu.Color, or with the components of one."""
         return Gpu.Stream.fill_image(self, image, to_color(color), to_origin(origin),
                                      to_extent(extent))
 
     def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
-        """The region is right once the stream got there."""
+        """Enqueues a map of a region of an image for the host. The Gpu.Mapping is valid once the
+        stream has completed it."""
         origin = to_origin(origin)
         extent = checked(image, Gpu.Image, "image")._rest(origin, extent)
         return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE, indirect=()):
-        """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
-        memory, arrays over memory, None, blocks of pools by their address, Gpu.Local, samplers,
-        (image, sampler) for a texture object of CUDA C++, numbers, and anything else that is
-        bytes-like by its bytes; Gpu.In, Gpu.Out and Gpu.InOut of something bytes-like copy it to
-        memory before and back after the kernel, and the call then waits for what comes back. Memory
-        that the kernel reaches through pointers in other memory is named by indirect."""
+        """Launches a kernel over a grid of work-items, which is an int or a tuple of up to three.
+
+        An argument is memory, an array over memory, None for a null pointer, a Gpu.MemoryBlock for
+        its address, a Gpu.Local, a sampler, (image, sampler) for a texture object of CUDA C++, a
+        number, or any other bytes-like object for its bytes. Gpu.In, Gpu.Out and Gpu.InOut copy a
+        bytes-like object to device memory before the launch, back after it, or both; with Gpu.Out
+        and Gpu.InOut the call waits for the copy back. List in indirect all memory that the kernel
+        accesses only through pointers stored in other memory."""
         return launch(self, kernel, grid, block, args, shared_size, flags, indirect)
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)
 
     def synchronize(self, cancellable=None):
-        """Waits for everything submitted before."""
+        """Waits for all work submitted before the call."""
         if not takes_signals():
             return Gpu.Stream.synchronize(self, cancellable)
         return wait(self.record(), cancellable)
@@ -1156,7 +1177,7 @@ Stream = override(Stream)
 
 
 class Extent(Gpu.Extent):
-    """Gpu.Extent(width, height, depth)."""
+    """A size in up to three dimensions: Gpu.Extent(width, height, depth)."""
 
     def __new__(cls, width, height=1, depth=1):
         return Gpu.Extent.new(width, height, depth)
@@ -1183,7 +1204,7 @@ Extent = override(Extent)
 
 
 class Layout(Gpu.Layout):
-    """Gpu.Layout(x, y, z, row_pitch, slice_pitch)."""
+    """A position in memory and its pitches: Gpu.Layout(x, y, z, row_pitch, slice_pitch)."""
 
     def __new__(cls, x=0, y=0, z=0, row_pitch=0, slice_pitch=0):
         return Gpu.Layout.new(x, y, z, row_pitch, slice_pitch)
@@ -1205,15 +1226,15 @@ install_repr()
 
 
 def devices():
-    """Every device of every back end, also those that cannot be used: see Gpu.Device.check()."""
+    """Returns all devices of all back ends, including unusable devices: see Gpu.Device.check()."""
     return Gpu.Device.list()
 
 
-# --- the same in C -------------------------------------------------------------------------------
+# --- C module -------------------------------------------------------------------------------------
 
 def _install_fast():
-    """What programs call most goes by a module in C where that is built, with the same results;
-    GPUMEM_PYTHON_FAST=0 leaves it out."""
+    """Replaces the most frequent methods by those of the C module, if it is built. Results are the
+    same. GPUMEM_PYTHON_FAST=0 disables the module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         return
     try:

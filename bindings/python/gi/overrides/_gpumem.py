@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the override of Gpu stands on: the memory of Python objects, waits that Ctrl-C ends, and
-waiting under asyncio."""
+"""Shared helpers of the Gpu overrides: the memory of Python objects, waits that Ctrl-C interrupts,
+and waits under asyncio."""
 
 import ctypes
 import os
@@ -44,12 +44,13 @@ bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
 _SIMPLE = 0
 _WRITABLE = 1
 
-# From so many bytes on another copy costs more than to have a thread let go of the first.
+# Bytes: from this size on, another copy costs more than releasing the original on another thread.
 HELD_SIZE = 1 << 16
 
 
 def loaded_numpy():
-    """NumPy, if the program uses it: no object of NumPy's can come from one that does not."""
+    """Returns the numpy module if the program has imported it. Otherwise no object can be
+    NumPy's."""
     return sys.modules.get("numpy")
 
 
@@ -64,7 +65,7 @@ def check_array(data):
 
 
 def _contiguous(data):
-    """A C-contiguous equivalent of bytes-like data."""
+    """Returns a C-contiguous equivalent of bytes-like data."""
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         import numpy
         data = numpy.ascontiguousarray(data)
@@ -74,8 +75,8 @@ def _contiguous(data):
 
 
 class Exported:
-    """The memory of a bytes-like object, which stays where it is until it is released, by the end
-    of the block for one."""
+    """The memory of a bytes-like object, whose address is fixed until release() or the end of a
+    with statement."""
     __slots__ = ("data", "address", "size", "_buffer")
 
     def __init__(self, data, writable=False):
@@ -109,8 +110,8 @@ class Exported:
 
 
 def hold(exported):
-    """A GLib.Bytes over exported memory, which is released when nobody uses them any more: on a
-    thread of Python's, for the threads of drivers must not wait for the interpreter."""
+    """Returns a GLib.Bytes over exported memory. Freeing the bytes releases the memory on a Python
+    thread, since threads of drivers must not wait for the interpreter."""
     return Gpu.bytes_new_for_address(exported.address, exported.size, _get_await_context(),
                                      exported.release)
 
@@ -122,8 +123,7 @@ def _is_immutable(data):
 
 
 def _copy(exported):
-    """Something bytes-like with the same content. NumPy asks for large pages, which is twice as
-    fast."""
+    """Returns a bytes-like copy. NumPy allocates with large pages, which is twice as fast."""
     numpy = loaded_numpy()
     if numpy is None:
         return ctypes.string_at(exported.address, exported.size)
@@ -133,8 +133,8 @@ def _copy(exported):
 
 
 def to_glib_bytes(data, copy=True):
-    """A GLib.Bytes with the data. With copy they may be changed at once, else not before the bytes
-    are gone."""
+    """Returns a GLib.Bytes with the data. With copy the caller may change the data at once, without
+    it only once the bytes have been freed."""
     if isinstance(data, GLib.Bytes):
         return data
     exported = Exported(data)
@@ -148,30 +148,31 @@ def to_glib_bytes(data, copy=True):
 
 
 def to_pattern(pattern):
-    """The bytes of what memory is filled with: an int is one byte."""
+    """Returns the bytes of a fill pattern. An int is one byte."""
     if isinstance(pattern, bytes):
         return pattern
     if isinstance(pattern, int):
         return pattern.to_bytes(1, "little")
-    if type(pattern) is float:                  # numpy.float64 is one as well, and has a size
+    if type(pattern) is float:                  # not numpy.float64, a subclass with a size
         raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
     with Exported(pattern) as exported:
         return ctypes.string_at(exported.address, exported.size)
 
 
-# --- waits that Ctrl-C ends ----------------------------------------------------------------------
+# --- waits that Ctrl-C interrupts ----------------------------------------------------------------
 
-# Handlers of signals run between two such waits, in microseconds.
+# Microseconds of one wait. Signal handlers run between two waits.
 _SLICE = 100000
 
 
 def takes_signals():
-    """Python handles signals in this thread only. Others may sleep in the driver itself."""
+    """Returns whether this is the main thread, the only one in which Python runs signal handlers.
+    Other threads may block in the driver."""
     return threading.current_thread() is threading.main_thread()
 
 
 def wait_timeout(event, timeout, cancellable=None):
-    """Waits for so many microseconds."""
+    """Waits for at most timeout microseconds; -1 is no limit."""
     timeout = to_index(timeout, "timeout_usec")
     if takes_signals():
         while not 0 <= timeout <= _SLICE:
@@ -190,7 +191,7 @@ def wait(event, cancellable=None):
 
 
 def run_interruptible(function):
-    """Runs what cannot be told to end in a thread of its own, and waits for that."""
+    """Runs a function that cannot be interrupted in a new thread, and waits for that thread."""
     if not takes_signals():
         return function()
     outcome = []
@@ -223,7 +224,8 @@ def _serve(context):
 
 
 def _get_await_context():
-    """The main context of one helper thread: asyncio programs need not run a GLib main loop."""
+    """Returns the main context of the helper thread, so that asyncio programs need no GLib main
+    loop."""
     global _await_context
     with _await_lock:
         if _await_context is None:
@@ -239,12 +241,12 @@ def _forget_thread():
     _await_context = None
 
 
-# A child that was forked has none of the other threads.
+# A forked child has none of the other threads.
 os.register_at_fork(after_in_child=_forget_thread)
 
 
 async def wait_for(begin, finish):
-    """Awaits begin (cancellable, callback), whose result is finish (result)."""
+    """Calls begin (cancellable, callback) and awaits finish (result)."""
     import asyncio
     loop = asyncio.get_running_loop()
     future = loop.create_future()
@@ -262,7 +264,7 @@ async def wait_for(begin, finish):
         try:
             loop.call_soon_threadsafe(settle, value, error)
         except RuntimeError:
-            pass                                # the loop is closed: nobody waits any more
+            pass                                # the loop is closed and has no waiters
 
     def done(source, result):
         try:

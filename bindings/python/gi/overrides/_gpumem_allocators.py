@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Allocators, which are callables in Python, and adaptors, whose stretches are with statements."""
+"""Allocators, which are callable in Python, and adaptors, which have with statements."""
 
 import contextlib
 import functools
@@ -14,7 +14,8 @@ Gpu = get_introspection_module("Gpu")
 
 
 def _to_error(exception):
-    """What gpu_allocator_alloc() fails with when a do_alloc() of Python raises."""
+    """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
+    raised."""
     code = Gpu.Error.OUT_OF_HOST_MEMORY if isinstance(exception, MemoryError) else Gpu.Error.FAILED
     text = f"do_alloc: {type(exception).__name__}: {exception}"
     return GLib.Error.new_literal(Gpu.error_quark(), text, code)
@@ -33,10 +34,11 @@ def _guarded(do_alloc):
 
 
 class AllocatorMethods:
-    """Whatever memory comes from: allocator(size) is memory, and None for a size of 0.
+    """A source of memory: allocator(size) returns memory, or None for a size of 0.
 
-    A class of Python derives from GObject.Object and Gpu.Allocator, and has do_get_context() and
-    do_alloc(size, stream); what that raises comes out of alloc() as a GLib.Error."""
+    To implement an allocator in Python, derive from GObject.Object and Gpu.Allocator, and define
+    do_get_context() and do_alloc(size, stream). alloc() raises exceptions of do_alloc() as
+    GLib.Error."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -49,17 +51,17 @@ class AllocatorMethods:
     __call__ = alloc
 
     def get_memory_info(self):
-        """Free and total bytes."""
+        """Gets the free and the total bytes, as a tuple."""
         return tuple(Gpu.Allocator.get_memory_info(self))[1:]
 
     def trim(self, held_bytes=0):
-        """Gives what is held beyond that back to the driver."""
+        """Frees cached memory until at most held_bytes remain cached."""
         Gpu.Allocator.trim(self, held_bytes)
 
 
 class SvmAllocatorMethods:
-    """Gpu.SvmAllocator(context): shared virtual memory. With a stream memory is freed after all
-    that was submitted to it before."""
+    """Gpu.SvmAllocator(context): an allocator of shared virtual memory. With a stream, memory is
+    freed after the work that was submitted to the stream before."""
 
     def __new__(cls, context, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE, alignment=0,
                 stream=None):
@@ -70,8 +72,8 @@ class SvmAllocatorMethods:
 
 
 class ExternalAllocatorMethods:
-    """Gpu.ExternalAllocator(context, alloc, free): memory of others. alloc(size, stream) returns a
-    handle of the driver, and free(handle, size) takes it back, on any thread."""
+    """Gpu.ExternalAllocator(context, alloc, free): an allocator over functions of another library.
+    alloc(size, stream) returns a native handle; free(handle, size) frees it, on any thread."""
 
     def __new__(cls, context, alloc, free):
         def guarded(size, stream, *data):
@@ -81,7 +83,7 @@ class ExternalAllocatorMethods:
                 raise
             except Exception as exception:
                 raise _to_error(exception) from exception
-        # PyGObject wants what comes with all but the last function as a tuple
+        # PyGObject takes the user data of all functions except the last as a tuple
         return Gpu.ExternalAllocator.new(context, guarded, (),
                                          lambda handle, size, *data: free(handle, size))
 
@@ -90,8 +92,9 @@ class ExternalAllocatorMethods:
 
 
 class StatisticsAllocatorMethods:
-    """Gpu.StatisticsAllocator(upstream) counts: current_bytes, peak_bytes, total_bytes, and
-    current_count and so on, which are keys of the dictionary counters as well."""
+    """Gpu.StatisticsAllocator(upstream): an allocator with the counters current_bytes, peak_bytes,
+    total_bytes, current_count and so on. They are attributes, and keys of the dictionary
+    counters."""
 
     def __new__(cls, upstream):
         return Gpu.StatisticsAllocator.new(upstream)
@@ -112,12 +115,13 @@ class StatisticsAllocatorMethods:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def pop(self):
-        """The counters since the last push()."""
+        """Returns the counters since the last push()."""
         return Gpu.StatisticsAllocator.pop(self).unpack()
 
     @contextlib.contextmanager
     def counting(self):
-        """Counts for a with statement, which gets a dictionary that has the counters at the end."""
+        """Counts for a with statement, which gets a dictionary. The dictionary receives the
+        counters at the end of the statement."""
         counters = {}
         self.push()
         try:
@@ -127,8 +131,8 @@ class StatisticsAllocatorMethods:
 
 
 class TrackingAllocatorMethods:
-    """Gpu.TrackingAllocator(upstream) knows what is in use: blocks, a list of dictionaries, and
-    report(), a text. with allocator.tagged("name") names what memory is for."""
+    """Gpu.TrackingAllocator(upstream): an allocator that records allocations in use. blocks is a
+    list of dictionaries, report() a text. with allocator.tagged("name") tags new allocations."""
 
     def __new__(cls, upstream, backtrace_depth=0):
         return Gpu.TrackingAllocator.new(upstream, backtrace_depth)
@@ -159,8 +163,8 @@ class TrackingAllocatorMethods:
 
 
 class LoggingAllocatorMethods:
-    """Gpu.LoggingAllocator(upstream, output) writes a table of what happens, to a path or a
-    Gio.OutputStream. As the context of a with statement it flushes at the end."""
+    """Gpu.LoggingAllocator(upstream, output): an allocator that logs allocations and frees as a
+    table, to a path or a Gio.OutputStream. A with statement flushes the log at its end."""
 
     def __new__(cls, upstream, output):
         if isinstance(output, Gio.OutputStream):
@@ -178,8 +182,9 @@ class LoggingAllocatorMethods:
 
 
 class DeferredFreeAllocatorMethods:
-    """Gpu.DeferredFreeAllocator(upstream) frees memory later: when there is more of it than
-    max_count or max_bytes, or no memory. with allocator.deferring() it only gathers."""
+    """Gpu.DeferredFreeAllocator(upstream): an allocator that frees memory later, once more than
+    max_count allocations or max_bytes are pending, or when an allocation fails. Within with
+    allocator.deferring() it frees nothing."""
 
     def __new__(cls, upstream, max_count=None, max_bytes=None):
         allocator = Gpu.DeferredFreeAllocator.new(upstream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""NumPy arrays over memory that host and device share, and the memory that is under them."""
+"""NumPy arrays over memory that host and device share, and the lookup of the memory of an array."""
 
 import ctypes
 
@@ -11,7 +11,8 @@ Gpu = get_introspection_module("Gpu")
 
 
 def export(memory, data, readonly=False):
-    """A memoryview of the memory, whose address its GLib.Bytes have. It keeps both."""
+    """Returns a memoryview of host-accessible memory. The view keeps a reference to the memory and
+    to data, its GLib.Bytes."""
     exported = (ctypes.c_uint8 * memory.get_size()).from_address(memory.address)
     exported._owner = data
     exported._memory = memory
@@ -20,7 +21,7 @@ def export(memory, data, readonly=False):
 
 
 class Form:
-    """What NumPy makes of a shape, a type and an order."""
+    """The dtype, shape and strides of a NumPy array."""
 
     def __init__(self, array):
         check_array(array)
@@ -40,52 +41,53 @@ class Form:
         return cls(numpy.empty_like(array, dtype, order, False, shape))
 
     def over(self, data):
-        """An array of this form over bytes-like data."""
+        """Returns an array of this form over bytes-like data."""
         import numpy
         return numpy.ndarray(self.shape, self.dtype, data, strides=self.strides)
 
 
 def zeroed(array):
-    """A new array, with zeros in it."""
+    """Clears an array, and returns it."""
     ctypes.memset(array.__array_interface__["data"][0], 0, array.nbytes)
     return array
 
 
 class ArrayMethods:
-    """Class methods that make memory with a NumPy array over it: _for_form() allocates for one."""
+    """Class methods that allocate memory and return a NumPy array over it. Subclasses implement
+    _for_form(), which allocates."""
 
     @classmethod
     def _array(cls, context, form, **kwargs):
-        # There is no memory of no bytes, but there are arrays without elements.
+        # Arrays may be empty, memory may not: _for_form() allocates at least one byte.
         return form.over(cls._for_form(context, form, **kwargs).view())
 
     @classmethod
     def empty(cls, context, shape, dtype=float, order="C", **kwargs):
-        """A NumPy array over new memory, as of numpy.empty(). The memory lives as long as the array
-        and all that is made of it by slicing; Gpu.memory_of() gets it, and kernels and copies take
-        the array for it. Keywords are those of the constructor."""
+        """Returns a NumPy array over new memory, like numpy.empty(). The memory lives as long as
+        the array and its views. Gpu.memory_of() returns the memory; kernels and copies accept the
+        array in its place. The keywords are those of the constructor."""
         return cls._array(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod
     def zeros(cls, context, shape, dtype=float, order="C", **kwargs):
-        """empty() with zeros in it."""
+        """Like empty(), but filled with zeros."""
         return zeroed(cls.empty(context, shape, dtype, order, **kwargs))
 
     @classmethod
     def empty_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
-        """empty() with the shape, type and order of an array, as of numpy.empty_like()."""
+        """Like empty(), with the shape, type and order of an array, as in numpy.empty_like()."""
         return cls._array(context, Form.like(array, dtype, order, shape), **kwargs)
 
     @classmethod
     def zeros_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
-        """empty_like() with zeros in it."""
+        """Like empty_like(), but filled with zeros."""
         return zeroed(cls.empty_like(context, array, dtype, order, shape, **kwargs))
 
 
 # --- from arrays to memory -----------------------------------------------------------------------
 
 def _exported_under(array):
-    """What export() made for a NumPy array; None for any other array or object."""
+    """Returns the ctypes array of export() under a NumPy array; None for any other object."""
     numpy = loaded_numpy()
     data = array if numpy is not None and isinstance(array, numpy.ndarray) else None
     while data is not None:
@@ -100,15 +102,15 @@ def is_over_memory(array):
 
 
 def _locate(array):
-    """The memory under an array, and which bytes of it are the array's: offset and size."""
+    """Returns the memory under an array, and the offset and size of the array in it."""
     is_ours = isinstance(array, Gpu.Array)
     exported = None if is_ours else _exported_under(array)
     if exported is None and not is_ours:
-        raise TypeError("memory of Gpu, a Gpu.Array, or an array over memory is required, not "
+        raise TypeError("Gpu.Memory, a Gpu.Array or an array over Gpu memory is required, not "
                         f"'{type(array).__name__}'")
     if not array.flags.forc:
         raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is not "
-                         "contiguous: its bytes are no range of the memory")
+                         "contiguous: its bytes are not one range of the memory")
     if is_ours:
         return _check_memory(array), array.offset, array.nbytes
     offset = array.__array_interface__["data"][0] - ctypes.addressof(exported)
@@ -122,9 +124,9 @@ def _check_memory(array):
 
 
 def memory_of(array):
-    """The memory under a contiguous Gpu.Array, or a NumPy array of Gpu.HostMemory or Gpu.Svm: that
-    itself, or a Gpu.Buffer of the part that the array has. A part begins where the device lets one
-    begin, at a multiple of its base_alignment."""
+    """Returns the memory under a contiguous Gpu.Array, or under a NumPy array over Gpu.HostMemory
+    or Gpu.Svm. If the array covers only a part of the memory, returns a Gpu.Buffer over that part,
+    whose offset must be a multiple of the base_alignment of the device."""
     if isinstance(array, Gpu.Memory):
         return array
     memory, offset, size = _locate(array)
@@ -136,8 +138,8 @@ def memory_of(array):
 
 
 def to_range(value, offset, size=None):
-    """(memory, offset, size) for so many bytes of memory, or of an array over memory; without a
-    size, of what is left."""
+    """Returns (memory, offset, size) for a range of memory or of an array over memory. Without a
+    size, the range reaches to the end."""
     if type(offset) is not int:
         offset = to_index(offset, "offset")
     if size is not None and type(size) is not int:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What takes time, for asyncio: the name of the call that waits, with _async behind it, and the
-same arguments. Called with a callback, as in C, these are still the functions of C."""
+"""Coroutines for asyncio: each has the name and arguments of a blocking method, with the suffix
+_async. A call with a callback, as in C, still calls the C function."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ Gpu = get_introspection_module("Gpu")
 
 
 def _or_callback(class_name, name):
-    """The function of C for calls that have a callback, and a coroutine for the others."""
+    """Calls the C function if an argument is a callback, otherwise the coroutine."""
     def decorate(function):
         @functools.wraps(function)
         def method(*args, **kwargs):
@@ -26,7 +26,7 @@ def _or_callback(class_name, name):
 
 
 class AsyncBuffer:
-    """Of Gpu.Buffer."""
+    """Coroutines of Gpu.Buffer."""
 
     async def fill_async(self, pattern, offset=0, size=None, stream=None):
         """fill() for asyncio."""
@@ -39,7 +39,8 @@ class AsyncBuffer:
         """copy() for asyncio."""
         stream = self._get_stream(stream)
         if isinstance(source, Gpu.Buffer) and source.get_context() is not self.get_context():
-            # A stream cannot always do that: then a thread does, and not the caller.
+            # Not every stream can copy between contexts; the C function then copies on another
+            # thread.
             source, source_offset, size = to_range(source, source_offset, size)
             return await wait_for(
                 lambda cancellable, callback: Gpu.Buffer.copy_async(
@@ -58,7 +59,7 @@ class AsyncBuffer:
 
 
 class AsyncImage:
-    """Of Gpu.Image."""
+    """Coroutines of Gpu.Image."""
 
     async def fill_async(self, color, origin=None, extent=None, stream=None):
         """fill() for asyncio."""
@@ -80,7 +81,7 @@ class AsyncImage:
 
 
 class AsyncSvm:
-    """Of Gpu.Svm."""
+    """Coroutines of Gpu.Svm."""
 
     @_or_callback("Svm", "map_async")
     async def map_async(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
@@ -93,7 +94,7 @@ class AsyncSvm:
 
 
 class AsyncHostMemory:
-    """Of Gpu.HostMemory."""
+    """Coroutines of Gpu.HostMemory."""
 
     @_or_callback("HostMemory", "synchronize_async")
     async def synchronize_async(self, flags=Gpu.MapFlags.NONE):
@@ -105,12 +106,12 @@ class AsyncHostMemory:
 
 
 class AsyncProgram:
-    """Of Gpu.Program."""
+    """Coroutines of Gpu.Program."""
 
     @staticmethod
     @_or_callback("Program", "new_from_source_async")
     async def new_from_source_async(context, source, options=None):
-        """A program that is built on another thread, for asyncio."""
+        """Builds a program on another thread, for asyncio."""
         return await wait_for(
             lambda cancellable, callback: Gpu.Program.new_from_source_async(
                 context, source, options, cancellable, callback),
@@ -118,13 +119,14 @@ class AsyncProgram:
 
 
 class AsyncStream:
-    """Of Gpu.Stream."""
+    """Asynchronous with statements of Gpu.Stream."""
 
     async def __aenter__(self):
         return self
 
     async def __aexit__(self, kind, exception, traceback):
-        """An error of the device does not hide the exception that ended the block."""
+        """Waits for the stream. An error of the device does not replace the exception that ended
+        the block."""
         try:
             await self
         except Exception:

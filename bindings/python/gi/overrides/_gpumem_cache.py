@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Functions that remember what they made for an object, for as long as the object lives."""
+"""Functions that cache results for an object, for the lifetime of the object."""
 
 import functools
 import threading
@@ -10,7 +10,7 @@ _caches = weakref.WeakSet()
 
 
 def _to_key(*args, **kwargs):
-    # Numbers of several types are equal, and make different kernels.
+    # Equal numbers of different types make different kernels.
     key = args, tuple(map(type, args))
     if kwargs:
         named = sorted(kwargs.items())
@@ -19,10 +19,10 @@ def _to_key(*args, **kwargs):
 
 
 class _Cache:
-    """What one function made: for each object, results by the other arguments."""
+    """The results of one function: for each owner, a dictionary by the other arguments."""
 
     def __init__(self):
-        self._entries = {}                      # by id(), for equal objects are not the same
+        self._entries = {}                      # by id(): equal objects have separate results
         with _lock:
             _caches.add(self)
 
@@ -32,7 +32,7 @@ class _Cache:
             self._entries.pop(identity, None)
 
     def get(self, owner):
-        """The results for an object."""
+        """Returns the results for an object."""
         identity = id(owner)
         entry = self._entries.get(identity)
         if entry is None or entry[0]() is not owner:
@@ -47,7 +47,7 @@ class _Cache:
         return entry[1]
 
     def clear(self):
-        # What is dropped may run code of the program, which may call the function again.
+        # Dropping results may run code of the program, which may call the function again.
         entries, self._entries = self._entries, {}
         entries.clear()
 
@@ -56,24 +56,24 @@ class _Cache:
 
 
 def memoize(function=None, *, key=None):
-    """Makes a function, or a method, remember what it returned for its first argument and the
-    others: a context or a stream, and what a kernel is built for.
+    """Caches the results of a function or method by its first argument, such as a context or a
+    stream, and by its other arguments.
 
         @Gpu.memoize
         def get_kernel(context, type_name):
             return Gpu.Program(context, SOURCE % type_name).get_kernel("scale")
 
-    Results are kept for as long as Python holds the first argument in a variable, or anywhere else:
-    what they are made of may hold it, too, as a program holds its context, and goes with them. So
-    the context of a stream, which only the stream holds, should be held by the program. An object
-    that has attributes of the program's lives on while anything holds it, results included, until
+    A result lives as long as Python refers to the first argument. A result may itself refer to the
+    first argument, as a program refers to its context; this does not extend the lifetime. Keep a
+    reference to the context of a stream if only the stream refers to it. If the first argument has
+    Python attributes of its own, it stays alive while its results refer to it, until
     clear_caches().
 
-    The other arguments are told apart by their values and types, and by whether they have names,
-    and have to be hashable; @Gpu.memoize(key=f) goes by f(*others) instead. A function that fails
-    is called again. Safe on any thread: two that come at once may both call it, and both get the
-    same result. function.cache_clear() forgets what it returned, len(function.cache) is how much
-    that is."""
+    The other arguments must be hashable. Results differ by the values and types of these arguments,
+    and by whether they were passed by name; with @Gpu.memoize(key=f) they differ by f(*others)
+    instead. A function that raises is called again. memoize() is thread-safe: two concurrent calls
+    may both call the function, but both return the same result. function.cache_clear() drops all
+    results; len(function.cache) is their number."""
     if function is None:
         return functools.partial(memoize, key=key)
     to_key = _to_key if key is None else key
@@ -95,8 +95,8 @@ def memoize(function=None, *, key=None):
 
 
 def clear_caches():
-    """Forgets what every function with memoize() returned, and drops the references that these
-    results and arguments held."""
+    """Drops all results of all functions with memoize(), and the references that the results and
+    their arguments held."""
     with _lock:
         caches = list(_caches)
     for cache in caches:

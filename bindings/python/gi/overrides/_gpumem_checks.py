@@ -65,16 +65,16 @@ def to_texts(value, name):
 
 
 def checked(value, kind, name):
-    """The value of an argument, if it is of that type: values of all enumerations and flags are
-    numbers, and would be taken for each other."""
+    """Returns the value of an argument; raises TypeError for another type. Without this check,
+    values of different enumerations and flags would be interchangeable, since all are ints."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
     return value
 
 
 def _property_type(spec):
-    """The Python type of a property. Newer PyGObject (3.50 of Debian 13) has the default value of
-    an enumeration as a plain int."""
+    """Returns the Python type of a property. In newer PyGObject (3.50 in Debian 13) the default
+    value of an enumeration is a plain int."""
     if spec.value_type.is_a(GObject.TYPE_ENUM):
         return getattr(Gpu, spec.value_type.name.removeprefix("Gpu"))
     return type(spec.default_value)
@@ -110,7 +110,7 @@ def _find_check(type_info):
 
 
 def _list_arguments(info):
-    """The arguments that Python passes, without the object or the class."""
+    """Lists the arguments that Python passes, without the object or the class."""
     arguments = info.get_arguments()
     hidden = {info.get_return_type().get_array_length()}
     for argument in arguments:
@@ -121,7 +121,7 @@ def _list_arguments(info):
 
 
 def find_checks(info):
-    """(name, check) for each of the arguments that Python passes; None for those without a check"""
+    """Returns a list of (name, check) for the arguments that Python passes; check may be None."""
     return [(argument.get_name(), _find_check(argument.get_type()))
             for argument in _list_arguments(info)]
 
@@ -141,8 +141,8 @@ _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
 
 
 def _list_parameters(info, has_self):
-    """The parameters of the Python function, and the arguments that it passes to PyGObject. As in
-    PyGObject, the caller may leave out the last arguments if they may be None, and may pass any
+    """Returns the parameters of the Python function, and the arguments that it passes to PyGObject.
+    As in PyGObject, the caller may omit trailing arguments that may be None, and may pass any
     number of arguments for a callback."""
     arguments = _list_arguments(info)
     passed = [argument.get_name() for argument in arguments]
@@ -160,8 +160,8 @@ def _list_parameters(info, has_self):
 
 
 def _strict(info, checks, has_self):
-    """A function with the parameters of this one, made from its code: a function for any arguments
-    would take a tuple and a dictionary apart at each call."""
+    """Compiles a function with the parameters of info, because a function with *args and **kwargs
+    would unpack a tuple and a dictionary at each call."""
     parameters, passed = _list_parameters(info, has_self)
     lines = [f"def {info.__name__}({parameters}):"]
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
@@ -175,7 +175,7 @@ def _strict(info, checks, has_self):
 
 
 def _check_arguments(info, is_module=False):
-    """The function with checks, or PyGObject's own if there is nothing to check."""
+    """Returns the function with checks, or that of PyGObject if no argument needs a check."""
     checks = find_checks(info)
     if not any(check for _, check in checks):
         return info
@@ -186,8 +186,8 @@ def _check_arguments(info, is_module=False):
 
 
 class _Deferred:
-    """A function of a class until its first use. A program uses a few of some 500, and to make all
-    of them would double the time of the import."""
+    """A placeholder for a function until its first use. A program uses few of the 500 functions,
+    and compiling all of them would double the time of the import."""
     __slots__ = ("owner", "name", "info")
 
     def __init__(self, owner, name, info):
@@ -238,7 +238,7 @@ def _check_property(thing, name, value):
 
 
 class _Properties:
-    """thing.props, which checks values."""
+    """The attribute props of an object, with checks of values."""
     __slots__ = ("_thing", "_props")
 
     def __init__(self, thing, props):
@@ -305,5 +305,5 @@ class _StrictModule(type(Gpu)):
         return value
 
 
-# Before any class is created.
+# This must precede the creation of the first class.
 Gpu.__class__ = _StrictModule

@@ -38,7 +38,7 @@ _taking = threading.Lock()
 
 
 def _sweep(*args):
-    """Frees the tensors of capsules that nobody else has any more, and that nobody took."""
+    """Frees the tensors of capsules that have no other reference and were never consumed."""
     if sys.is_finalizing() or not _sweeping.acquire(blocking=False):
         return
     try:
@@ -55,9 +55,9 @@ def _sweep(*args):
 
 
 def new_capsule(tensor, versioned):
-    """A capsule for a tensor, which is freed if nobody takes it: the module in C has this as well.
-    A destructor written in Python would lose the exception that is on its way up, and cannot run
-    once the interpreter has ended. So capsules are looked after here, without one."""
+    """Returns a capsule whose tensor is freed if no library consumes it. The C module replaces this
+    function. A destructor written in Python would lose a pending exception, and cannot run after
+    the interpreter has ended, so _sweep() frees the tensors instead."""
     if _sweep not in gc.callbacks:
         gc.callbacks.append(_sweep)
     _sweep()
@@ -74,16 +74,16 @@ def _default_device(context):
 
 
 def _wait_on(array, stream):
-    """Has a stream of CUDA, as DLPack and the CUDA Array Interface number them, or a Gpu.Stream,
-    wait for the work on an array; without one the caller waits."""
+    """Makes a stream wait for the work on an array. The stream is a Gpu.Stream, or a CUDA stream as
+    a number of DLPack and of the CUDA Array Interface. Without a stream the caller waits."""
     is_cuda = array.context.get_device().get_backend() == "cuda"
     if stream is None or isinstance(stream, int) and not is_cuda:
         array.context.synchronize()
         return
     handle = None if isinstance(stream, Gpu.Stream) else stream
     if handle == 0:
-        raise ValueError("the stream 0 may be the legacy default stream, 1, or that of each "
-                         "thread, 2: DLPack has one say which")
+        raise ValueError("stream 0 is ambiguous: pass 1 for the legacy default stream, or 2 for "
+                         "the per-thread default stream")
     memory = array.memory
     if handle == LEGACY_STREAM:
         stream = getattr(memory, "_legacy_stream", None)
@@ -92,16 +92,17 @@ def _wait_on(array, stream):
     Gpu.Stream.wait_array(stream, array)
     if memory is not None:
         memory.add_stream(stream)
-        # Other streams may be destroyed before the memory, and the library must not find them then.
+        # Keep only this stream: others may be destroyed before the memory.
         if handle == LEGACY_STREAM:
             memory._legacy_stream = stream
 
 
 def _to_host(array, device, copy):
-    """A copy in memory of the host, for who asks for one there."""
+    """Returns a copy of an array in host memory, for a consumer that requested the device (CPU,
+    0)."""
     if device != (CPU, 0) or copy is False:
-        raise BufferError(f"the array is on the device {array.__dlpack_device__()} of DLPack, and "
-                          f"not on {device}" + " without a copy" * (copy is False))
+        raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
+                          f"cannot be exported to {device}" + " without a copy" * (copy is False))
     context = Gpu.Context.new(Gpu.Device.find("host"), Gpu.ContextFlags.NONE)
     result = type(array).empty(context, array.shape, array.get_dtype())
     if array.size > 0:
@@ -111,7 +112,7 @@ def _to_host(array, device, copy):
 
 
 def _reaches(context, kind, number):
-    """Whether a context works with memory of a device of DLPack, as it lies."""
+    """Returns whether a context can access memory of a DLPack device in place."""
     own = _default_device(context)
     if kind in (CUDA, CUDA_MANAGED):
         return own == (CUDA, number)
@@ -120,18 +121,18 @@ def _reaches(context, kind, number):
 
 def _find_context(kind, number):
     if kind == OPENCL:
-        raise ValueError("memory of OpenCL is reached by the context that it belongs to alone: "
-                         "give that")
+        raise ValueError("only the context that owns OpenCL memory can access the memory: pass "
+                         "that context")
     name = f"cuda:{number}" if kind in (CUDA, CUDA_MANAGED) else "host"
     return Gpu.Context.new(Gpu.Device.find(name), Gpu.ContextFlags.NONE)
 
 
 def _to_context(context, device):
-    """The context for who names a device: as a Gpu.Device, by its name, or as DLPack numbers it."""
+    """Returns the context for a device, which is a Gpu.Device, a name or a DLPack device."""
     if device is None:
         return context
     if context is not None:
-        raise ValueError("a context has a device already: give one of the two")
+        raise ValueError("a context already has a device: pass only one of context and device")
     if isinstance(device, tuple):
         return _find_context(*map(int, device))
     return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device),
@@ -139,9 +140,9 @@ def _to_context(context, device):
 
 
 def take_capsule(capsule):
-    """Renames the capsule, so that no other thread takes its tensor. Returns the tensor and whether
-    it is versioned, or None. The version in C also excludes other libraries, which do not take this
-    lock."""
+    """Renames the capsule, so that no other thread consumes its tensor. Returns the tensor and
+    whether it is versioned, or None. The C version also excludes other libraries, which do not use
+    this lock."""
     with _taking:
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
@@ -154,31 +155,31 @@ def take_capsule(capsule):
 def _import_capsule(context, capsule):
     taken = take_capsule(capsule)
     if taken is None:
-        raise ValueError("the capsule holds no DLPack tensor, or its tensor was taken before")
+        raise ValueError("the capsule holds no DLPack tensor, or its tensor was consumed before")
     tensor, versioned = taken
     try:
         return Gpu.Array.new_from_dlpack(context, tensor, versioned)
     except (GLib.Error, TypeError, ValueError, OverflowError):
-        # Not KeyboardInterrupt: it may come when the array has the tensor.
+        # Not KeyboardInterrupt, which may be raised after the array has taken the tensor.
         _set_name(capsule, _NAMES[versioned])   # the capsule still owns the tensor
         raise
 
 
 class DLPackMethods:
-    """What Gpu.Array has for other libraries."""
+    """The methods of Gpu.Array that exchange arrays with other libraries."""
 
     def __dlpack_device__(self):
         return tuple(Gpu.Array.get_dlpack_device(self))[-2:]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """A capsule for the from_dlpack() of another library. On CUDA its stream waits for the work
-        on the array: stream is 1 for the legacy default stream, 2 for the one of each thread, -1
-        for none that waits, or the handle of another. Without one, and for memory of the host, the
-        caller waits. For the device (1, 0) the elements are copied to the host, unless
-        copy=False."""
+        """Returns a capsule for from_dlpack() of another library. On CUDA the stream of that
+        library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
+        default stream, -1 skips the wait, and any other number is the handle of a stream. Without a
+        stream, and for host memory, the caller waits. For the device (1, 0) the elements are copied
+        to the host, unless copy=False."""
         array = self
         if copy not in (None, True, False):
-            raise ValueError(f"copy is None, True or False, not {copy!r}")
+            raise ValueError(f"copy must be None, True or False, not {copy!r}")
         versioned = max_version is not None and max_version[0] >= 1
         try:
             if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -195,20 +196,23 @@ class DLPackMethods:
 
     @classmethod
     def from_dlpack(cls, data, context=None, copy=None, stream=None, device=None):
-        """An array over the memory of another library, from what has __dlpack__(), or a capsule of
-        that. The stream, or the default stream, comes after the work on it, and whatever the
-        library does with the array. Memory that the context does not reach is copied, unless
-        copy=False, and so is what the library does not hand out, as NumPy does arrays that are only
-        to be read before 2.1. Without a context it is one of the device, a Gpu.Device, its name or
-        the numbers that DLPack has for it, or of that which the memory is on; capsules and memory
-        of OpenCL need one."""
+        """Returns an array over the memory of another library, given an object with __dlpack__() or
+        a DLPack capsule. The stream, or else the default stream, waits for the pending work on the
+        memory; work that the library submits later is ordered after the import.
+
+        The elements are copied if the context cannot access the memory, or if the library does not
+        export it, as NumPy before 2.1 for read-only arrays. copy=False raises an error instead.
+
+        Without a context, a context is created for the device, which is a Gpu.Device, a name or a
+        DLPack device, or else for the device of the memory. Capsules and OpenCL memory need a
+        context."""
         context = _to_context(context, device)
         if not hasattr(data, "__dlpack__"):
             if type(data).__name__ != "PyCapsule":
-                raise TypeError("an array with __dlpack__(), or its capsule, comes first, "
+                raise TypeError("the first argument must have __dlpack__() or be a capsule, "
                                 f"not {type(data).__name__!r}")
             if context is None:
-                raise ValueError("a capsule does not tell a context: give one")
+                raise ValueError("a capsule does not name its context: pass a context")
             return _import(context, data, stream)
         kind, number = map(int, data.__dlpack_device__())
         if context is None:
@@ -224,13 +228,13 @@ class DLPackMethods:
             array = _import(context, capsule, stream)
             return array.copy(stream=stream) if copy else array
         if copy is False:
-            raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "
+            raise BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
                               f"{context.get_device().get_id()} without a copy")
         return cls._copy_from(context, data, kind, number, stream)
 
     @classmethod
     def _copy_from(cls, context, data, kind, number, stream):
-        """From memory that only another context reaches."""
+        """Copies memory that only another context can access."""
         if isinstance(data, Gpu.Array):
             return data.copy_to(context, stream)
         if kind in (CPU, CUDA_HOST):
@@ -238,7 +242,7 @@ class DLPackMethods:
             return cls.from_numpy(context, numpy.asarray(data) if hasattr(data, "__array__")
                                   else numpy.from_dlpack(data), stream)
         if kind not in (CUDA, CUDA_MANAGED):
-            raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "
+            raise BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
                               f"{context.get_device().get_id()}")
         return cls.from_dlpack(data, _find_context(kind, number)).copy_to(context, stream)
 
@@ -247,7 +251,7 @@ class DLPackMethods:
     @property
     def __cuda_array_interface__(self):
         if self.context.get_device().get_backend() != "cuda":
-            raise AttributeError("the array is on no device of CUDA")
+            raise AttributeError("the array is not on a CUDA device")
         dtype = self.get_dtype()
         descr = get_descr(self.dtype) if dtype.fields else [("", dtype.to_string())]
         stream = self.context.get_default_stream()
@@ -265,16 +269,16 @@ class DLPackMethods:
 
     @classmethod
     def from_cuda_array_interface(cls, context, data, stream=None):
-        """An array over memory of CUDA that another library has. The stream, or the default stream,
-        comes after the work that it names, and whatever the library does with the array."""
+        """Returns an array over CUDA memory of another library. The stream, or else the default
+        stream, waits for the work on the stream that the interface names."""
         interface = data.__cuda_array_interface__
         if interface.get("mask") is not None:
-            raise ValueError("an array with a mask is no plain memory")
+            raise ValueError("an array with a mask cannot be imported")
         shape, strides = tuple(interface["shape"]), interface.get("strides")
         dtype = _to_cuda_dtype(interface)
         address, read_only = interface["data"]
         if read_only:
-            raise ValueError("the array is only to be read")
+            raise ValueError("a read-only array cannot be imported")
         if 0 in shape:
             return cls.empty(context, shape, dtype)
         array = cls._for_address(context, address, shape, strides, dtype, data)
@@ -297,7 +301,8 @@ class DLPackMethods:
 
 
 def _own(owner):
-    """GLib.Bytes that keep any object, and let go of it on a thread of Python's."""
+    """Returns a GLib.Bytes that keeps an object alive, and drops the reference on a Python
+    thread."""
     kept = [owner]
     return Gpu.bytes_new_for_address(id(owner), 0, _get_await_context(), lambda *args: kept.clear())
 
@@ -307,8 +312,8 @@ def _get_handle(context, stream):
 
 
 def _import(context, capsule, stream):
-    """An array over the memory of a capsule, which the stream was told to be ready on: what the
-    library does later on others has to come after that."""
+    """Returns an array over the memory of a capsule that is ready on the stream. Work on other
+    streams is ordered after that point."""
     try:
         array = _import_capsule(context, capsule)
         if context.get_device().get_backend() == "cuda":
@@ -319,7 +324,7 @@ def _import(context, capsule, stream):
 
 
 def _ask(data, stream):
-    """A capsule of the newest kind that the other library has."""
+    """Returns a capsule of the newest version that the other library supports."""
     keywords = {} if stream is None else {"stream": stream}
     try:
         return data.__dlpack__(max_version=(1, 1), **keywords)
@@ -336,7 +341,7 @@ def _to_cuda_dtype(interface):
 
 
 def _to_record(descr):
-    """The dtype of NumPy for a description in which what has no name is a gap."""
+    """Returns the NumPy dtype for a description, in which fields without a name are padding."""
     import numpy
     fields = {"names": [], "formats": [], "offsets": []}
     size = 0
@@ -352,19 +357,20 @@ def _to_record(descr):
 
 
 def get_descr(dtype):
-    """What the array interfaces say of a record, if they can: they know no offsets."""
+    """Returns the description of a record for the array interfaces, which cannot express every
+    offset."""
     import numpy
     try:
         descr = dtype.descr
     except ValueError:
         descr = None
     if descr is None or numpy.dtype(descr) != dtype:
-        raise AttributeError(f"no array interface describes elements of dtype {dtype}")
+        raise AttributeError(f"the array interfaces cannot describe elements of dtype {dtype}")
     return descr
 
 
 def _order(array, theirs, ours):
-    """Has the library, and a stream of ours, come after what is on one of another library."""
+    """Orders the library and one stream after the work on a stream of another library."""
     if theirs is None:
         return
     other = Gpu.Stream.new_wrapped(array.context, theirs, Gpu.WrapMode.BORROW)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory of the host: page-locked memory as Python objects, and Python objects page-locked."""
+"""Page-locked host memory as Python objects, and page-locking of the memory of Python objects."""
 
 import contextlib
 
@@ -13,15 +13,15 @@ Gpu = get_introspection_module("Gpu")
 
 
 class HostMemoryMethods(ArrayMethods):
-    """Gpu.HostMemory(context, size): page-locked memory of the host.
+    """Gpu.HostMemory(context, size): page-locked host memory.
 
-    view(), to_numpy() and numpy.asarray (memory) show it in place, without a copy, once the work
-    that uses it is over. They keep it where it is, also when it is released. Whoever looks again
-    after more work waits with synchronize() before.
+    view(), to_numpy() and numpy.asarray (memory) wait for the work that uses the memory, and then
+    access it without a copy. Views keep the memory allocated, even after release(). After further
+    work, call synchronize() before you access a view again.
 
-    Gpu.HostMemory.empty(), zeros(), empty_like() and zeros_like() are NumPy arrays over new memory.
-    They take flags, or alignment for ordinary memory that begins at a multiple of so many bytes,
-    0 for 4096."""
+    Gpu.HostMemory.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
+    memory. Pass flags for page-locked memory, or alignment for pageable memory with that alignment
+    in bytes; 0 means 4096."""
 
     def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE):
         return Gpu.HostMemory.new(context, flags, size)
@@ -31,9 +31,9 @@ class HostMemoryMethods(ArrayMethods):
 
     @classmethod
     def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
-        """The memory of a contiguous bytes-like object, page-locked until the end of the with
-        statement, or the last reference, and the work that uses it. It has to be writable, but
-        with Gpu.HostMemoryFlags.READ_ONLY."""
+        """Page-locks the memory of a contiguous bytes-like object, until the end of the with
+        statement or the release of the last reference, and until the work that uses the memory has
+        completed. The object must be writable, except with Gpu.HostMemoryFlags.READ_ONLY."""
         if isinstance(data, GLib.Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
@@ -45,7 +45,8 @@ class HostMemoryMethods(ArrayMethods):
         if alignment is None:
             return cls(context, size, flags)
         if flags:
-            raise ValueError("flags are for page-locked memory, and alignment for ordinary memory")
+            raise ValueError("flags are for page-locked memory, alignment is for pageable memory: "
+                             "pass only one of them")
         return Gpu.HostMemory.new_aligned(context, alignment, size)
 
     host_flags = property(lambda self: self.get_property("host-flags"))
@@ -53,19 +54,19 @@ class HostMemoryMethods(ArrayMethods):
     address = property(lambda self: self.get_address())
 
     def synchronize(self, flags=Gpu.MapFlags.NONE, cancellable=None):
-        """Waits until Python may read or write the memory in place."""
+        """Waits until the host may read or write the memory."""
         if not takes_signals():
             return Gpu.HostMemory.synchronize(self, flags, cancellable)
         return run_interruptible(lambda: Gpu.HostMemory.synchronize(self, flags, cancellable))
 
     def view(self):
-        """A memoryview of the memory."""
+        """Waits for the work that uses the memory, and returns a memoryview of the memory."""
         self.synchronize()
         return export(self, self.get_bytes(),
                       bool(self.host_flags & Gpu.HostMemoryFlags.READ_ONLY))
 
     def to_numpy(self, dtype="uint8", shape=-1, order="C"):
-        """A NumPy array over the memory."""
+        """Waits for the work that uses the memory, and returns a NumPy array over the memory."""
         import numpy
         array = numpy.frombuffer(self.view(), dtype)
         return array.reshape(shape, order=order)
@@ -75,23 +76,23 @@ class HostMemoryMethods(ArrayMethods):
         return {"version": 3, "shape": (self.get_size(),), "typestr": "|u1", "data": self.view()}
 
     def read(self, offset=0, size=None):
-        """A copy of the memory, or of a part of it, as bytes."""
+        """Returns a copy of the memory, or of a part of it, as bytes."""
         if size is None:
             size = max(self.get_size() - offset, 0)
         return bytes(self.read_bytes(offset, size, None).get_data() or b"")
 
     def write(self, data, offset=0):
-        """Copies bytes-like data into the memory."""
+        """Copies bytes-like data to the memory."""
         self.synchronize()
         return self.write_bytes(offset, to_glib_bytes(data, copy=False), None)
 
 
 @contextlib.contextmanager
 def pinned(context, *objects, flags=Gpu.HostMemoryFlags.NONE):
-    """Page-locks the memory of bytes-like objects for a with statement, which gets a
-    Gpu.HostMemory, or a list of them if there are several objects."""
+    """Page-locks the memory of bytes-like objects for a with statement. The statement gets a
+    Gpu.HostMemory, or a list of Gpu.HostMemory for several objects."""
     if not isinstance(context, Gpu.Context) or not objects:
-        raise TypeError("pinned() takes a Gpu.Context, and then the objects")
+        raise TypeError("pinned() takes a Gpu.Context and at least one object")
     with contextlib.ExitStack() as stack:
         memories = [stack.enter_context(HostMemoryMethods.registered(context, data, flags))
                     for data in objects]

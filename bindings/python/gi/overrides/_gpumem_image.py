@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the override of Gpu adds to images, formats and samplers. NumPy has the rows of an image in
-the first dimension and its texels in the last but one, so shapes are extents backwards."""
+"""Overrides of images, formats and samplers. In a NumPy array the rows of an image are the first
+dimension and the channels the last, so that a shape is an extent in reverse order."""
 
 import array
 import numbers
@@ -22,7 +22,7 @@ _NORMALIZED = {"int8": "snorm8", "uint8": "unorm8", "int16": "snorm16", "uint16"
 
 _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType.IMAGE_3D}
 
-# With the one of the layers; all other types have three.
+# Including the dimension of the layers; all other types have three.
 _N_DIMENSIONS = {Gpu.ImageType.IMAGE_1D: 1, Gpu.ImageType.IMAGE_1D_BUFFER: 1,
                  Gpu.ImageType.IMAGE_1D_ARRAY: 2, Gpu.ImageType.IMAGE_2D: 2}
 
@@ -42,13 +42,13 @@ def _property(name):
 
 
 def to_format(value):
-    """A Gpu.ImageFormat or its text, "rgba-unorm8"."""
+    """Converts a Gpu.ImageFormat, or the text of one, such as "rgba-unorm8"."""
     return Gpu.ImageFormat.new_from_string(value) if isinstance(value, str) else value
 
 
 def to_color(value, name="a color"):
-    """A Gpu.Color, a number for all components, or up to four of them: those left out are 0, and
-    alpha 1."""
+    """Converts a Gpu.Color, a number for all components, or a tuple of up to four components.
+    Omitted components are 0, and omitted alpha is 1."""
     if isinstance(value, Gpu.Color):
         return value
     single = not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
@@ -57,7 +57,7 @@ def to_color(value, name="a color"):
             raise TypeError
         components = array.array("d", (value,) if single else value)
     except TypeError:
-        raise TypeError(f"{name} is a Gpu.Color or 1 to 4 numbers, not {value!r}") from None
+        raise TypeError(f"{name} must be a Gpu.Color or 1 to 4 numbers, not {value!r}") from None
     if not 1 <= len(components) <= 4:
         raise ValueError(f"{name} has 1 to 4 components, not {len(components)}")
     if single:
@@ -66,7 +66,7 @@ def to_color(value, name="a color"):
 
 
 def _describe(flags, format, image_type, extent):
-    """The arguments that constructors have in common. Without a type, it is the one with as many
+    """Converts the arguments that all constructors share. Without a type, the image has as many
     dimensions as the extent has numbers."""
     if isinstance(extent, Gpu.Extent):
         n_dimensions = 3 if extent.depth > 1 else 2 if extent.height > 1 else 1
@@ -80,8 +80,8 @@ def _describe(flags, format, image_type, extent):
 
 
 def _to_texels(data, n_channels):
-    """An array as it goes into an image, and how many of its last make a texel: a structure of
-    equal fields is one."""
+    """Returns the array for the texels of an image, and the length of its last dimension if that
+    holds the channels. The fields of a structure of equal types become the channels."""
     import numpy
     data = numpy.asarray(data)
     data = numpy.ascontiguousarray(data, data.dtype.newbyteorder("="))
@@ -96,11 +96,11 @@ def _to_texels(data, n_channels):
 
 def _to_format_of(dtype, n_channels, normalized):
     if dtype.name not in _CHANNELS:
-        raise TypeError(f"no image can be made of an array of dtype {dtype}: images have "
-                        f"{', '.join(_CHANNELS)}, n_channels of them in a texel")
+        raise TypeError(f"an array of dtype {dtype} cannot become an image: channels are "
+                        f"{', '.join(_CHANNELS)}")
     if normalized and dtype.name not in _NORMALIZED:
-        raise TypeError(f"no image of dtype {dtype} is normalized: those of int8, uint8, int16 and "
-                        "uint16 can be")
+        raise TypeError(f"an image of dtype {dtype} cannot be normalized: only int8, uint8, int16 "
+                        "and uint16 can")
     n_channels = 1 if n_channels is None else n_channels
     if not 1 <= n_channels <= 4:
         raise ValueError(f"a texel has 1 to 4 channels, not {n_channels}")
@@ -114,8 +114,8 @@ class FormatMethods:
     texel_size = _get("texel_size")
 
     def __new__(cls, order, channel_type=None):
-        """Gpu.ImageFormat("rgba-unorm8") or Gpu.ImageFormat(Gpu.ChannelOrder.RGBA,
-        Gpu.ChannelType.UNORM8)."""
+        """Creates a format: Gpu.ImageFormat("rgba-unorm8"), or
+        Gpu.ImageFormat(Gpu.ChannelOrder.RGBA, Gpu.ChannelType.UNORM8)."""
         if channel_type is None:
             return Gpu.ImageFormat.new_from_string(order)
         return Gpu.ImageFormat.new(order, channel_type)
@@ -125,7 +125,7 @@ class FormatMethods:
 
     @property
     def dtype(self):
-        """The NumPy type of a channel, or of a texel whose channels share bytes."""
+        """The NumPy dtype of a channel, or of a texel if the channels are packed."""
         import numpy
         name = self.channel_type.value_nick.replace("-", "_")
         return numpy.dtype(_DTYPES.get(name, name))
@@ -152,8 +152,8 @@ class FormatMethods:
 class ColorMethods:
 
     def __new__(cls, red=0.0, green=0.0, blue=0.0, alpha=1.0):
-        """The value of a texel; in its place functions take a number for all four components, or
-        up to four of them."""
+        """The value of a texel. Functions also accept a number for all four components, or a tuple
+        of up to four components."""
         return Gpu.Color.new(red, green, blue, alpha)
 
     def __init__(self, *args, **kwargs):
@@ -179,9 +179,9 @@ class ColorMethods:
 
 
 class ImageMethods:
-    """Gpu.Image(context, "rgba-unorm8", (width, height)). Origins are (x, y, z) in texels, 0 where
-    numbers are left out; those left out of an extent are 1, and an extent of None is all of the
-    image from the origin on."""
+    """Gpu.Image(context, "rgba-unorm8", (width, height)). An origin is (x, y, z) in texels; omitted
+    numbers are 0. Omitted numbers of an extent are 1, and an extent of None reaches from the origin
+    to the end of the image."""
     format = _get("format")
     image_type = _get("image_type")
     width = _property("width")
@@ -198,8 +198,8 @@ class ImageMethods:
 
     def __new__(cls, context, format, extent, image_type=None, flags=Gpu.MemoryFlags.NONE,
                 n_levels=1):
-        """Without image_type it has as many dimensions as extent has numbers; a Gpu.Extent has as
-        many as are not 1 at its end."""
+        """Creates an image. Without image_type, the image has as many dimensions as extent has
+        numbers; the trailing ones of a Gpu.Extent do not count."""
         if n_levels == 1:
             return cls.new(context, flags, format, image_type, extent)
         return cls.new_mipmapped(context, flags, format, image_type, extent, n_levels)
@@ -210,13 +210,15 @@ class ImageMethods:
     @classmethod
     def from_array(cls, context, array, n_channels=None, mode=None, normalized=False,
                    image_type=None):
-        """An image with a copy of a NumPy array of one to three dimensions, and one more if
-        n_channels says how many of its last make a texel: 1, 2 or 4, few devices have texels of 3,
-        so RGB is padded to RGBA. A structure of equal fields is a texel, too.
+        """Creates an image from a copy of a NumPy array of one to three dimensions. With
+        n_channels, the array has one more dimension, the last, which holds the 1, 2 or 4 channels
+        of a texel. Few devices support 3 channels: pad RGB to RGBA. The fields of a structure of
+        equal types are channels, too.
 
-        Integers are read by kernels as integers, with read_imageui() for one, unless they are
-        normalized: then uint8 is 0.0 to 1.0, as for textures in PyCUDA. Mode "r" or "w" says what
-        kernels do. With image_type the first dimension can be layers."""
+        Kernels read integers as integers, for example with read_imageui(). With normalized=True
+        they read fractions: uint8 becomes 0.0 to 1.0, as for textures in PyCUDA. Mode "r" is for
+        images that kernels only read, "w" for images that they only write. With an image_type of
+        arrays, the first dimension holds the layers."""
         array, n_channels = _to_texels(array, n_channels)
         shape = array.shape
         if n_channels is not None:
@@ -225,9 +227,10 @@ class ImageMethods:
                                  "channels")
             shape = shape[:-1]
         if not 1 <= len(shape) <= 3:
-            raise ValueError(f"no image can be made of an array of shape {array.shape}")
+            raise ValueError(f"an array of shape {array.shape} cannot become an image of 1 to 3 "
+                             "dimensions")
         if mode not in _MODES:
-            raise ValueError(f'mode is None, "r" or "w", not {mode!r}')
+            raise ValueError(f'mode must be None, "r" or "w", not {mode!r}')
         format = _to_format_of(array.dtype, n_channels, normalized)
         try:
             return cls.new_from_data(context, format, shape[::-1], array, image_type, _MODES[mode])
@@ -242,39 +245,39 @@ class ImageMethods:
 
     @classmethod
     def new_mipmapped(cls, context, flags, format, type, extent, n_levels):
-        """An image with mip levels, see get_level()."""
+        """Creates an image with mip levels: see get_level()."""
         return Gpu.Image.new_mipmapped(context, *_describe(flags, format, type, extent), n_levels)
 
     @classmethod
     def new_from_data(cls, context, format, extent, data, image_type=None,
                       flags=Gpu.MemoryFlags.NONE, row_pitch=0, slice_pitch=0):
-        """An image that begins with a copy of bytes-like data."""
+        """Creates an image that holds a copy of bytes-like data."""
         return cls.new_from_bytes(context, flags, format, image_type, extent, data, row_pitch,
                                   slice_pitch)
 
     @classmethod
     def new_from_bytes(cls, context, flags, format, type, extent, bytes, row_pitch=0,
                        slice_pitch=0):
-        """An image that begins with a copy of bytes-like data."""
+        """Creates an image that holds a copy of bytes-like data."""
         return Gpu.Image.new_from_bytes(context, *_describe(flags, format, type, extent),
                                         to_glib_bytes(bytes, copy=False), row_pitch, slice_pitch)
 
     @classmethod
     def new_for_host_bytes(cls, context, flags, format, type, extent, bytes, row_pitch=0,
                            slice_pitch=0):
-        """An image in the memory of a GLib.Bytes."""
+        """Creates an image over the memory of a GLib.Bytes."""
         return Gpu.Image.new_for_host_bytes(context, *_describe(flags, format, type, extent), bytes,
                                             row_pitch, slice_pitch)
 
     @classmethod
     def new_for_buffer(cls, buffer, flags, format, image_type, width, height=1, row_pitch=0):
-        """An image in the bytes of a buffer."""
+        """Creates an image over the bytes of a buffer."""
         return Gpu.Image.new_for_buffer(buffer, *_describe(flags, format, image_type, 1)[:3], width,
                                         height, row_pitch)
 
     @classmethod
     def new_wrapped(cls, context, handle, format, mode, owner=None):
-        """An image around a handle of the driver."""
+        """Wraps a native handle in an image."""
         return Gpu.Image.new_wrapped(context, handle, to_format(format), mode, owner)
 
     @property
@@ -283,12 +286,12 @@ class ImageMethods:
 
     @property
     def dtype(self):
-        """The NumPy type of what to_numpy() gives."""
+        """The NumPy dtype of the array that to_numpy() returns."""
         return self.get_format().dtype
 
     @property
     def shape(self):
-        """The shape of what to_numpy() gives: rows come before texels, and channels last."""
+        """The shape of the array that to_numpy() returns: rows first, channels last."""
         return self._shape(self.extent)
 
     def _shape(self, extent):
@@ -296,27 +299,28 @@ class ImageMethods:
         return tuple(extent)[:n_dimensions][::-1] + self._channels()
 
     def _channels(self):
-        """The last of a shape: nothing if a texel is one number."""
+        """Returns the end of a shape: (n_channels,), or () if a texel is one number."""
         format = self.get_format()
         n_channels = format.get_n_channels()
         return (n_channels,) if n_channels > 1 and format.get_channel_size() > 0 else ()
 
     def _rest(self, origin, extent):
-        """The numbers of an extent, all of the image from origin on if it is None."""
+        """Returns the numbers of an extent. None reaches from the origin to the end of the
+        image."""
         if extent is not None:
             return tuple(to_extent(extent))
         first = tuple(to_origin(origin) or (0, 0, 0))
         return tuple(max(size - at, 0) for size, at in zip(self.extent, first))
 
     def _region(self, origin, extent):
-        """A region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. One that exceeds the
-        image is an error before memory is taken for it."""
+        """Returns a region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. Rejects a
+        region that exceeds the image before the caller allocates memory."""
         origin = to_origin(origin)
         lengths = self._rest(origin, extent)
         extent = Gpu.Extent.new(*lengths)
         ends = map(sum, zip(tuple(origin or (0, 0, 0)), lengths))
         if any(end > size for end, size in zip(ends, self.extent)):
-            Gpu.Image.read_bytes(self, None, origin, extent, None)      # says what is wrong
+            Gpu.Image.read_bytes(self, None, origin, extent, None)      # raises the error
         return origin, extent, self._get_size_of(extent)
 
     def _get_size_of(self, extent):
@@ -327,51 +331,51 @@ class ImageMethods:
             context = self.get_context()
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
-            Gpu.Image.read_bytes(self, None, None, None, None)      # says why there is none
+            Gpu.Image.read_bytes(self, None, None, None, None)      # raises the precise error
         return checked(stream, Gpu.Stream, "stream")
 
     def _begin_write(self, data, origin, extent, row_pitch, slice_pitch, stream):
-        """The stream that writes."""
+        """Submits a write. Returns its stream."""
         stream = self._get_stream(stream)
         origin = to_origin(origin)
         extent = to_extent(self._rest(origin, extent))
         data = to_glib_bytes(data, copy=False)
         if not row_pitch and not slice_pitch and data.get_size() > self._get_size_of(extent):
-            Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # says it
+            Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # raises
         stream.write_region(self, data, extent, origin, (0, 0, 0, row_pitch, slice_pitch))
         return stream
 
     def _begin_read(self, exported, origin, extent, stream):
-        """The stream that reads into memory and releases it."""
+        """Submits a read into exported memory, which it releases. Returns its stream."""
         target = hold(exported)
         stream = self._get_stream(stream)
         Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
         return stream
 
     def _begin_read_into(self, target, origin, extent, stream):
-        """The stream, and how many bytes it reads."""
+        """Submits a read into a target. Returns its stream and the number of bytes."""
         origin, extent, size = self._region(origin, extent)
         exported = Exported(target, writable=True)
         if exported.size != size:
             given = exported.size
             exported.release()
-            raise ValueError(f"the region has {size} bytes, and the target {given}")
+            raise ValueError(f"the target has {given} bytes, but the region has {size}")
         return self._begin_read(exported, origin, extent, stream), size
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
-        """Copies bytes-like data to a region of the image and waits until they are there."""
+        """Copies bytes-like data to a region of the image and waits."""
         return self._begin_write(data, origin, extent, row_pitch, slice_pitch,
                                  stream).synchronize()
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
                           stream=None):
-        """write() for asyncio. Data that can be changed must not be until then."""
+        """write() for asyncio. The data must not change before the write has completed."""
         stream = self._begin_write(data, origin, extent, row_pitch, slice_pitch, stream)
         await stream.record()
         return True
 
     def read(self, origin=None, extent=None, stream=None):
-        """A region of the image as bytes."""
+        """Returns a region of the image as bytes."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
         self._begin_read(Exported(data), origin, extent, stream).synchronize()
@@ -385,8 +389,8 @@ class ImageMethods:
         return data
 
     def read_into(self, target, origin=None, extent=None, stream=None):
-        """Fills a writable bytes-like object, which is as large as the region, from the image,
-        without another copy if it is contiguous. Returns the number of bytes."""
+        """Reads a region of the image into a writable bytes-like object of the same size and waits.
+        A contiguous object is filled without an intermediate copy. Returns the number of bytes."""
         numpy = loaded_numpy()
         if numpy is not None and isinstance(target, numpy.ndarray) and target.flags.writeable \
                 and not target.flags.c_contiguous:
@@ -399,16 +403,16 @@ class ImageMethods:
         return size
 
     async def read_into_async(self, target, origin=None, extent=None, stream=None):
-        """read_into() for asyncio, of a contiguous target. Nothing else may touch it meanwhile,
-        also if the await is given up."""
+        """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
+        the read has completed, even if the await is cancelled."""
         stream, size = self._begin_read_into(target, origin, extent, stream)
         await stream.record()
         return size
 
     def to_numpy(self, origin=None, extent=None, stream=None):
-        """A new NumPy array with a region of the image: its shape is the extent backwards, in the
-        dimensions and layers that the type of the image has, and the channels if there are
-        several."""
+        """Returns a new NumPy array with a region of the image. The shape is the extent in reverse
+        order, with the dimensions and layers of the image type, followed by the channels if there
+        are several."""
         import numpy
         origin, extent, size = self._region(origin, extent)
         array = numpy.empty(self._shape(extent), self.dtype)
@@ -426,18 +430,18 @@ class ImageMethods:
         return stream
 
     def copy(self, source, origin=None, source_origin=None, extent=None, stream=None):
-        """Copies another image, or a buffer, into this one and waits until it is there. Where in a
-        buffer is (x, y, z, row_pitch, slice_pitch) in bytes."""
+        """Copies another image, or a buffer, to this image and waits. The source_origin of a buffer
+        is (x, y, z, row_pitch, slice_pitch) in bytes."""
         return self._begin_copy(source, origin, source_origin, extent, stream).synchronize()
 
     def fill(self, color, origin=None, extent=None, stream=None):
-        """Fills a region with a Gpu.Color, or its components, and waits until it is there."""
+        """Fills a region with a Gpu.Color, or with the components of one, and waits."""
         stream = self._get_stream(stream)
         stream.fill_image(self, color, origin, extent)
         return stream.synchronize()
 
     def map(self, flags=Gpu.MapFlags.NONE, origin=None, extent=None, stream=None):
-        """A region of the image in the memory of the host: see Gpu.Mapping."""
+        """Maps a region of the image for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
         mapping = stream.map_image(self, flags, origin, extent)
         stream.synchronize()
@@ -454,7 +458,7 @@ class ImageMethods:
 
 
 def view_texels(image, extent, mapping, exported):
-    """A NumPy array over the texels of a mapping, without a copy."""
+    """Returns a NumPy array over the texels of a mapping, without a copy."""
     numpy = loaded_numpy()
     shape = image._shape(extent)
     tail = (image.dtype.itemsize,) * len(image._channels())
@@ -464,15 +468,15 @@ def view_texels(image, extent, mapping, exported):
 
 
 def _to_property(name, value, spec):
-    """A value of the type of a property, and within its limits."""
+    """Checks the type and limits of a value for a property, and converts it."""
     if spec.name == "border-color":
         return to_color(value, name)
     return to_property(name, value, spec)
 
 
 def _to_properties(values):
-    """Arguments as the properties of a sampler: GObject itself would warn of those that are wrong,
-    and go on."""
+    """Converts arguments to properties of a sampler. GObject itself would only warn of wrong
+    values."""
     specs = {spec.name.replace("-", "_"): spec for spec in Gpu.Sampler.list_properties()
              if spec.flags & GObject.ParamFlags.WRITABLE}
     for name in values:
@@ -483,10 +487,11 @@ def _to_properties(values):
 
 class SamplerMethods:
     """Gpu.Sampler(context, normalized_coordinates=False,
-    address_mode=Gpu.AddressMode.CLAMP_TO_EDGE, filter_mode=Gpu.FilterMode.NEAREST), and any other
-    property by its name: address_mode_x, address_mode_y, address_mode_z, border_color,
-    mip_filter_mode, read_mode, max_anisotropy, lod_bias, min_lod, max_lod. Colors are what
-    image.fill() takes."""
+    address_mode=Gpu.AddressMode.CLAMP_TO_EDGE, filter_mode=Gpu.FilterMode.NEAREST).
+
+    All other properties are keywords as well: address_mode_x, address_mode_y, address_mode_z,
+    border_color, mip_filter_mode, read_mode, max_anisotropy, lod_bias, min_lod, max_lod. Colors are
+    given as for image.fill()."""
     context = _get("context")
     normalized_coordinates = _property("normalized_coordinates")
     address_mode_x = _property("address_mode_x")

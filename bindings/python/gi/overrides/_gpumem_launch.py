@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the override of Gpu makes of launches whose arguments are arrays of the host."""
+"""Launches whose arguments are host arrays."""
 
 from ..module import get_introspection_module
 from ._gpumem import Exported
@@ -10,7 +10,7 @@ Gpu = get_introspection_module("Gpu")
 
 
 class _Transfer:
-    """A kernel argument: a bytes-like object that goes to memory of the device for one launch."""
+    """A kernel argument: a bytes-like object that is copied to device memory for one launch."""
     to_device = False
     to_host = False
 
@@ -22,25 +22,25 @@ class _Transfer:
 
 
 class In(_Transfer):
-    """A kernel argument: memory with a copy of a bytes-like object."""
+    """A kernel argument: device memory with a copy of a bytes-like object."""
     to_device = True
 
 
 class Out(_Transfer):
-    """A kernel argument: memory that is copied to a writable bytes-like object after the
-    launch, which waits for that."""
+    """A kernel argument: device memory that is copied to a writable bytes-like object after the
+    launch. The launch waits for the copy."""
     to_host = True
 
 
 class InOut(_Transfer):
-    """A kernel argument: memory with a copy of a writable bytes-like object, copied back after
-    the launch, which waits for that."""
+    """A kernel argument: device memory with a copy of a writable bytes-like object, to which it is
+    copied back after the launch. The launch waits for the copy."""
     to_device = True
     to_host = True
 
 
 def _allocate(stream, transfer):
-    """Memory for the array; None, a null pointer, if it is empty."""
+    """Allocates memory for the array; returns None, a null pointer, if the array is empty."""
     with Exported(transfer.array, writable=transfer.to_host) as exported:
         size = exported.size
     if size == 0:
@@ -60,7 +60,7 @@ def _fetch(stream, memory, array):
 
 
 def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
-    """Launches, with the copies before and after."""
+    """Launches a kernel, with the copies before and after."""
     transfers = []
     if not isinstance(args, Gpu.Arguments):
         args = list(args)

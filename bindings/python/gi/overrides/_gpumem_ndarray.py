@@ -25,10 +25,10 @@ def _from_numpy_dtype(dtype):
     if dtype.name == "bfloat16":
         return Gpu.DType.new_from_string("bfloat16")
     if dtype.subdtype is not None:
-        raise TypeError(f"dtype {dtype} is of arrays: give its base {dtype.base} as the dtype, and "
-                        f"{dtype.shape} as dimensions")
+        raise TypeError(f"dtype {dtype} has dimensions: pass its base {dtype.base} as the dtype, "
+                        f"and append {dtype.shape} to the shape")
     if dtype.kind in "mMSU":
-        raise TypeError(f"devices know no elements of dtype {dtype}: view the array as numbers, or "
+        raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers, or "
                         f"as 'V{dtype.itemsize}'")
     if dtype.names is None:
         return Gpu.DType.new_from_string(dtype.str)
@@ -43,13 +43,13 @@ def _find_bfloat():
     try:
         import ml_dtypes
     except ImportError:
-        raise TypeError("NumPy has no bfloat16 without the package ml_dtypes: install that, or "
-                        "take the bits, array.view('uint16')") from None
+        raise TypeError("NumPy has no bfloat16 without the package ml_dtypes: install ml_dtypes, "
+                        "or view the bits with array.view('uint16')") from None
     return ml_dtypes.bfloat16
 
 
 def to_dtype(value):
-    """A Gpu.DType, or what NumPy makes a type of."""
+    """Converts a Gpu.DType, its name, or anything that numpy.dtype() accepts."""
     if isinstance(value, Gpu.DType):
         return value
     if isinstance(value, str):
@@ -65,8 +65,8 @@ def to_dtype(value):
 
 
 class DTypeMethods:
-    """Gpu.DType("float32"): the type of an element, from its name or anything that NumPy makes a
-    dtype of. numpy() is the other way round."""
+    """Gpu.DType("float32"): the type of an element, from its name or anything that numpy.dtype()
+    accepts. numpy() returns the NumPy dtype."""
     kind = property(lambda self: self.get_kind())
     itemsize = property(lambda self: self.get_item_size())
     name = property(lambda self: self.get_name())
@@ -80,7 +80,7 @@ class DTypeMethods:
         pass
 
     def add_field(self, name, dtype, offset, shape=()):
-        """Another type, with a field more."""
+        """Returns a new type with an additional field."""
         return Gpu.DType.add_field(self, name, to_dtype(dtype), offset, list(shape))
 
     @property
@@ -91,8 +91,8 @@ class DTypeMethods:
                 for i in range(self.get_n_fields())}
 
     def numpy(self):
-        """The dtype of NumPy. It has no brain floats but where ml_dtypes is, and else that is a
-        TypeError."""
+        """Returns the NumPy dtype. For bfloat16 this needs the package ml_dtypes, and raises
+        TypeError without it."""
         import numpy
         if self.get_kind() == Gpu.DTypeKind.BFLOAT:
             return numpy.dtype(_find_bfloat())
@@ -122,7 +122,8 @@ class DTypeMethods:
 # --- the memory of NumPy's arrays ----------------------------------------------------------------
 
 def _get_range(shape, strides, itemsize):
-    """Where the first element is in the bytes that elements have, and how many these are."""
+    """Returns the offset of the first element in the bytes of the elements, and the size of these
+    bytes."""
     if not all(length > 0 for length in shape):
         return 0, 0
     steps = [stride * (length - 1) for stride, length in zip(strides, shape)]
@@ -132,20 +133,20 @@ def _get_range(shape, strides, itemsize):
 
 
 class _Held:
-    """The bytes of an array of NumPy's, from the first that an element has to the last."""
+    """The bytes of a NumPy array, from the lowest to the highest address of its elements."""
 
     def __init__(self, array):
         check_array(array)
         interface = array.__array_interface__
         self.offset, size = _get_range(array.shape, array.strides, array.itemsize)
-        # Nothing that the bytes keep may reach them: no collector sees a cycle through C.
+        # The bytes must not refer to themselves: the garbage collector sees no cycle through C.
         kept = [array]
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
 
 
 class _HostView:
-    """Shows NumPy memory that the host can access. NumPy keeps this object, and so the array."""
+    """Exposes host-accessible memory to NumPy. NumPy holds this object, and thereby the array."""
 
     def __init__(self, array, interface):
         self._array = array
@@ -153,7 +154,7 @@ class _HostView:
 
 
 class Flags:
-    """What array.flags is."""
+    """The flags of an array: c_contiguous, f_contiguous, contiguous and forc."""
 
     def __init__(self, array):
         self.c_contiguous = array.is_contiguous(Gpu.ArrayOrder.C)
@@ -173,12 +174,12 @@ def _to_shape(shape):
 
 def _to_order(order):
     if order not in _ORDERS:
-        raise ValueError(f"the order is 'C' or 'F', not {order!r}")
+        raise ValueError(f"order must be 'C' or 'F', not {order!r}")
     return _ORDERS[order]
 
 
 def _source(context, allocator):
-    """Context and allocator, of which the first may be given in the place of the other."""
+    """Returns (context, allocator). An allocator is accepted in place of the context."""
     if isinstance(context, Gpu.Allocator):
         return None, context
     if allocator is None:
@@ -187,13 +188,13 @@ def _source(context, allocator):
 
 
 def _to_element(value, dtype):
-    """The bytes of a value as an element."""
+    """Returns the bytes of a value as an element."""
     import numpy
     if dtype.kind != Gpu.DTypeKind.BFLOAT:
         return numpy.asarray(value, dtype.numpy()).tobytes()
     value = numpy.asarray(value, "float32")
     bits = value.view("uint32")
-    # To the nearest, and of two that are as near to the even one.
+    # Round to nearest, ties to even.
     rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16
     return numpy.where(numpy.isnan(value), 0x7fc0, rounded).astype("uint16").tobytes()
 
@@ -204,18 +205,18 @@ def _to_index(value):
     try:
         return operator.index(None if is_bool else value)
     except TypeError:
-        raise TypeError("an array is indexed by numbers, slices, None, ... and names of fields, "
-                        f"not by {value!r}") from None
+        raise TypeError("an array index must be a number, a slice, None, ... or the name of a "
+                        f"field, not {value!r}") from None
 
 
 class DeviceArrayMethods(DLPackMethods):
-    """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. Whatever takes a
-    context takes a pool or another allocator in its place.
+    """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. All functions that
+    take a context also accept a pool or another allocator.
 
-    array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is one as well
-    where the host may touch the memory at any time, and a copy elsewhere. stream=None waits on the
-    default stream; with a stream only to_numpy() waits, and what copy_to_host() and read_into()
-    bring to the host is right once the stream got there."""
+    array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is also a view if
+    the host may access the memory at any time, and a copy otherwise. With stream=None a method
+    waits on the default stream. With a stream only to_numpy() waits; the results of copy_to_host()
+    and read_into() are valid once the stream has completed them."""
     context = property(lambda self: self.get_context())
     memory = property(lambda self: self.get_memory())
     offset = property(lambda self: self.get_offset())
@@ -238,16 +239,16 @@ class DeviceArrayMethods(DLPackMethods):
 
     @property
     def dtype(self):
-        """The dtype of NumPy; get_dtype() is the Gpu.DType."""
+        """The NumPy dtype; get_dtype() returns the Gpu.DType."""
         return self.get_dtype().numpy()
 
-    # making them
+    # construction
 
     @classmethod
     def empty(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
               strides=None):
-        """An array whose content is undefined. Strides, in bytes, stand in the place of the order;
-        from negative ones the first element is behind others, as with NumPy."""
+        """Creates an array with undefined contents. Strides, in bytes, replace the order. With a
+        negative stride the first element is not at the start of the memory, as in NumPy."""
         source, dtype, shape = _source(context, allocator), to_dtype(dtype), _to_shape(shape)
         if strides is None:
             return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
@@ -259,13 +260,13 @@ class DeviceArrayMethods(DLPackMethods):
 
     @classmethod
     def zeros(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
-        """An array of zeros."""
+        """Creates an array of zeros."""
         return Gpu.Array.new_filled(*_source(context, allocator), stream, to_dtype(dtype),
                                     _to_shape(shape), _to_order(order), None)
 
     @classmethod
     def full(cls, context, shape, value, dtype=None, order="C", allocator=None, stream=None):
-        """An array with the same value everywhere."""
+        """Creates an array whose elements all have the same value."""
         import numpy
         dtype = to_dtype(numpy.asarray(value).dtype if dtype is None else dtype)
         return Gpu.Array.new_filled(*_source(context, allocator), stream, dtype, _to_shape(shape),
@@ -273,7 +274,8 @@ class DeviceArrayMethods(DLPackMethods):
 
     @classmethod
     def empty_like(cls, array, context=None, allocator=None, stream=None):
-        """An array like another, or like one of NumPy's on a context."""
+        """Creates an array with the shape, type and order of another Gpu.Array, or of a NumPy
+        array. A NumPy array needs a context."""
         if isinstance(array, Gpu.Array):
             return Gpu.Array.new_like(array, _source(array.context, allocator)[1], stream)
         order = "F" if array.flags.fnc else "C"
@@ -281,7 +283,7 @@ class DeviceArrayMethods(DLPackMethods):
 
     @classmethod
     def zeros_like(cls, array, context=None, allocator=None, stream=None):
-        """empty_like() with zeros in it."""
+        """Like empty_like(), but filled with zeros."""
         if isinstance(array, Gpu.Array):
             result = cls.empty_like(array, None, allocator, stream)
             result.fill(bytes(result.itemsize), stream or result.context.get_default_stream())
@@ -291,14 +293,14 @@ class DeviceArrayMethods(DLPackMethods):
 
     @classmethod
     def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
-        """An array over memory that is there."""
+        """Creates an array over existing memory."""
         return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), _to_shape(shape),
                                         list(strides or ()))
 
     @classmethod
     def from_numpy(cls, context, array, stream=None, allocator=None):
-        """An array with a copy of what NumPy makes an array of, buffers of Python for one. With a
-        stream the original may be changed at once all the same."""
+        """Creates an array with a copy of a NumPy array, or of anything that numpy.asarray()
+        accepts. The caller may change the original after the call, even with a stream."""
         import numpy
         array = numpy.asarray(array)
         result = cls.empty_like(array, *_source(context, allocator), stream)
@@ -308,8 +310,9 @@ class DeviceArrayMethods(DLPackMethods):
     # to the host and back
 
     def write(self, data, stream=None):
-        """Copies an array of NumPy's, or what that makes one of, or another array of any context.
-        It is repeated to the shape of this one, and never converted."""
+        """Copies a Gpu.Array of any context, a NumPy array, or anything that numpy.asarray()
+        accepts, to this array. NumPy data are broadcast to the shape of this array. Types are never
+        converted."""
         on = stream or self.context.get_default_stream()
         if isinstance(data, Gpu.Array):
             Gpu.Stream.copy_array(on, self, data)
@@ -317,8 +320,8 @@ class DeviceArrayMethods(DLPackMethods):
             import numpy
             array = numpy.broadcast_to(numpy.asarray(data), self.shape)
             if to_dtype(array.dtype) != self.get_dtype():
-                raise TypeError(f"elements of type {array.dtype} are not written to an array of "
-                                f"{self.get_dtype().name}: convert them before")
+                raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
+                                f"{self.get_dtype().name}: convert them first")
             if stream is not None:
                 array = array.copy("K")
             held = _Held(array)
@@ -329,12 +332,13 @@ class DeviceArrayMethods(DLPackMethods):
     copy_to_device = write
 
     def read_into(self, target, stream=None):
-        """Fills a writable array of NumPy's of the same shape and type. Returns it."""
+        """Reads into a writable NumPy array of the same shape and type. Returns that array."""
         if target.shape != self.shape or to_dtype(target.dtype) != self.get_dtype():
-            raise ValueError(f"an array of shape {target.shape} and type {target.dtype} does not "
-                             f"take one of shape {self.shape} and type {self.get_dtype().name}")
+            raise ValueError(f"a target of shape {target.shape} and type {target.dtype} does not "
+                             f"match an array of shape {self.shape} and type "
+                             f"{self.get_dtype().name}")
         if not target.flags.writeable:
-            raise ValueError("the array is only to be read")
+            raise ValueError("the target array is read-only")
         if stream is None:
             return _read(self, target, None)
         held = _Held(target)
@@ -347,12 +351,12 @@ class DeviceArrayMethods(DLPackMethods):
             else Gpu.ArrayOrder.C
 
     def to_numpy(self, stream=None):
-        """A new array of NumPy's with the elements. Waits for the stream as well."""
+        """Returns a new NumPy array with the elements. Waits even with a stream."""
         return _read(self, _new_target(self), stream)
 
     def copy_to_host(self, target=None, stream=None):
-        """Into an array of NumPy's, or a new one. With a stream neither waits: the elements are
-        there once the stream got there."""
+        """Reads into a NumPy array, or into a new one. With a stream the call does not wait: the
+        elements are valid once the stream has completed the read."""
         return self.read_into(_new_target(self) if target is None else target, stream)
 
     async def to_numpy_async(self, stream=None):
@@ -367,7 +371,8 @@ class DeviceArrayMethods(DLPackMethods):
         return target
 
     def fill(self, value, stream=None):
-        """Sets all elements: bytes are those of an element, anything else becomes one."""
+        """Sets all elements to a value. Bytes are used as the bytes of an element; any other value
+        is converted."""
         if not isinstance(value, bytes):
             value = _to_element(value, self.get_dtype())
         on = stream or self.context.get_default_stream()
@@ -376,8 +381,8 @@ class DeviceArrayMethods(DLPackMethods):
             on.synchronize()
 
     def copy(self, allocator=None, stream=None, order="K"):
-        """A new array with a copy of the elements, made on the device, in the order C or F, or in
-        the one they are in."""
+        """Returns a new array with a copy of the elements, made on the device. The order is "C",
+        "F", or "K" for that of this array."""
         allocator = _source(self.context, allocator)[1]
         if order == "K":
             return Gpu.Array.copy(self, allocator, stream)
@@ -387,8 +392,8 @@ class DeviceArrayMethods(DLPackMethods):
         return result
 
     def copy_to(self, target, stream=None):
-        """Copies to another array, or to a new one of a context or an allocator, whatever driver it
-        is of, and returns that. The stream is one of either side; None waits."""
+        """Copies to another array, or to a new array of a context or an allocator, of any driver.
+        Returns that array. The stream may belong to either side; None waits."""
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()
@@ -415,7 +420,7 @@ class DeviceArrayMethods(DLPackMethods):
         return Gpu.Array.broadcast(self, _to_shape(shape))
 
     def split(self, length, axis=0):
-        """Parts of so many elements along an axis; the last may be shorter."""
+        """Returns parts of length elements along an axis. The last part may be shorter."""
         return Gpu.Array.split(self, _axis(axis, self.ndim), length)
 
     def view(self, dtype):
@@ -451,17 +456,18 @@ class DeviceArrayMethods(DLPackMethods):
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    # what NumPy asks for
+    # protocols of NumPy
 
     @property
     def __array_interface__(self):
         data = self.get_host_bytes()
         if data is None:
-            raise AttributeError("the host does not reach the memory: numpy.asarray() copies it")
+            raise AttributeError("the host cannot access the memory: use numpy.asarray() for a "
+                                 "copy")
         dtype = self.dtype
         descr = None if dtype.names is None else get_descr(dtype)
         run_interruptible(lambda: self.memory.wait(None))
-        # Whoever has the interface has this object, and with it the memory.
+        # The consumer of the interface holds this object, and thereby the memory.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
                      "typestr": dtype.str,
@@ -471,8 +477,8 @@ class DeviceArrayMethods(DLPackMethods):
         return interface
 
     def __array__(self, dtype=None, copy=None):
-        """As numpy.asarray(): copies only with copy=True, or if the host cannot access the memory.
-        copy=False raises ValueError if a copy is needed."""
+        """Converts to a NumPy array. Copies only with copy=True, or if the host cannot access the
+        memory. copy=False raises ValueError if a copy is needed."""
         import numpy
         interface = None if copy else getattr(self, "__array_interface__", None)
         if interface is not None:
@@ -503,7 +509,7 @@ def _new_target(array):
 
 
 def _read(array, target, stream):
-    """Fills an array of NumPy's, and waits for it."""
+    """Reads into a NumPy array and waits."""
     held = _Held(target)
     args = (held.bytes, held.offset, list(target.strides))
     if takes_signals() and array.flags.contiguous and target.flags.forc:
@@ -521,13 +527,13 @@ def _axis(axis, ndim):
 
 
 def _apply(array, keys, n_rest):
-    """Each key in turn, with the dimension that it is about."""
+    """Applies the keys in order, each to its dimension."""
     axis = 0
     seen = False
     for key in keys:
         if key is Ellipsis:
             if seen:
-                raise IndexError("there is more than one '...'")
+                raise IndexError("an index can have only one '...'")
             seen = True
             axis += n_rest
         elif key is None:
@@ -553,7 +559,7 @@ def _clamp(value, default):
 
 
 def numbers():
-    """The types that Gpu.DType has as attributes, by name."""
+    """Yields (name, type) for the types that are attributes of Gpu.DType."""
     kinds = Gpu.DTypeKind
     for kind, sizes in ((kinds.BOOL, (1,)), (kinds.INT, (1, 2, 4, 8)), (kinds.UINT, (1, 2, 4, 8)),
                         (kinds.FLOAT, (2, 4, 8)), (kinds.BFLOAT, (2,)), (kinds.COMPLEX, (8, 16))):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Descriptions of what kernels take, for programs that write kernels: from text or one by one, to
-declarations in each language, and to the values of a launch."""
+"""Descriptions of kernel parameters, for programs that generate kernels. They are parsed from text
+or created one by one, and yield declarations in each language and the values of a launch."""
 
 import operator
 import re
@@ -13,7 +13,7 @@ Gpu = get_introspection_module("Gpu")
 
 DIALECTS = ("portable", "opencl", "cuda")
 
-# By the name in OpenCL C: in CUDA C++, in struct, in NumPy. A long has 64 bits in both languages.
+# OpenCL C name: (CUDA C++ name, struct format, NumPy name). long has 64 bits in both languages.
 _SCALARS = {"char": ("signed char", "b", "int8"), "uchar": ("unsigned char", "B", "uint8"),
             "short": ("short", "h", "int16"), "ushort": ("unsigned short", "H", "uint16"),
             "int": ("int", "i", "int32"), "uint": ("unsigned int", "I", "uint32"),
@@ -42,7 +42,7 @@ _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 # --- types ---------------------------------------------------------------------------------------
 
 def _join_words(words, text):
-    """The OpenCL name of a type of several words, as unsigned long long; of one, as it is."""
+    """Returns the OpenCL C name of a type of one or more words, such as unsigned long long."""
     if words[0] == "struct" and len(words) == 2:
         return " ".join(words)
     signs = [word for word in words if word in ("signed", "unsigned")]
@@ -56,31 +56,32 @@ def _join_words(words, text):
     elif longs == 0 and base in ([], ["int"], ["char"], ["short"], ["short", "int"]):
         name = base[0] if base else "int"
     else:
-        raise ValueError(f"'{' '.join(words)}' is no type: {text!r}")
+        raise ValueError(f"'{' '.join(words)}' is not a type: {text!r}")
     if len(signs) > 1:
-        raise ValueError(f"'{' '.join(words)}' is no type: {text!r}")
+        raise ValueError(f"'{' '.join(words)}' is not a type: {text!r}")
     return "u" + name if signs == ["unsigned"] else name
 
 
 def _to_type_name(dtype):
-    """The name in OpenCL C of a type: of C by its name, or of NumPy."""
+    """Returns the OpenCL C name of a type, given a C name or a NumPy dtype."""
     if isinstance(dtype, str):
         words = dtype.split()
         if words and all(_NAME.match(word) for word in words):
             name = _join_words(words, dtype)
             return _FROM_NUMPY.get(name, name)
-        raise ValueError(f"{dtype!r} is no type")
+        raise ValueError(f"{dtype!r} is not a type")
     import numpy
     dtype = numpy.dtype(dtype)
     if dtype.name not in _FROM_NUMPY:
-        raise ValueError(f"kernels have no type for {dtype}: name one of the program's own")
+        raise ValueError(f"kernels have no type for {dtype}: pass the name of a type of the "
+                         "program")
     return _FROM_NUMPY[dtype.name]
 
 
 def _spell(type_name, dialect):
-    """The type in a language."""
+    """Returns the name of a type in a dialect."""
     if dialect not in DIALECTS:
-        raise ValueError(f"a dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")
+        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}")
     vector = _VECTOR.match(type_name)
     base, count = vector.groups() if vector else (type_name, None)
     if base == "half" and dialect == "portable":
@@ -99,23 +100,23 @@ def _spell(type_name, dialect):
 # --- arguments -----------------------------------------------------------------------------------
 
 class Argument:
-    """What a kernel takes: a Gpu.VectorArgument, a Gpu.ScalarArgument or a Gpu.OtherArgument."""
+    """A kernel parameter: a Gpu.VectorArgument, a Gpu.ScalarArgument or a Gpu.OtherArgument."""
 
     def __init__(self, name):
         if not isinstance(name, str) or not _NAME.match(name):
-            raise ValueError(f"{name!r} is no name of an argument")
+            raise ValueError(f"{name!r} is not a valid name of an argument")
         self.name = name
 
     def declare(self, dialect="portable"):
-        """The parameter, or parameters, in the portable dialect, "opencl" or "cuda"."""
+        """Returns the declaration in a dialect: "portable", "opencl" or "cuda"."""
         raise NotImplementedError
 
     def get_prologue(self, dialect="portable"):
-        """What the body of the kernel has to begin with."""
+        """Returns the code with which the kernel body must begin, or ""."""
         return ""
 
     def _get_values(self, value):
-        """What a launch takes for it."""
+        """Returns the launch arguments for a value."""
         return [value]
 
     def __eq__(self, other):
@@ -132,7 +133,7 @@ class _TypedArgument(Argument):
 
     @property
     def dtype(self):
-        """Of NumPy; None for a type of the program's own."""
+        """The NumPy dtype; None for a type that the program defines."""
         import numpy
         vector = _VECTOR.match(self.type_name)
         base, count = vector.groups() if vector else (self.type_name, None)
@@ -144,12 +145,12 @@ class _TypedArgument(Argument):
 
 
 class VectorArgument(_TypedArgument):
-    """Gpu.VectorArgument(dtype, name): a pointer to memory of the device.
+    """Gpu.VectorArgument(dtype, name): a pointer to device memory.
 
-    The type is one of NumPy, or text, which is the name in C: "float" has 32 bits, and a name that
-    C does not have is a structure of the program's own. With with_offset the kernel takes memory
-    and a number of bytes from where on it is meant, name__base and name__offset, of which
-    get_prologue() makes name: OpenCL has no pointers into the middle of memory."""
+    The type is a NumPy dtype or the name of a type in C: "float" has 32 bits, and an unknown name
+    is a structure that the program defines. OpenCL cannot pass pointers into the middle of memory.
+    With with_offset=True the kernel therefore takes two parameters, the memory name__base and an
+    offset in bytes name__offset, and get_prologue() declares the pointer name from them."""
 
     def __init__(self, dtype, name, with_offset=False, const=False):
         super().__init__(dtype, name)
@@ -189,27 +190,30 @@ class VectorArgument(_TypedArgument):
 
 
 class ScalarArgument(_TypedArgument):
-    """Gpu.ScalarArgument(dtype, name): a number, or a structure. See Gpu.VectorArgument."""
+    """Gpu.ScalarArgument(dtype, name): a number or a structure. The type is given as for
+    Gpu.VectorArgument."""
 
     def declare(self, dialect="portable"):
         return f"{_spell(self.type_name, dialect)} {self.name}"
 
     def _get_values(self, value):
-        """Its bytes: a number that the type has no room for is an OverflowError."""
+        """Returns the bytes of a number. Raises OverflowError for a number outside the range of the
+        type."""
         vector = _VECTOR.match(self.type_name)
         base, count = vector.groups() if vector else (self.type_name, None)
         if base not in _SCALARS or isinstance(value, (bytes, bytearray, memoryview)):
             return [value]
         numbers = [value] if count is None else list(value)
         if len(numbers) != int(count or 1):
-            raise ValueError(f"{self.name} is a {self.type_name}, not {len(numbers)} numbers")
+            raise ValueError(f"{self.name} is a {self.type_name} and takes {int(count or 1)} "
+                             f"numbers, not {len(numbers)}")
         kind = _SCALARS[base][1]
         convert = float if kind in "efd" else _to_int
         try:
             data = struct.pack(f"={len(numbers)}{kind}", *map(convert, numbers))
         except (OverflowError, struct.error):
-            raise OverflowError(f"{self.name} is a {self.type_name}, which {value!r} does not fit "
-                                "into") from None
+            raise OverflowError(f"{self.name} is a {self.type_name}: {value!r} is outside the "
+                                "range of the type") from None
         return [data + bytes(struct.calcsize(kind)) if count == "3" else data]
 
     def __repr__(self):
@@ -217,13 +221,14 @@ class ScalarArgument(_TypedArgument):
 
 
 def _to_int(number):
-    # Booleans of NumPy are no integers.
+    # operator.index() rejects NumPy booleans.
     return int(number) if type(number).__name__ == "bool_" else operator.index(number)
 
 
 class OtherArgument(Argument):
-    """Gpu.OtherArgument(declaration, name): anything else, as images, samplers and local memory.
-    CUDA C++ has none of these as parameters, and a declaration of its own for the rest."""
+    """Gpu.OtherArgument(declaration, name): a parameter of any other kind, such as an image, a
+    sampler or local memory, which CUDA C++ does not have as parameters. The declaration is used
+    unchanged."""
 
     def __init__(self, declaration, name):
         super().__init__(name)
@@ -248,8 +253,8 @@ def _parse_argument(text, with_offset):
     words = [token for token in tokens[:-1] if token != "*"]
     stars = len(tokens) - 1 - len(words)
     if not words or not all(map(_NAME.match, [*words, tokens[-1]])) or stars > 1:
-        raise ValueError(f"{text.strip()!r} is no argument of a kernel: a type, at most one * and "
-                         "a name are")
+        raise ValueError(f"{text.strip()!r} is not a kernel argument: write a type, at most one * "
+                         "and a name")
     name = tokens[-1]
     type_words = [word for word in words
                   if word not in _GLOBAL | _OTHER_SPACES | _ACCESS | _IGNORED | {"const"}]
@@ -262,14 +267,14 @@ def _parse_argument(text, with_offset):
     if stars:
         return VectorArgument(type_name, name, with_offset, "const" in words)
     if _GLOBAL.intersection(words) or type_name == "void":
-        raise ValueError(f"{text.strip()!r} is no argument of a kernel: it lacks a *")
+        raise ValueError(f"{text.strip()!r} is not a kernel argument: it lacks a *")
     return ScalarArgument(type_name, name)
 
 
 def parse_arguments(arguments, with_offset=False):
-    """A list of descriptions of text as "__global const float *x, int n", in OpenCL C or CUDA C++;
-    pointers without an address space are to memory of the device. Of a list, the texts in it are
-    parsed, and descriptions stay what they are. A ValueError names what is none."""
+    """Parses text such as "__global const float *x, int n", in OpenCL C or CUDA C++, to a list of
+    descriptions. A pointer without an address space points to device memory. In a list, texts are
+    parsed and descriptions are kept. Raises ValueError for text that is not a kernel argument."""
     if isinstance(arguments, str):
         if arguments.strip() in ("", "void"):
             return []
@@ -287,14 +292,14 @@ def parse_arguments(arguments, with_offset=False):
 
 
 def declare_arguments(arguments, dialect="portable"):
-    """What stands between the brackets of a kernel."""
+    """Returns the text between the parentheses of a kernel declaration."""
     return ", ".join(argument.declare(dialect) for argument in parse_arguments(arguments))
 
 
 def bind_arguments(arguments, values):
-    """The values that a launch takes for a list of descriptions and as many values: numbers as
-    bytes of their type, and for memory with an offset both of these. A value of the latter is
-    memory, (memory, offset), or an array over memory."""
+    """Returns the launch arguments for a list of descriptions and one value for each. Numbers
+    become bytes of their type. For an argument with_offset the value is memory, (memory, offset) or
+    an array over memory, and becomes two launch arguments."""
     arguments, values = parse_arguments(arguments), list(values)
     if len(arguments) != len(values):
         names = ", ".join(argument.name for argument in arguments)

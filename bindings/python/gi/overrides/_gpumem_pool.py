@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pools, which are callables in Python as all allocators are, and their blocks, which end with a
-with statement."""
+"""Pools, which are callable in Python as all allocators are, and their blocks, which a with
+statement frees."""
 
 from gi.repository import GLib, GObject
 
@@ -10,21 +10,21 @@ Gpu = get_introspection_module("Gpu")
 
 
 class MemoryBlockMethods:
-    """An address and a size in a pool. It goes back with free(), at the end of a with statement, or
-    with the last reference; int(block) is the address, and a kernel takes the block for that: as a
-    pointer, or as a ulong.
+    """A range of memory in a pool, with an address and a size. free(), the end of a with statement
+    or the release of the last reference frees the block. int(block) is the address. As a kernel
+    argument a block passes its address, for a pointer or a ulong parameter.
 
-    Once it went back, whatever is asked of it raises a GLib.Error, Gpu.Error.RELEASED."""
+    All methods of a freed block raise GLib.Error with the code Gpu.Error.RELEASED."""
     freed = False
 
     def _check(self):
         if self.freed:
-            raise GLib.Error.new_literal(Gpu.error_quark(), "the block was given back already",
+            raise GLib.Error.new_literal(Gpu.error_quark(), "the block was already freed",
                                          Gpu.Error.RELEASED)
 
     def free(self, stream=None):
-        """Gives it back: it may be used again after what was submitted so far to the stream that it
-        was taken on, to those that were added, and to this one."""
+        """Frees the block. The pool reuses the memory after the work submitted so far to the stream
+        of the allocation, to the added streams, and to this stream."""
         self._check()
         if stream is not None:
             Gpu.MemoryBlock.add_stream(self, stream)
@@ -34,7 +34,7 @@ class MemoryBlockMethods:
     unref = free
 
     def copy(self):
-        """Another reference, which is given back on its own."""
+        """Returns another reference, which is freed separately."""
         self._check()
         return super().copy()
 
@@ -49,7 +49,7 @@ class MemoryBlockMethods:
         return Gpu.MemoryBlock.get_size(self)
 
     def add_stream(self, stream):
-        """Work on this stream uses the block, too."""
+        """Adds a stream whose work uses the block."""
         self._check()
         Gpu.MemoryBlock.add_stream(self, stream)
 
@@ -74,17 +74,18 @@ class MemoryBlockMethods:
 
     def __repr__(self):
         if self.freed:
-            return "<Gpu.MemoryBlock given back>"
+            return "<Gpu.MemoryBlock freed>"
         return f"<Gpu.MemoryBlock of {self.get_size()} bytes at 0x{self.get_address():x}>"
 
 
 class MemoryPoolMethods:
-    """Gpu.MemoryPool(context): memory that is handed out again and again. pool(size), which is
-    pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc_block(size) is a
-    Gpu.MemoryBlock. Either is None for a size of 0. Within with pool: the pool is what
-    Gpu.using_allocator() makes of it; nothing is given back at the end, which trim() does.
+    """Gpu.MemoryPool(context): an allocator that caches freed memory. pool(size),
+    pool.allocate(size) and pool.alloc_buffer(size) return a buffer, pool.alloc_block(size) returns
+    a Gpu.MemoryBlock; all return None for a size of 0. with pool: is short for with
+    Gpu.using_allocator(pool):. It does not return cached memory to the driver at its end: call
+    trim().
 
-    All figures are attributes, managed_bytes and so on, and keys of the dictionary statistics."""
+    All statistics are attributes, such as managed_bytes, and keys of the dictionary statistics."""
 
     def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
         return Gpu.MemoryPool.new(context, kind, flags)
@@ -94,23 +95,23 @@ class MemoryPoolMethods:
 
     @classmethod
     def new(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
-        """A pool whose memory comes from the driver."""
+        """Creates a pool that allocates from the driver."""
         return Gpu.MemoryPool.new(context, kind, flags)
 
     @classmethod
     def new_for_allocator(cls, allocator, kind=Gpu.MemoryPoolKind.AUTOMATIC, leading_bits=4):
-        """A pool whose memory comes from an allocator."""
+        """Creates a pool that allocates from an allocator."""
         return Gpu.MemoryPool.new_for_allocator(allocator, kind, leading_bits)
 
     def free(self, memory, stream=None):
-        """Gives a block back, or lets go of a buffer."""
+        """Frees a block, or drops a reference to a buffer."""
         if isinstance(memory, Gpu.MemoryBlock):
             memory.free(stream)
         else:
             Gpu.Allocator.free(self, memory)
 
     def trim(self, managed_bytes=0):
-        """Gives what is held back to the driver, until no more than that is managed."""
+        """Returns cached memory to the driver until the pool manages at most managed_bytes."""
         Gpu.MemoryPool.trim(self, managed_bytes)
 
     @property
@@ -118,12 +119,13 @@ class MemoryPoolMethods:
         return self.get_statistics().unpack()
 
     def snapshot(self):
-        """What is where: segments, dictionaries whose blocks are lists of dictionaries."""
+        """Returns the layout of the pool: a list of segments, which are dictionaries with a list of
+        blocks."""
         return Gpu.MemoryPool.snapshot(self).unpack()
 
     @property
     def history(self):
-        """The last events, dictionaries, of a pool whose history_size is not 0."""
+        """The last events as a list of dictionaries, if history_size is not 0."""
         return self.get_history().unpack()
 
     def __repr__(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""repr() of what has none beside its class, on one line. It asks the library only for what that has
-at hand: a debugger may show objects at any time."""
+"""repr() of classes whose overrides define none, on one line. It only calls getters that do not
+block, since a debugger may show objects at any time."""
 
 from ..module import get_introspection_module
 
@@ -78,7 +78,8 @@ def _state(self):
 
 
 def install():
-    """After the overrides: what a class is derived from has to be overridden before it is there."""
+    """Sets repr(). Call this after all overrides: a base class must be overridden before its
+    subclasses are created."""
     Gpu.Event.__repr__ = _event
     Gpu.Program.__repr__ = _program
     Gpu.Launch.__repr__ = _launch

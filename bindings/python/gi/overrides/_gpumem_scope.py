@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Allocators for a stretch of a program: what is allocated without being told from where."""
+"""Allocators for a part of a program: with statements that set the default allocator."""
 
 import contextlib
 import contextvars
@@ -16,7 +16,8 @@ def _begin(allocator):
 
 
 def _end(allocator):
-    """Ends the last scope of an allocator. Returns whether it was the innermost."""
+    """Ends the innermost scope of an allocator. Returns whether it was the innermost of all
+    scopes."""
     scopes = _scopes.get()
     for place in reversed(range(len(scopes))):
         if scopes[place] is allocator:
@@ -27,16 +28,16 @@ def _end(allocator):
 
 def _end_properly(allocator):
     if not _end(allocator):
-        raise RuntimeError("with statements of pools and allocators end in the thread or task that "
-                           "began them, the innermost first")
+        raise RuntimeError("with statements of pools and allocators must end in the thread or task "
+                           "that began them, the innermost first")
 
 
 @contextlib.contextmanager
 def using_allocator(allocator):
-    """In a with statement: new arrays of its context, and Gpu.In, Gpu.Out and Gpu.InOut, take their
-    memory from an allocator, unless they name another. Of several the innermost counts. It holds
-    for this thread, or this task of asyncio, and those that the task starts; Gpu.Buffer(context,
-    size) is still of the driver's memory."""
+    """Sets the default allocator for a with statement. New arrays of the context of the allocator,
+    and Gpu.In, Gpu.Out and Gpu.InOut, allocate from it unless they name another allocator. The
+    innermost with statement applies. It covers this thread, or this asyncio task and the tasks that
+    it starts. Gpu.Buffer(context, size) still allocates from the driver."""
     if not isinstance(allocator, Gpu.Allocator):
         raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'")
     _begin(allocator)
@@ -49,7 +50,7 @@ def using_allocator(allocator):
 
 
 def get_current_allocator(context):
-    """The allocator of the innermost with statement that is for a context, or None: see
+    """Returns the allocator of the innermost with statement for a context, or None: see
     Gpu.using_allocator()."""
     for allocator in reversed(_scopes.get()):
         if allocator.get_context() is context:
@@ -58,7 +59,7 @@ def get_current_allocator(context):
 
 
 def allocate(stream, size):
-    """Memory for work on a stream."""
+    """Allocates memory for work on a stream."""
     context = stream.get_context()
     allocator = get_current_allocator(context)
     if allocator is None:
@@ -67,14 +68,14 @@ def allocate(stream, size):
 
 
 class ScopeMethods:
-    """Makes pools with statements."""
+    """The with statement of pools, which sets the default allocator."""
 
     def __enter__(self):
         _begin(self)
         return self
 
     def __exit__(self, kind=None, value=None, traceback=None):
-        # Another error is not hidden by one about the order.
+        # Do not replace another exception by an error about the order.
         if kind is None:
             _end_properly(self)
         else:

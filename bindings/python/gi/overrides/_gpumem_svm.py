@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shared virtual memory: with arrays over it, mapped, and told where it will be used."""
+"""Shared virtual memory: arrays over it, mappings, prefetch and advice."""
 
 from gi.repository import GLib
 
@@ -11,13 +11,13 @@ Gpu = get_introspection_module("Gpu")
 
 
 class SvmMethods(ArrayMethods):
-    """Gpu.Svm(context, size): memory at one address for host and device. What its address is, as
-    kernels and mappings have it, is the attribute address.
+    """Gpu.Svm(context, size): memory with the same address on host and device, which the attribute
+    address returns.
 
-    Gpu.Svm.empty(), zeros(), empty_like() and zeros_like() are NumPy arrays over new memory of fine
-    grain, which the host may touch at any time; where there is none they raise
-    Gpu.Error.NOT_SUPPORTED. Gpu.Svm.shaped() is for every device: memory that knows which array it
-    is for, which mapping.to_numpy() then returns."""
+    Gpu.Svm.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
+    fine-grained memory, which the host may access at any time. Without support for fine-grained
+    memory they raise Gpu.Error.NOT_SUPPORTED. Gpu.Svm.shaped() supports every device: it allocates
+    memory with the shape and type of an array, which mapping.to_numpy() then returns."""
     _form = None
 
     svm_flags = property(lambda self: self.get_property("svm-flags"))
@@ -33,9 +33,9 @@ class SvmMethods(ArrayMethods):
 
     @classmethod
     def new_for_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
-        """Shared memory over that of a writable bytes-like object, a NumPy array for one, where
-        devices reach all memory of the host. The object is kept, and its memory stays where it
-        is."""
+        """Creates shared memory over a writable bytes-like object, such as a NumPy array, on
+        devices that can access all host memory. The memory holds a reference to the object, and
+        fixes the address of its data."""
         return Gpu.Svm.new_for_bytes(context, flags, hold(Exported(data, writable=True)))
 
     @classmethod
@@ -58,55 +58,57 @@ class SvmMethods(ArrayMethods):
 
     @classmethod
     def shaped(cls, context, shape, dtype=float, order="C", **kwargs):
-        """Memory for a NumPy array, of any grain. Mappings of all of it show that array. Keywords
-        are those of the constructor."""
+        """Creates memory, coarse- or fine-grained, for a NumPy array. A mapping of all of it
+        returns that array from to_numpy(). The keywords are those of the constructor."""
         return cls._for_form(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod
     def shaped_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
-        """shaped() with the shape, type and order of an array, as of numpy.empty_like()."""
+        """Like shaped(), with the shape, type and order of an array, as in numpy.empty_like()."""
         return cls._for_form(context, Form.like(array, dtype, order, shape), **kwargs)
 
     def view(self):
-        """A memoryview of memory of fine grain. What work of a device writes is there once that is
-        complete."""
+        """Returns a memoryview of fine-grained memory. Writes of a device are visible once its work
+        has completed."""
         return export(self, self.get_bytes(),
                       bool(self.get_flags() & Gpu.MemoryFlags.HOST_READ_ONLY))
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
-        """A NumPy array over memory of fine grain; without a type, that which the memory was made
-        for, or bytes."""
+        """Returns a NumPy array over fine-grained memory. Without a type and a shape, it has those
+        of shaped() or empty(); other memory is an array of bytes."""
         return array_over(self, self.view(), dtype, shape, order)
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
-        """The memory for the host, at its address: see Gpu.Mapping."""
+        """Maps the memory for the host, at the same address, and waits. Returns a Gpu.Mapping."""
         size = max(self.get_size() - offset, 0) if size is None else size
         if stream is None:
             context = self.get_context()
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
-            return Gpu.Svm.map(self, None, flags, offset, size, None)   # says why there is none
+            return Gpu.Svm.map(self, None, flags, offset, size, None)   # raises the precise error
         mapping = Gpu.Stream.map(stream, self, flags, offset, size)
         stream.synchronize()
         return mapping
 
     def prefetch(self, flags=Gpu.MigrateFlags.NONE, offset=0, size=None, stream=None):
-        """Moves it to the device, or the host, ahead of its use there."""
+        """Moves a range to the device, or to the host, before its use there."""
         size = max(self.get_size() - offset, 0) if size is None else size
         return Gpu.Svm.prefetch(self, stream, flags, offset, size)
 
     def advise(self, advice, device=None, offset=0, size=None):
-        """Tells how it will be used; without a device, by the host."""
+        """Advises the driver how a range will be used by a device, or by the host if device is
+        None."""
         size = max(self.get_size() - offset, 0) if size is None else size
         return Gpu.Svm.advise(self, advice, offset, size, device)
 
     def attach(self, attachment, stream=None):
-        """Tells who uses it from this point of the stream on."""
+        """Restricts the memory, from this point of the stream on, to the users that attachment
+        names."""
         return Gpu.Svm.attach(self, stream, attachment)
 
 
 def array_over(memory, data, dtype, shape, order):
-    """A NumPy array over data, all or a part of the memory."""
+    """Returns a NumPy array over data, which are all or a part of the memory."""
     import numpy
     form = getattr(memory, "_form", None)
     array = numpy.asarray(data)

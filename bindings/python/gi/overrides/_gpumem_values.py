@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the override of Gpu makes of Python's numbers and tuples: sizes, layouts, shapes and the
-arguments of kernels."""
+"""Conversion of Python numbers and tuples to sizes, layouts, shapes and kernel arguments."""
 
 import ctypes
 import reprlib
@@ -14,22 +13,22 @@ Gpu = get_introspection_module("Gpu")
 
 
 def to_numbers(value, most, what):
-    """A tuple of 1 to @most integers."""
+    """Converts a number or a sequence to a tuple of 1 to most integers."""
     single = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
     try:
         if isinstance(value, (bytes, bytearray, dict, set)):
             raise TypeError
         result = tuple(to_index(number, what) for number in ((value,) if single else value))
     except TypeError:
-        raise TypeError(f"{what} is 1 to {most} whole numbers, not {value!r}") from None
+        raise TypeError(f"{what} must be 1 to {most} whole numbers, not {value!r}") from None
     if not 1 <= len(result) <= most:
-        raise ValueError(f"{what} has 1 to {most} numbers, not {len(result)}: "
+        raise ValueError(f"{what} must have 1 to {most} numbers, not {len(result)}: "
                          f"{reprlib.repr(result)}")
     return result
 
 
 def to_extent(value):
-    """An int or up to three of them, for a Gpu.Extent; those left out are 1."""
+    """Converts an int, or a tuple of up to three, to a Gpu.Extent. Omitted numbers are 1."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
     lengths = to_numbers(value, 3, "a size")
@@ -37,7 +36,7 @@ def to_extent(value):
 
 
 def to_layout(value, most=5, what="a layout"):
-    """Up to five numbers (x, y, z, row_pitch, slice_pitch), for a Gpu.Layout."""
+    """Converts up to five numbers (x, y, z, row_pitch, slice_pitch) to a Gpu.Layout."""
     if value is None or isinstance(value, Gpu.Layout):
         return value
     values = to_numbers(value, most, what)
@@ -45,12 +44,12 @@ def to_layout(value, most=5, what="a layout"):
 
 
 def to_origin(value):
-    """Up to three numbers (x, y, z), for the Gpu.Layout of a region of an image."""
+    """Converts up to three numbers (x, y, z) to the Gpu.Layout of a region of an image."""
     return to_layout(value, 3, "an origin")
 
 
 class Local:
-    """A kernel argument: so many bytes of memory that a work-group shares."""
+    """A kernel argument: size bytes of local memory, which a work-group shares."""
 
     def __init__(self, size):
         self.size = to_index(size, "size")
@@ -60,8 +59,8 @@ class Local:
 
 
 def _add_number(arguments, value, type_name):
-    """A NumPy number for a parameter whose type is known is a number: it is converted, and refused
-    where it does not fit. For any other parameter it is its bytes."""
+    """Adds a NumPy number. If the type of the parameter is known, the number is converted, and
+    rejected if it is out of range. For any other parameter its bytes are passed."""
     numpy = loaded_numpy()
     if not type_name:
         arguments.add_value(value.tobytes())
@@ -115,10 +114,11 @@ def _add_argument(arguments, value, index, type_name):
 
 
 def to_arguments(kernel, values, indirect=()):
-    """What the kernel reaches through pointers in other memory is indirect."""
+    """Converts kernel arguments. indirect lists memory that the kernel accesses only through
+    pointers in other memory."""
     if isinstance(values, Gpu.Arguments):
         if indirect:
-            raise TypeError("indirect goes with a list of arguments: a Gpu.Arguments has its own")
+            raise TypeError("indirect requires a list of arguments: a Gpu.Arguments has its own")
         return values
     arguments = Gpu.Arguments.new()
     n_known = kernel.get_n_arguments()
@@ -131,7 +131,7 @@ def to_arguments(kernel, values, indirect=()):
 
 
 def to_shape(shape, dtype, size):
-    """The shape of so many bytes of a NumPy type, in which -1 stands for what is left."""
+    """Returns the shape of an array of size bytes and a NumPy type. A length of -1 is computed."""
     lengths = tuple(to_index(length, "a length of the shape")
                     for length in (shape if hasattr(shape, "__iter__") else (shape,)))
     if min(lengths, default=0) >= 0:
@@ -141,5 +141,5 @@ def to_shape(shape, dtype, size):
         known *= length if length >= 0 else 1
     count, rest = divmod(size, known * dtype.itemsize) if known * dtype.itemsize > 0 else (0, 1)
     if min(lengths) < -1 or lengths.count(-1) > 1 or rest > 0:
-        raise ValueError(f"{size} bytes are no {dtype} of shape {shape}")
+        raise ValueError(f"{size} bytes cannot hold an array of {dtype} of shape {shape}")
     return tuple(count if length < 0 else length for length in lengths)
