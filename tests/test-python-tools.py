@@ -198,15 +198,15 @@ def plain_parse_refused():
     for text, word in (("float", "float"), ("float **x", "**x"), ("*x", "*x"), ("int 3", "int 3"),
                        ("float x,", "''"), ("void x", "lacks a *"), ("__global int x", "lacks a *"),
                        ("const x", "const x"), ("int n, float n", "'n'"),
-                       ("long float x", "no type"), ("unsigned float x", "no type"),
+                       ("long float x", "not a type"), ("unsigned float x", "no type"),
                        ("int &x", "int &x"),
-                       ("signed unsigned int x", "no type"), ("unsigned int", "lacks"),
+                       ("signed unsigned int x", "not a type"), ("unsigned int", "lacks"),
                        ("int x[3]", "int x[3]")):
         with raises(ValueError, word):
             Gpu.parse_arguments(text)
     with raises(ValueError, "not a valid name"):
         Gpu.ScalarArgument("int", "a b")
-    with raises(ValueError, "no type"):
+    with raises(ValueError, "not a type"):
         Gpu.ScalarArgument("int *", "a")
 
 

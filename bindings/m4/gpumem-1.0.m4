@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# For configure.ac of programs that use gpumem:
+# A macro for configure.ac of programs that use gpumem:
 #
 #   GPUMEM_CHECK([VERSION], [BACK-ENDS], [IF-FOUND], [IF-NOT-FOUND])
 #
-# looks for gpumem of at least that version, built with all of those back ends: cuda, opencl or
-# both, separated by blanks. It sets GPUMEM_CFLAGS and GPUMEM_LIBS, as PKG_CHECK_MODULES does, and
-# GPUMEM_BACKENDS, all that the library has. Without IF-NOT-FOUND configure ends with an error.
-# For the library alone, PKG_CHECK_MODULES([GPUMEM], [gpumem-1.0]) does.
+# It checks for gpumem of at least that version with all of those back ends: cuda, opencl or both,
+# separated by blanks. It sets GPUMEM_CFLAGS and GPUMEM_LIBS, as PKG_CHECK_MODULES does, and
+# GPUMEM_BACKENDS, the list of all back ends of the library. Without IF-NOT-FOUND, configure fails.
+# If the back ends do not matter, PKG_CHECK_MODULES([GPUMEM], [gpumem-1.0]) is enough.
 
 # serial 1
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The calls of every day, shortened: what a program may leave out stands last, whatever its place
-// is in C. No stream stands for the default one.
+// Short forms of frequent calls. Optional parameters are last, regardless of their position in C. A
+// null stream selects the default stream.
 namespace Gpu {
     public sealed class Buffer : Gpu.Memory {
-        // From offset to the end of the buffer
+        // Reads from offset to the end of the buffer
         [CCode (cname = "_vala_gpu_buffer_read")]
         public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -13,7 +13,7 @@ namespace Gpu {
             return result;
         }
 
-        // The same as an array, of less than 2 GiB
+        // The same as an array of less than 2 GiB
         [CCode (cname = "_vala_gpu_buffer_read_data")]
         public uint8[] read_data (size_t offset = 0, Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -23,7 +23,7 @@ namespace Gpu {
             return result;
         }
 
-        // As much as data has room for
+        // Reads data.length bytes
         [CCode (cname = "gpu_buffer_read")]
         public bool read_into ([CCode (pos = 0.3, array_length_pos = 0.4,
                                        array_length_type = "gsize")] uint8[] data,
@@ -31,7 +31,7 @@ namespace Gpu {
                                [CCode (pos = 0.1)] Gpu.Stream? stream = null,
                                GLib.Cancellable? cancellable = null) throws GLib.Error;
 
-        // With a copy of data in it
+        // Creates a buffer with a copy of data
         [CCode (cname = "_vala_gpu_buffer_from_data")]
         public static Gpu.Buffer from_data (Gpu.Context context, uint8[] data,
                                             Gpu.MemoryFlags flags = Gpu.MemoryFlags.NONE)
@@ -62,7 +62,7 @@ namespace Gpu {
                                        [CCode (pos = 0.1)] Gpu.Stream? stream = null)
                                       throws GLib.Error;
 
-        // Over the whole buffer
+        // Fills the whole buffer
         [CCode (cname = "_vala_gpu_buffer_fill_all")]
         public bool fill_all (uint8[] pattern, Gpu.Stream? stream = null,
                               GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -70,7 +70,7 @@ namespace Gpu {
             return result;
         }
 
-        // All of source, to offset in this buffer
+        // Copies all of source to offset in this buffer
         [CCode (cname = "_vala_gpu_buffer_copy_from")]
         public bool copy_from (Gpu.Buffer source, size_t offset = 0, Gpu.Stream? stream = null,
                                GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -78,7 +78,7 @@ namespace Gpu {
             return result;
         }
 
-        // The whole buffer
+        // Maps the whole buffer
         [CCode (cname = "_vala_gpu_buffer_map_all")]
         public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE,
                                     Gpu.Stream? stream = null,
@@ -94,11 +94,11 @@ namespace Gpu {
                            [CCode (pos = 1.5)] Gpu.HostMemoryFlags flags =
                                Gpu.HostMemoryFlags.NONE) throws GLib.Error;
 
-        // Where the memory is; null once it is released
+        // The address of the memory; null after its release
         [CCode (cname = "gpu_host_memory_get_data")]
         public void* get_pointer ();
 
-        // A part of it, once the work that writes it is over
+        // Reads a part of the memory, after the work that writes to it has completed
         [CCode (cname = "_vala_gpu_host_memory_read_data")]
         public uint8[] read_data (size_t offset, size_t size,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -107,7 +107,7 @@ namespace Gpu {
             return result;
         }
 
-        // Once the work that uses it is over
+        // Writes to the memory, after the work that uses it has completed
         [CCode (cname = "_vala_gpu_host_memory_write_data")]
         public bool write_data (uint8[] data, size_t offset = 0,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -115,7 +115,7 @@ namespace Gpu {
             return result;
         }
 
-        // The memory itself, of less than 2 GiB; empty once it is released
+        // The memory as an array of less than 2 GiB; empty after its release
         [CCode (cname = "_vala_gpu_host_memory_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
@@ -127,7 +127,7 @@ namespace Gpu {
     }
 
     public sealed class Image : Gpu.Memory {
-        // All of the image
+        // Reads the whole image
         [CCode (cname = "_vala_gpu_image_read")]
         public GLib.Bytes read (Gpu.Stream? stream = null,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -135,7 +135,7 @@ namespace Gpu {
             return result;
         }
 
-        // The same as an array, of less than 2 GiB
+        // The same as an array of less than 2 GiB
         [CCode (cname = "_vala_gpu_image_read_data")]
         public uint8[] read_data (Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -144,7 +144,7 @@ namespace Gpu {
             return result;
         }
 
-        // All of the image, from an array of rows that follow each other tightly
+        // Writes the whole image, from an array without padding between rows
         [CCode (cname = "_vala_gpu_image_write_data")]
         public bool write_data (uint8[] data, Gpu.Stream? stream = null,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -153,7 +153,7 @@ namespace Gpu {
             return result;
         }
 
-        // All of the image, from rows that follow each other tightly
+        // Writes the whole image, from data without padding between rows
         [CCode (cname = "_vala_gpu_image_write")]
         public bool write (GLib.Bytes data, Gpu.Stream? stream = null,
                            GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -161,7 +161,7 @@ namespace Gpu {
             return result;
         }
 
-        // All of the image
+        // Fills the whole image
         [CCode (cname = "_vala_gpu_image_fill_all")]
         public bool fill_all (Gpu.Color color, Gpu.Stream? stream = null,
                               GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -169,7 +169,7 @@ namespace Gpu {
             return result;
         }
 
-        // All of the image
+        // Maps the whole image
         [CCode (cname = "_vala_gpu_image_map_all")]
         public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE,
                                     Gpu.Stream? stream = null,
@@ -180,11 +180,11 @@ namespace Gpu {
     }
 
     public sealed class Mapping : GLib.Object {
-        // Where the range is mapped; null once it is unmapped
+        // The address of the mapped range; null after unmapping
         [CCode (cname = "gpu_mapping_get_data")]
         public void* get_pointer ();
 
-        // The mapped range itself, of less than 2 GiB; empty once it is unmapped
+        // The mapped range as an array of less than 2 GiB; empty after unmapping
         [CCode (cname = "_vala_gpu_mapping_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
@@ -196,12 +196,12 @@ namespace Gpu {
     }
 
     public sealed class Stream : GLib.Object {
-        // Arguments are memory, numbers, and sizes of local memory: see the C function
+        // Arguments are memory, numbers and sizes of local memory: see the C function
         [CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
         public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...)
                            throws GLib.Error;
 
-        // A copy of data, which may change at once
+        // Writes a copy of data, so that the caller may change data after the call
         [CCode (cname = "_vala_gpu_stream_write_data")]
         public bool write_data (Gpu.Memory destination, uint8[] data, size_t offset = 0)
                                throws GLib.Error {

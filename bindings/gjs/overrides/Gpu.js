@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What makes Gpu read like JavaScript. Data are typed arrays, ArrayBuffers, DataViews or
-// GLib.Bytes; every asynchronous function returns a promise when it is called without a callback.
-// A stream of null stands for the default stream of the context.
+// JavaScript overrides of the Gpu namespace. Data are typed arrays, ArrayBuffers, DataViews or
+// GLib.Bytes. Every asynchronous function returns a promise if it is called without a callback. A
+// null stream selects the default stream of the context.
 /* exported _init */
 
 const {Gio, GLib} = imports.gi;
@@ -23,7 +23,7 @@ function _toUint8Array(data) {
         return new Uint8Array(data);
     if (data instanceof GLib.Bytes)
         return data.toArray();
-    throw new TypeError(`data are a typed array, ArrayBuffer, DataView or GLib.Bytes, not ${
+    throw new TypeError(`data must be a typed array, ArrayBuffer, DataView or GLib.Bytes, not ${
         data === null ? 'null' : typeof data}`);
 }
 
@@ -31,26 +31,27 @@ function _toBytes(data) {
     return data instanceof GLib.Bytes ? data : new GLib.Bytes(_toUint8Array(data));
 }
 
-// An array of another type over the same bytes.
+// Returns an array of another type over the same bytes.
 function _as(bytes, Type) {
     if (Type === Uint8Array)
         return bytes;
     const size = Type.BYTES_PER_ELEMENT;
     if (!(Type.prototype instanceof TypedArray))
-        throw new TypeError('type is the constructor of a typed array');
+        throw new TypeError('type must be the constructor of a typed array');
     if (bytes.byteLength % size !== 0)
-        throw new RangeError(`${bytes.byteLength} bytes are no ${Type.name}`);
+        throw new RangeError(`${bytes.byteLength} bytes are not a multiple of the element size of ${
+            Type.name}`);
     if (bytes.byteOffset % size !== 0)
         bytes = bytes.slice();
     return new Type(bytes.buffer, bytes.byteOffset, bytes.byteLength / size);
 }
 
-// What memory is filled with: a number is one byte.
+// Returns the bytes of a fill pattern. A number is one byte.
 function _toPattern(pattern) {
     if (typeof pattern !== 'number')
         return _toUint8Array(pattern);
     if (!Number.isInteger(pattern) || pattern < 0 || pattern > 255)
-        throw new RangeError(`a pattern of one byte is 0 to 255, not ${pattern}`);
+        throw new RangeError(`a pattern of one byte must be 0 to 255, not ${pattern}`);
     return Uint8Array.of(pattern);
 }
 
@@ -61,15 +62,15 @@ function _isIterable(value) {
 function _toNumbers(value, most, fallback, what) {
     const numbers = _isIterable(value) ? [...value] : [value];
     if (numbers.length < 1 || numbers.length > most)
-        throw new RangeError(`${what} has 1 to ${most} numbers, not ${numbers.length}`);
+        throw new RangeError(`${what} must have 1 to ${most} numbers, not ${numbers.length}`);
     for (const number of numbers) {
         if (!Number.isInteger(number) || number < 0)
-            throw new RangeError(`${what} has whole numbers from 0 on, not ${number}`);
+            throw new RangeError(`${what} must have whole numbers of at least 0, not ${number}`);
     }
     return [...numbers, ...Array(most - numbers.length).fill(fallback)];
 }
 
-// A number or up to three of them, for a Gpu.Extent.
+// Converts a number, or an array of up to three, to a Gpu.Extent.
 function _toExtent(value) {
     if (value === null || value === undefined)
         return null;
@@ -77,7 +78,7 @@ function _toExtent(value) {
         ? value : Gpu.Extent.new(..._toNumbers(value, 3, 1, 'a size'));
 }
 
-// Up to five numbers [x, y, z, rowPitch, slicePitch], for a Gpu.Layout.
+// Converts up to five numbers [x, y, z, rowPitch, slicePitch] to a Gpu.Layout.
 function _toLayout(value) {
     if (value === null || value === undefined)
         return null;
@@ -85,13 +86,13 @@ function _toLayout(value) {
         ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'a layout'));
 }
 
-// A Gpu.ImageFormat or its text, 'rgba-unorm8'.
+// Converts a Gpu.ImageFormat, or the text of one, such as 'rgba-unorm8'.
 function _toFormat(value) {
     return typeof value === 'string' ? Gpu.ImageFormat.new_from_string(value) : value;
 }
 
-// A Gpu.Color, a number for all components, or up to four of them: those left out are 0, and
-// alpha 1.
+// Converts a Gpu.Color, a number for all components, or an array of up to four components. Omitted
+// components are 0, and omitted alpha is 1.
 function _toColor(value) {
     if (value instanceof Gpu.Color)
         return value;
@@ -99,13 +100,13 @@ function _toColor(value) {
         return Gpu.Color.new(value, value, value, value);
     const numbers = _isIterable(value) ? [...value] : [value];
     if (numbers.some(number => typeof number !== 'number'))
-        throw new TypeError(`a color is a Gpu.Color or 1 to 4 numbers, not ${String(value)}`);
+        throw new TypeError(`a color must be a Gpu.Color or 1 to 4 numbers, not ${String(value)}`);
     if (numbers.length < 1 || numbers.length > 4)
-        throw new RangeError(`a color has 1 to 4 components, not ${numbers.length}`);
+        throw new RangeError(`a color must have 1 to 4 components, not ${numbers.length}`);
     return Gpu.Color.new(...numbers, ...[0, 0, 0, 1].slice(numbers.length));
 }
 
-// A kernel argument: so many bytes of memory that a work-group shares.
+// A kernel argument: size bytes of local memory, which a work-group shares.
 class Local {
     constructor(size) {
         this.size = size;
@@ -134,10 +135,12 @@ function _addArgument(args, value, index) {
     else if (typeof value === 'object')
         args.add_value(_toUint8Array(value));
     else
-        throw new TypeError(`argument ${index} cannot be a ${typeof value}`);
+        throw new TypeError(`argument ${index} must be memory, an array, a sampler, null, a ` +
+            `number, Gpu.Local or data, not a ${typeof value}`);
 }
 
-// What kernels reach through pointers in other memory is indirect.
+// Converts kernel arguments. indirect lists memory that the kernel accesses only through pointers
+// in other memory.
 function _toArguments(values, indirect = []) {
     if (values instanceof Gpu.Arguments)
         return values;
@@ -171,14 +174,14 @@ function _promises() {
     }
 }
 
-// All of them return promises; options are {stream, cancellable} and what else is named.
+// All functions return promises. Options are {stream, cancellable} and the parameters named below.
 function _buffer(prototype) {
-    // Copies data into the buffer; the data are copied first, before the call returns.
+    // Writes data to the buffer. The data are copied before the call returns.
     prototype.write = async function (data, offset = 0, {stream = null, cancellable = null} = {}) {
         await this.write_bytes_async(stream, offset, _toBytes(data), cancellable);
     };
 
-    // The content of the buffer, or of a part of it, as an Uint8Array, or another type of array.
+    // Reads the buffer, or a part of it, to a Uint8Array or another type of array.
     prototype.read = async function (offset = 0, size = null,
         {type = Uint8Array, stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, offset, _rest(this, offset, size),
@@ -186,7 +189,7 @@ function _buffer(prototype) {
         return _as(bytes.toArray(), type);
     };
 
-    // Fills a typed array, ArrayBuffer or DataView from the buffer; resolves to it.
+    // Reads from the buffer into a typed array, ArrayBuffer or DataView, and resolves to it.
     prototype.readInto = async function (target, offset = 0,
         {stream = null, cancellable = null} = {}) {
         const bytes = _toUint8Array(target);
@@ -194,15 +197,15 @@ function _buffer(prototype) {
         return target;
     };
 
-    // The content piece by piece: for await (const piece of buffer.pieces(65536))
+    // Reads the buffer in pieces: for await (const piece of buffer.pieces(65536))
     prototype.pieces = async function* (size, {offset = 0, ...options} = {}) {
         if (!Number.isInteger(size) || size < 1)
-            throw new RangeError(`pieces have 1 byte or more, not ${size}`);
+            throw new RangeError(`pieces must have at least 1 byte, not ${size}`);
         for (; offset < this.get_size(); offset += size)
             yield await this.read(offset, Math.min(size, this.get_size() - offset), options);
     };
 
-    // Repeats a pattern, data or the number of one byte, over the buffer.
+    // Fills the buffer with a repeated pattern, which is data or the number of one byte.
     prototype.fill = async function (pattern, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         const on = stream ?? this.get_context().get_default_stream();
@@ -210,21 +213,22 @@ function _buffer(prototype) {
         await on.record().wait_async(cancellable);
     };
 
-    // Copies another buffer into this one.
+    // Copies another buffer to this one.
     prototype.copy = async function (source,
         {offset = 0, sourceOffset = 0, size = null, stream = null, cancellable = null} = {}) {
         await this.copy_async(stream, offset, source, sourceOffset,
             _rest(source, sourceOffset, size), cancellable);
     };
 
-    // The buffer in the memory of the host, as a Gpu.Mapping.
+    // Maps the buffer for the host; resolves to a Gpu.Mapping.
     prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
     };
 }
 
-// Typed arrays and the types of their elements, which Gpu.DType has as well: Gpu.DType.FLOAT32.
+// Typed arrays and their element types. Also defines the attributes of Gpu.DType, such as
+// Gpu.DType.FLOAT32.
 function _typedArrays() {
     const kinds = Gpu.DTypeKind;
     const Half = globalThis.Float16Array ?? Uint16Array;
@@ -246,18 +250,19 @@ function _typedArrays() {
     return types;
 }
 
-// Options are {stream, cancellable}; what reads and writes returns promises.
+// Options are {stream, cancellable}. Functions that read and write return promises.
 function _array(class_) {
     const types = _typedArrays();
 
-    // A typed array, which is copied; its elements in C order, in one dimension if not said.
+    // Creates an array with a copy of a typed array, whose elements are in C order. The default is
+    // one dimension.
     class_.from = function (context, data, shape = [data.length], {allocator = null,
         stream = null} = {}) {
         const found = types.find(([dtype, type]) =>
             type !== null && data instanceof type && dtype.get_kind() !== Gpu.DTypeKind.BOOL);
         const dtype = found?.[0] ?? (data instanceof Uint8ClampedArray ? Gpu.DType.UINT8 : null);
         if (dtype === null)
-            throw new TypeError('data are a typed array whose elements have a Gpu.DType');
+            throw new TypeError('data must be a typed array whose elements have a Gpu.DType');
         return class_.new_from_bytes(context, allocator, stream, dtype, shape,
             Gpu.ArrayOrder.C, _toBytes(data));
     };
@@ -275,8 +280,8 @@ function _array(class_) {
         },
     });
 
-    // All elements in C order, as a typed array of their type, or bytes where there is none. Brain
-    // floats, and halves before there is a Float16Array, are their bits in an Uint16Array.
+    // Reads all elements in C order, to a typed array of their type, or to bytes without such a
+    // type. bfloat16, and float16 without Float16Array, are read as bits to a Uint16Array.
     class_.prototype.read = async function ({stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, Gpu.ArrayOrder.C, cancellable);
         const data = bytes.get_data() ?? new Uint8Array();
@@ -284,35 +289,35 @@ function _array(class_) {
         return new Type(data.slice().buffer);
     };
 
-    // Elements in C order; the data are copied first, before the call returns.
+    // Writes elements in C order. The data are copied before the call returns.
     class_.prototype.write = async function (data, {stream = null, cancellable = null} = {}) {
         await this.write_bytes_async(stream, Gpu.ArrayOrder.C, _toBytes(data), cancellable);
     };
 }
 
-// Options are {stream} and what else is named.
+// Options are {stream} and the parameters named below.
 function _svm(prototype) {
     const native = {prefetch: prototype.prefetch, advise: prototype.advise,
         attach: prototype.attach};
 
-    // The memory for the host, at its address, as a Gpu.Mapping: a promise.
+    // Maps the memory for the host, at the same address. Returns a promise of a Gpu.Mapping.
     prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
     };
 
-    // Moves it to the device, or the host, ahead of its use there.
+    // Moves a range to the device, or to the host, before its use there.
     prototype.prefetch = function (flags = Gpu.MigrateFlags.NONE, offset = 0, size = null,
         {stream = null} = {}) {
         return native.prefetch.call(this, stream, flags, offset, _rest(this, offset, size));
     };
 
-    // Tells how it will be used; without a device, by the host.
+    // Advises the driver how a range will be used by a device, or by the host if device is null.
     prototype.advise = function (advice, device = null, offset = 0, size = null) {
         return native.advise.call(this, advice, offset, _rest(this, offset, size), device);
     };
 
-    // Tells who uses it from this point of the stream on.
+    // Restricts the memory, from this point of the stream on, to the users that attachment names.
     prototype.attach = function (attachment, {stream = null} = {}) {
         return native.attach.call(this, stream, attachment);
     };
@@ -323,18 +328,18 @@ function _restOfImage(image, {x, y, z}) {
     return [width - x, height - y, depth - z].map(size => Math.max(size, 0));
 }
 
-// All of them return promises; options are {stream, cancellable} and what else is named. Origins
-// are [x, y, z] in texels, 0 where numbers are left out; those left out of an extent are 1, and an
-// extent of null reaches to the end of the image.
+// All functions return promises. Options are {stream, cancellable} and the parameters named below.
+// An origin is [x, y, z] in texels; omitted numbers are 0. Omitted numbers of an extent are 1, and
+// an extent of null reaches to the end of the image.
 function _image(prototype) {
-    // Copies data into a region; the data are copied first, before the call returns.
+    // Writes data to a region. The data are copied before the call returns.
     prototype.write = async function (data, {origin = null, extent = null, rowPitch = 0,
         slicePitch = 0, stream = null, cancellable = null} = {}) {
         await this.write_bytes_async(stream, _toLayout(origin), _toExtent(extent), _toBytes(data),
             rowPitch, slicePitch, cancellable);
     };
 
-    // A region as an Uint8Array, or another type of array, whose rows follow each other tightly.
+    // Reads a region to a Uint8Array or another type of array, without padding between rows.
     prototype.read = async function ({origin = null, extent = null, type = Uint8Array,
         stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, _toLayout(origin), _toExtent(extent),
@@ -342,7 +347,7 @@ function _image(prototype) {
         return _as(bytes.toArray(), type);
     };
 
-    // Fills a region with a Gpu.Color, or with its components.
+    // Fills a region with a Gpu.Color, or with the components of one.
     prototype.fill = async function (color, {origin = null, extent = null, stream = null,
         cancellable = null} = {}) {
         const on = stream ?? this.get_context().get_default_stream();
@@ -350,8 +355,8 @@ function _image(prototype) {
         await on.record().wait_async(cancellable);
     };
 
-    // Copies another image into this one, or a buffer, where the origin is [x, y, z, rowPitch,
-    // slicePitch] in bytes.
+    // Copies another image, or a buffer, to this image. The source origin of a buffer is [x, y, z,
+    // rowPitch, slicePitch] in bytes.
     prototype.copy = async function (source, {origin = null, sourceOrigin = null, extent = null,
         stream = null, cancellable = null} = {}) {
         const [to, from] = [origin, sourceOrigin].map(value => _toLayout(value ?? 0));
@@ -362,14 +367,14 @@ function _image(prototype) {
         await stream.synchronize_async(cancellable);
     };
 
-    // A region in the memory of the host, as a Gpu.Mapping.
+    // Maps a region for the host; resolves to a Gpu.Mapping.
     prototype.map = function (flags = Gpu.MapFlags.NONE, {origin = null, extent = null,
         stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, _toLayout(origin), _toExtent(extent), cancellable);
     };
 }
 
-// The greatest size of images of a type, as a Gpu.Extent.
+// get_max_image_extent() returns only the Gpu.Extent.
 function _context(prototype) {
     const native = prototype.get_max_image_extent;
     prototype.get_max_image_extent = function (type) {
@@ -377,7 +382,7 @@ function _context(prototype) {
     };
 }
 
-// Arguments with a usual value.
+// Constructors with default arguments.
 function _constructors() {
     const newContext = Gpu.Context.new;
     const newPool = Gpu.MemoryPool.new;
@@ -390,7 +395,7 @@ function _constructors() {
         newWrapped(context, handle, size, mode, owner);
 }
 
-// Formats may be texts, and sizes arrays.
+// Constructors of images that accept formats as texts, and sizes as arrays.
 function _imageConstructors() {
     const native = {};
     for (const name of ['new', 'new_mipmapped', 'new_from_bytes', 'new_for_host_bytes',
@@ -415,7 +420,7 @@ function _imageConstructors() {
         native.new_for_buffer(buffer, flags, _toFormat(format), type, width, height, rowPitch);
 }
 
-// They enqueue and return at once; memory and data may be dropped right away.
+// These functions enqueue work and return at once. The stream keeps references to memory and data.
 function _stream(prototype) {
     const native = {};
     for (const name of ['write', 'fill', 'copy', 'map', 'copy_region', 'write_region',
@@ -426,7 +431,7 @@ function _stream(prototype) {
         return native.write.call(this, destination, offset, _toBytes(data));
     };
 
-    // A GLib.Bytes that holds the content once the stream got there.
+    // Returns a GLib.Bytes that is valid once the stream has completed the read.
     prototype.read = function (source, offset = 0, size = null) {
         return this.read_bytes(source, offset, _rest(source, offset, size));
     };
@@ -454,8 +459,8 @@ function _stream(prototype) {
         return native.record.call(this, flags);
     };
 
-    // Regions: sizes are numbers or up to three of them, layouts [x, y, z, rowPitch, slicePitch],
-    // of which the last may be left out.
+    // Sizes of regions are numbers or arrays of up to three. A layout is [x, y, z, rowPitch,
+    // slicePitch]; the last numbers may be omitted.
     prototype.copy_region = function (destination, source, extent, destinationLayout = null,
         sourceLayout = null) {
         return native.copy_region.call(this, destination, _toLayout(destinationLayout), source,
@@ -487,8 +492,8 @@ function _stream(prototype) {
         return native.map_image.call(this, image, flags, _toLayout(origin), _toExtent(extent));
     };
 
-    // Runs a kernel over a grid of work-items. Arguments are memory, null, samplers, [image,
-    // sampler] for a texture object of CUDA C++, Gpu.Local, numbers, and data by their bytes.
+    // Launches a kernel over a grid of work-items. An argument is memory, null, a sampler, [image,
+    // sampler] for a texture object of CUDA C++, a Gpu.Local, a number, or data for their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
         {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
         const launch = Gpu.Launch.new(kernel, _toExtent(grid), _toExtent(block), sharedSize,
@@ -498,7 +503,7 @@ function _stream(prototype) {
 }
 
 function _kernel(prototype) {
-    // A Gpu.Launch, for any number of calls of stream.launch_prepared().
+    // Creates a Gpu.Launch for any number of calls of stream.launch_prepared().
     prototype.prepare = function (grid, block = null, args = [],
         {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
         return Gpu.Launch.new(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
@@ -507,31 +512,31 @@ function _kernel(prototype) {
 }
 
 function _mapping(prototype) {
-    // A copy of the mapped memory, or of a part of it, as an Uint8Array, or another type of array.
+    // Returns a copy of the mapped memory, or of a part of it, as a Uint8Array or another type.
     prototype.read = function (offset = 0, size = null, {type = Uint8Array} = {}) {
         return _as(this.read_bytes(offset, _rest(this, offset, size)).toArray(), type);
     };
 
-    // The mapped bytes, as they were when the loop began: for (const byte of mapping)
+    // Iterates over a copy of the mapped bytes: for (const byte of mapping)
     prototype[Symbol.iterator] = function () {
         return this.read()[Symbol.iterator]();
     };
 
-    // Copies data into the mapped memory.
+    // Copies data to the mapped memory.
     prototype.write = function (data, offset = 0) {
         return this.write_bytes(offset, _toBytes(data));
     };
 
-    // The mapped memory, to be read, and only with a gjs up to 1.74 without a copy: a newer one has
-    // no arrays over memory of others, and what is written into the array is lost. Without a copy,
-    // the memory stays mapped as long as the array, or another view of its buffer, lives.
+    // Returns the mapped memory for reading. gjs up to 1.74 returns an array over the memory, which
+    // stays mapped as long as the array or another view of its buffer lives. Newer versions cannot
+    // wrap foreign memory and return a copy; writes to the copy are lost.
     prototype.toUint8Array = function () {
         return this.get_bytes().toArray();
     };
     prototype.to_array = prototype.toUint8Array;
 
-    // Unmaps now. Arrays of toUint8Array() must not be in use any more, by a variable for one:
-    // those that are gone are collected first, and if any is left it is Gpu.Error.BUSY.
+    // Unmaps at once. Unreachable arrays of toUint8Array() are collected first. Fails with
+    // Gpu.Error.BUSY if an array is still reachable, for example through a variable.
     const native = prototype.unmap;
     prototype.unmap = function () {
         try {
@@ -546,8 +551,8 @@ function _mapping(prototype) {
 }
 
 function _hostMemory(prototype) {
-    // Promises of a copy of the memory, or of a part of it, as an Uint8Array or another type of
-    // array, and of one into it, once the work that writes or uses it is over.
+    // read() and write() wait for the work that uses the memory. read() resolves to a copy of the
+    // memory, or of a part of it, as a Uint8Array or another type of array.
     prototype.read = async function (offset = 0, size = null,
         {type = Uint8Array, cancellable = null} = {}) {
         await this.synchronize_async(Gpu.MapFlags.READ, cancellable);
@@ -560,8 +565,8 @@ function _hostMemory(prototype) {
         return this.write_bytes(offset, bytes, null);
     };
 
-    // The memory, to be read after synchronize_async(), and only with a gjs up to 1.74 without a
-    // copy: see toUint8Array() of Gpu.Mapping.
+    // Returns the memory for reading. Wait with synchronize_async() first. gjs up to 1.74 returns
+    // an array over the memory, newer versions a copy: see toUint8Array() of Gpu.Mapping.
     prototype.toUint8Array = function () {
         return this.get_bytes().toArray();
     };
@@ -569,7 +574,7 @@ function _hostMemory(prototype) {
 }
 
 function _event(prototype) {
-    // Connecting to 'completed' starts to watch for it.
+    // Connecting to 'completed' makes the event watch for its completion.
     for (const name of ['connect', 'connect_after']) {
         const native = prototype[name];
         prototype[name] = function (signal, callback) {
@@ -585,7 +590,7 @@ function _event(prototype) {
         };
     }
 
-    // Nanoseconds, without the success that comes with them.
+    // Return only the nanoseconds, without the boolean of the C function.
     for (const name of ['get_duration', 'get_elapsed', 'get_profiling_time']) {
         const native = prototype[name];
         prototype[name] = function (...args) {
@@ -595,7 +600,7 @@ function _event(prototype) {
     }
 }
 
-// Data in, by the place among the arguments, where C has a GBytes or an array of bytes
+// Accepts data for arguments that are a GBytes or an array of bytes in C, by their position
 function _takeData() {
     const functions = [
         [Gpu.Arguments.prototype, 'add_value', 0],
@@ -629,7 +634,7 @@ function _takeData() {
     }
 }
 
-// Rejects texts with a null character, which would end the string in C.
+// Rejects text with a null character, which would end the string in C.
 function _checkTexts() {
     const functions = [
         [Gpu.Context.prototype, 'set_build_options'],
@@ -655,7 +660,7 @@ function _checkTexts() {
     }
 }
 
-// Data out, as an Uint8Array
+// Returns results of these functions as a Uint8Array
 function _giveData() {
     const functions = [
         [Gpu.Buffer.prototype, 'export_fds'],
@@ -672,7 +677,7 @@ function _giveData() {
     }
 }
 
-// for (const device of Gpu.Device), const [width, height] = extent, and others
+// Iteration and destructuring: for (const device of Gpu.Device), const [width, height] = extent
 function _iterators() {
     const fields = [
         [Gpu.Color, 'red', 'green', 'blue', 'alpha'],
@@ -690,7 +695,7 @@ function _iterators() {
         return this.list_kernels().map(name => this.get_kernel(name))[Symbol.iterator]();
     };
 
-    // The devices of each platform: for (const [platform, devices] of Gpu.platforms())
+    // Returns the devices of each platform: for (const [platform, devices] of Gpu.platforms())
     Gpu.platforms = function () {
         const platforms = new Map();
         for (const device of Gpu.Device) {
@@ -701,7 +706,7 @@ function _iterators() {
     };
 }
 
-// Whatever the driver tells, as an object.
+// The driver attributes of an object, as an object.
 function _attributes(prototype) {
     Object.defineProperty(prototype, 'attributes', {
         get() {

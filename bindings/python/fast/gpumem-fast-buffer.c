@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Properties of memory, and blocking reads and writes. If no work is pending, a transfer runs at
- * once. Otherwise it is submitted and waited for in slices, so that Ctrl-C ends the wait. */
+ * once. Otherwise it is submitted, and the wait runs in slices, so that Ctrl-C ends it. */
 #include "gpumem-fast.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ typedef gboolean (*MoveFunc) (GpuBuffer  *buffer,
                               gsize       size,
                               GError    **error);
 
-/* Whether the data were moved; FALSE without an exception if other work comes first. */
+/* Returns whether the data were moved; FALSE without an exception while other work is pending. */
 static gboolean
 try_move (PyObject   *self,
           MoveFunc    move,
@@ -49,9 +49,9 @@ release_held (gpointer data)
   g_free (data);
 }
 
-/* A GBytes over the memory of @data, which it takes over. The export ends on the helper thread of
- * the overrides once the library has dropped the bytes: a thread of a driver must not wait for the
- * interpreter. NULL with an exception. */
+/* Returns a GBytes over the memory of @data, and takes ownership of @data. The helper thread of the
+ * overrides releases @data after the library has freed the bytes, because a thread of a driver must
+ * not wait for the interpreter. NULL with an exception. */
 static GBytes *
 hold (Py_buffer *data)
 {
@@ -68,7 +68,7 @@ hold (Py_buffer *data)
 
   held = g_new (Py_buffer, 1);
   *held = *data;
-  /* As PyBuffer_FillInfo() leaves it: the shape is the length in the structure itself. */
+  /* As PyBuffer_FillInfo() sets it: shape points to len of the structure itself. */
   if (held->shape == &data->len)
     held->shape = &held->len;
   bytes = gpu_bytes_new_for_address ((guintptr) held->buf, held->len,
@@ -91,8 +91,8 @@ typedef gboolean (*SubmitFunc) (GpuStream  *stream,
                                 GBytes     *bytes,
                                 GError    **error);
 
-/* Submits a transfer behind the pending work and waits. NULL with an exception; after
- * KeyboardInterrupt the work goes on, so the bytes must own what they need. */
+/* Submits a transfer behind the pending work and waits. NULL with an exception. The transfer stays
+ * in flight after KeyboardInterrupt, so the bytes must own their memory. */
 static PyObject *
 submit_and_wait (PyObject   *self,
                  GpuStream  *given,
@@ -122,8 +122,8 @@ submit_and_wait (PyObject   *self,
   return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
 }
 
-/* Whether small data go through a copy. The target of read_into() does not, as it is filled even
- * after KeyboardInterrupt: unlike the new bytes of read(), its export is writable. */
+/* Returns whether small data go through a copy. The target of read_into(), whose export is writable
+ * unlike that of the new bytes of read(), must be filled even after KeyboardInterrupt. */
 static gboolean
 may_copy (SubmitFunc        submit,
           const Py_buffer  *data)
@@ -131,7 +131,7 @@ may_copy (SubmitFunc        submit,
   return data->len < GPU_FAST_HELD_SIZE && (submit == gpu_stream_write || data->readonly);
 }
 
-/* Through a copy, which saves waking the helper thread. Takes @data over. */
+/* Transfers through a copy, which avoids waking the helper thread. Takes ownership of @data. */
 static PyObject *
 move_small (PyObject   *self,
             GpuStream  *stream,
@@ -150,8 +150,8 @@ move_small (PyObject   *self,
   return result;
 }
 
-/* Moves data at once if nothing is pending, or else behind the pending work; takes @data over.
- * True, or NULL with an exception. */
+/* Moves data at once if no work is pending, otherwise behind the pending work. Takes ownership of
+ * @data. True, or NULL with an exception. */
 static PyObject *
 move_data (PyObject   *self,
            MoveFunc    move,
@@ -202,7 +202,7 @@ buffer_read (PyObject         *self,
   if (data == NULL)
     return NULL;
 
-  /* An export of bytes cannot be writable, but these are not shared yet. */
+  /* bytes cannot export writable memory, but these are not shared yet. */
   PyBuffer_FillInfo (&view, data, PyBytes_AS_STRING (data), size, TRUE, PyBUF_SIMPLE);
   moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
                      &view);
@@ -312,9 +312,9 @@ add_properties (PyTypeObject *type)
   static guint64 (*get_address) (GpuMemory *) = gpu_memory_get_device_address;
   static PyGetSetDef properties[] = {
     { "size", memory_size, NULL, "Bytes.", NULL },
-    { "native_handle", memory_number, NULL, "The driver's own handle.", &get_handle },
-    { "device_address", memory_number, NULL, "The address that kernels see.", &get_address },
-    { "released", memory_released, NULL, "Whether it was released.", NULL }
+    { "native_handle", memory_number, NULL, "The native handle.", &get_handle },
+    { "device_address", memory_number, NULL, "The address in kernels.", &get_address },
+    { "released", memory_released, NULL, "Whether the memory was released.", NULL }
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (properties); i++)
@@ -338,17 +338,16 @@ gpu_fast_install_buffer (void)
   static PyMethodDef read_def =
     GPU_FAST_DEF ("read", buffer_read,
                   "offset=0, size=None, stream=None",
-                  "The content of the buffer, or of a part of it, as bytes.");
+                  "Returns the contents of the buffer, or of a part of it, as bytes.");
   static PyMethodDef read_into_def =
     GPU_FAST_DEF ("read_into", buffer_read_into,
                   "target, offset=0, stream=None",
-                  "Fills a writable bytes-like object from the "
-                  "buffer. Returns the number of bytes.");
+                  "Reads from the buffer into a writable bytes-like "
+                  "object and waits. Returns the number of bytes.");
   static PyMethodDef write_def =
     GPU_FAST_DEF ("write", buffer_write,
                   "data, offset=0, stream=None",
-                  "Copies bytes-like data into the buffer and waits until "
-                  "they are there.");
+                  "Copies bytes-like data to the buffer and waits.");
   PyTypeObject *type = gpu_fast_types.buffer;
 
   return add_properties (gpu_fast_types.memory)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Capsules of DLPack: what frees them must run while an exception is on its way up, and when the
- * interpreter has ended, where no Python can. */
+/* Capsules of DLPack. Their destructor must run while an exception is pending, and after the
+ * interpreter has ended, so it cannot be written in Python. */
 #include "gpumem-fast.h"
 
-/* By whether the tensor is a versioned one. */
+/* Indexed by whether the tensor is versioned. */
 static const char *const names[] = { "dltensor", "dltensor_versioned" };
 static const char *const used_names[] = { "used_dltensor", "used_dltensor_versioned" };
 
-/* Frees what nobody took. */
+/* Frees a tensor that no library has consumed. */
 static void
 destroy (PyObject *capsule)
 {
@@ -35,7 +35,8 @@ gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
   if (versioned < 0)
     {
       if (PyErr_Occurred () == NULL)
-        PyErr_SetString (PyExc_TypeError, "a capsule takes the address of a tensor, and its kind");
+        PyErr_SetString (PyExc_TypeError, "a capsule takes the address of a tensor and "
+                                         "whether it is versioned");
 
       return NULL;
     }
@@ -43,7 +44,7 @@ gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
   return PyCapsule_New (tensor, names[versioned], destroy);
 }
 
-/* Checks and renames in one step: no call here lets another thread run. */
+/* Checks and renames atomically, because no call here releases the GIL. */
 PyObject *
 gpu_fast_take_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
                               PyObject *const  *args,

@@ -8,7 +8,7 @@ static GpuFastMethod launch_method = {
 };
 static GpuFastMethod launch_prepared_method = { { "launch" }, 1, { NULL }, NULL };
 
-/* Of NumPy, once the program uses it; kept for good. */
+/* Types of NumPy, set once the program has imported it, and never released. */
 static struct
 {
   PyTypeObject *integer;
@@ -54,7 +54,7 @@ has_numpy (void)
   return numpy_types.boolean != NULL;
 }
 
-/* One that neither type of argument takes is left to the overrides. */
+/* Leave an integer outside both ranges to the overrides. */
 static gboolean
 add_int (GpuArguments *arguments,
          PyObject     *value)
@@ -97,7 +97,7 @@ add_bytes (GpuArguments *arguments,
   return TRUE;
 }
 
-/* As in _gpumem_values.py: what the parameter is known to be is what a number is made. */
+/* As in _gpumem_values.py: a number is converted to the type of the parameter, if that is known. */
 static gboolean
 add_numpy (GpuArguments *arguments,
            GpuKernel    *kernel,
@@ -158,7 +158,7 @@ add_argument (GpuArguments *arguments,
   return TRUE;
 }
 
-/* NULL, without an exception, if one of the values is something else. */
+/* NULL, without an exception, if one of the values has another type. */
 static GpuArguments *
 make_arguments (GpuKernel        *kernel,
                 PyObject *const  *values,
@@ -316,9 +316,9 @@ gpu_fast_install_launch (void)
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,
                   "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=()",
-                  "Runs a kernel over a grid of work-items, an int or up "
-                  "to three of them. Arguments are memory, arrays over memory, None, numbers, and "
-                  "anything else that is bytes-like by its bytes.");
+                  "Launches a kernel over a grid of work-items, which is "
+                  "an int or a tuple of up to three. An argument is memory, an array over memory, "
+                  "None, a number, or any other bytes-like object for its bytes.");
   static PyMethodDef launch_prepared_def =
     GPU_FAST_DEF ("launch_prepared", stream_launch_prepared,
                   "launch",

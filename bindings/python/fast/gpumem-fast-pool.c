@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers of pools. A buffer that Python drops stays, joined with its wrapper and without memory,
- * and is the next one of its pool. */
+/* Buffers of pools. A buffer that Python drops is recycled: it keeps its wrapper, detaches its
+ * memory, and serves the next allocation of its pool. */
 #include "gpumem-fast.h"
 
 #define MAX_SPARE 64
 
-/* Of one pool. Pool and buffers refer to it; buffers that wait here do not. */
+/* The recycled buffers of one pool. The pool and buffers in use hold references to it; recycled
+ * buffers do not. */
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* guards what follows; Python only tries it, for a process that
-                                     * forked may find it taken for good */
-  gboolean         closed;          /* the pool is gone */
+  GMutex           lock;            /* guards the fields below; Python code uses trylock, since in a
+                                     * forked child it may stay locked forever */
+  gboolean         closed;          /* the pool was finalized */
   guint            n_spare;
   PyGObject       *spare[MAX_SPARE];  /* without a reference */
 } Spares;
@@ -21,7 +22,7 @@ static GQuark spares_quark;
 static GQuark wrapper_quark;
 static destructor wrapper_dealloc;  /* of PyGObject */
 
-/* Wrappers whose pool went where the interpreter was not at hand. */
+/* Wrappers whose pool was finalized on a thread that could not take the GIL. */
 static GMutex shells_lock;
 static PyGObject *shells;           /* by their weakreflist */
 
@@ -66,8 +67,8 @@ free_shells (void)
     }
 }
 
-/* The pool is gone: on any thread, with or without the interpreter, which need not be there any
- * more. */
+/* Called when the pool is finalized, on any thread, with or without the GIL, possibly after the
+ * interpreter has ended. */
 static void
 close_spares (gpointer data)
 {
@@ -163,8 +164,8 @@ pop (Spares *spares)
   return self;
 }
 
-/* Whether the wrapper, to which nobody refers any more, was kept. Only what is as it was made: with
- * no attributes, weak references, handlers, or other holders of the object. */
+/* Recycles a wrapper without references, and returns whether it did. Rejects wrappers with
+ * attributes, weak references or signal handlers, and objects with other references. */
 static gboolean
 keep (PyGObject *self)
 {
@@ -189,7 +190,7 @@ keep (PyGObject *self)
   return vacated && push (found.spares, self);
 }
 
-/* Python's own deallocator of classes ends with that of the class that is not written in Python. */
+/* Python's deallocator of heap types calls that of the base class in C last. */
 static void
 buffer_dealloc (PyObject *self)
 {
@@ -229,7 +230,7 @@ wrap (GpuBuffer *buffer,
   return self;
 }
 
-/* Without the interpreter: pools may wait, and call programs on other threads. */
+/* Allocates without the GIL: a pool may wait, and may call the program on other threads. */
 static PyObject *
 alloc (GpuMemoryPool *pool,
        gsize          size,
@@ -288,8 +289,8 @@ gpu_fast_install_pool (void)
   static PyMethodDef alloc_def =
     GPU_FAST_DEF ("alloc_buffer", pool_alloc_buffer,
                   "size, stream=None",
-                  "So many bytes as a Gpu.Buffer, None for "
-                  "none. They go back with the last reference.");
+                  "Allocates size bytes as a Gpu.Buffer; None for a "
+                  "size of 0. Releasing the last reference frees the buffer.");
   PyTypeObject *type = gpu_fast_types.buffer->tp_base;
   PyTypeObject *base = type;
 
@@ -301,7 +302,8 @@ gpu_fast_install_pool (void)
 
   if (base == NULL || base->tp_dealloc != PyGObject_Type.tp_dealloc)
     {
-      PyErr_SetString (PyExc_ImportError, "the classes of PyGObject are not what they were");
+      PyErr_SetString (PyExc_ImportError, "the classes of this version of PyGObject are "
+                                           "not supported");
       return FALSE;
     }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Work on streams. The interpreter is let go of for each call: it may wait for other threads. */
+/* Work on streams. Each call releases the GIL, since it may wait for other threads. */
 #include "gpumem-fast.h"
 
-/* Microseconds: handlers of signals run between two such waits. */
+/* Microseconds of one wait; signal handlers run between two waits. */
 #define SLICE 100000
 
 static GpuFastMethod copy_method = {
@@ -45,7 +45,8 @@ stream_copy (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* An int of one byte, or the bytes of something; FALSE if it has to be looked at more closely. */
+/* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. FALSE, possibly without
+ * an exception, for a pattern that only the override handles. */
 static gboolean
 get_pattern (PyObject  *value,
              guint8    *byte,
@@ -97,8 +98,8 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* FALSE without an error if large data would have to wait for other work: the overrides know
- * whether and how to copy them. */
+/* FALSE without an error if large data would have to wait for other work; the override then decides
+ * whether to copy them. */
 static gboolean
 write_data (GpuStream        *stream,
             GpuBuffer        *destination,
@@ -206,25 +207,25 @@ gpu_fast_install_stream (void)
   static PyMethodDef copy_def =
     GPU_FAST_DEF ("copy", stream_copy,
                   "destination, source, size=None, destination_offset=0, source_offset=0",
-                  "Copies memory, by default all of the source. Here, and in all that reads, "
-                  "writes and fills, contiguous Gpu.Arrays, arrays over memory, and parts of "
-                  "them stand for their bytes of it: see Gpu.memory_of(). "
+                  "Copies memory, by default all of the source. As in all methods that read, "
+                  "write and fill, a contiguous Gpu.Array, an array over memory, or a part of "
+                  "one means its bytes in the memory: see Gpu.memory_of(). "
                   "Gpu.Array.copy_to_device() copies elements.");
   static PyMethodDef fill_def =
     GPU_FAST_DEF ("fill", stream_fill,
                   "destination, pattern, offset=0, size=None",
-                  "Repeats a pattern: a NumPy scalar, a bytes-like object or "
-                  "an int of one byte.");
+                  "Fills memory with a repeated pattern: a NumPy scalar, a "
+                  "bytes-like object or an int of one byte.");
   static PyMethodDef write_def =
     GPU_FAST_DEF ("write", stream_write,
                   "destination, data, offset=0, copy=True",
-                  "Copies bytes-like data to memory. They may be changed at "
-                  "once, unless copy=False: then what is written is what they hold when the "
-                  "stream gets there.");
+                  "Copies bytes-like data to memory. The caller may change "
+                  "the data after the call. With copy=False the data are not copied first, and "
+                  "the stream reads them when it reaches the write.");
   static PyMethodDef synchronize_def =
     GPU_FAST_DEF ("synchronize", stream_synchronize,
                   "cancellable=None",
-                  "Waits for everything submitted before.");
+                  "Waits for all work submitted before the call.");
   PyTypeObject *type = gpu_fast_types.stream;
 
   return gpu_fast_replace (type, &copy_def, &copy_method)

@@ -113,7 +113,7 @@ gpu_fast_finish (gboolean  success,
   return PyBool_FromLong (success);
 }
 
-/* Arrays of objects are none of data, and what is not contiguous is to be made so. */
+/* Reject arrays of objects, which are not data, and data that must be made contiguous first. */
 gboolean
 gpu_fast_export (PyObject  *data,
                  gboolean   writable,
@@ -174,7 +174,8 @@ install (PyObject         *module G_GNUC_UNUSED,
 {
   if (gpu_fast_types.buffer != NULL || n_args != 6 || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes five classes and a function, once");
+      PyErr_SetString (PyExc_TypeError, "install() takes five classes and a function, and "
+                                         "can be called only once");
       return NULL;
     }
 
@@ -187,10 +188,11 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Puts the methods into the classes Buffer, Kernel, Memory, MemoryPool and Stream. Last comes "
-    "the function that returns the main context of the helper thread." },
+    "Installs the methods in the classes Buffer, Kernel, Memory, MemoryPool and Stream. The last "
+    "argument is the function that returns the main context of the helper thread." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
-    METH_FASTCALL, "A capsule for the tensor at an address, which frees it if nobody takes it." },
+    METH_FASTCALL, "Returns a capsule for the tensor at an address. The capsule frees a tensor "
+    "that no library has consumed." },
   { "take_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_take_dlpack_capsule,
     METH_FASTCALL, "Renames a capsule; returns the address of its tensor and whether it is "
     "versioned, or None if it holds no tensor." },

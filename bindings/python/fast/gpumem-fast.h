@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The methods that Python programs call most, without the way through introspection. The overrides
- * of Gpu put them in place of their own, which get whatever is unusual.
+ * The methods that Python programs call most, without the overhead of introspection. They replace
+ * those of the overrides of Gpu, and call the replaced method for all unusual arguments.
  */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* One file of the module has the pointer. */
+/* Exactly one file of the module defines the pointer to the API of PyGObject. */
 #ifndef GPU_FAST_MODULE
 #define NO_IMPORT_PYGOBJECT
 #endif
@@ -20,11 +20,11 @@ G_BEGIN_DECLS
 
 #define GPU_FAST_MAX_PARAMETERS 8
 
-/* Bytes, as in the overrides: from this size on, data that have to wait stay where they are instead
- * of being copied. */
+/* Bytes, as in the overrides: from this size on, data of pending transfers are referenced instead
+ * of copied. */
 #define GPU_FAST_HELD_SIZE (1 << 16)
 
-/* The classes of the overrides, and a function of theirs. */
+/* The classes of the overrides, and one of their functions. */
 typedef struct
 {
   PyTypeObject *buffer;
@@ -37,7 +37,7 @@ typedef struct
 
 extern GpuFastTypes gpu_fast_types;
 
-/* A method, and the one that it stands in for. */
+/* A method, and the method of the overrides that it replaces. */
 typedef struct
 {
   const char *parameters[GPU_FAST_MAX_PARAMETERS];
@@ -46,44 +46,44 @@ typedef struct
   PyObject   *original;
 } GpuFastMethod;
 
-/* What a call has. */
+/* The method and the arguments of a call. */
 typedef struct
 {
   GpuFastMethod   *method;
   PyObject        *self;
   PyObject *const *args;
   Py_ssize_t       n_args;
-  PyObject        *names;           /* of further ones, a tuple or NULL */
+  PyObject        *names;           /* of keyword arguments, a tuple or NULL */
 } GpuFastCall;
 
-/* The signature is what inspect.signature() tells. */
+/* inspect.signature() returns @signature. */
 #define GPU_FAST_DEF(name, func, signature, doc) \
   { name, (PyCFunction) (void (*) (void)) func, METH_FASTCALL | METH_KEYWORDS, \
     name "($self, " signature ")\n--\n\n" doc }
 
-/* Puts the method that @def names into @type; FALSE with an exception. */
+/* Installs the method @def in @type; FALSE with an exception. */
 gboolean  gpu_fast_replace  (PyTypeObject      *type,
                              PyMethodDef       *def,
                              GpuFastMethod     *method);
-/* The values by parameter, NULL for those left out; FALSE, without an exception, if they do not
- * fit, which the original knows how to say. */
+/* Gets the values by parameter, NULL for omitted parameters. FALSE, without an exception, if they
+ * do not match; the original then raises the error. */
 gboolean  gpu_fast_parse    (const GpuFastCall *call,
                              PyObject         **values);
-/* Has the original do it. */
+/* Calls the original method. */
 PyObject *gpu_fast_pass_on  (const GpuFastCall *call);
-/* What a function of the library returned, as introspection has it. */
+/* Returns the result of a function of the library as introspection does. */
 PyObject *gpu_fast_finish   (gboolean           success,
                              GError            *error);
-/* Waits for all that was submitted to the stream, in slices, between which handlers of signals run.
- * True, or NULL with an exception. */
+/* Waits for all work submitted to the stream, in slices; signal handlers run in between. True, or
+ * NULL with an exception. */
 PyObject *gpu_fast_wait_for_stream (GpuStream     *stream);
-/* The memory of bytes-like data, as it lies; FALSE, without an exception, if it has to be looked at
- * more closely. */
+/* Exports the memory of bytes-like data in place. FALSE, without an exception, for data that only
+ * the overrides handle. */
 gboolean  gpu_fast_export   (PyObject          *data,
                              gboolean           writable,
                              Py_buffer         *buffer);
 
-/* The object of a wrapper, NULL if that is none of @type or has none. */
+/* Returns the object of a wrapper; NULL if the wrapper is not of @type or has no object. */
 static inline gpointer
 gpu_fast_peek (PyObject     *value,
                PyTypeObject *type)
@@ -91,7 +91,7 @@ gpu_fast_peek (PyObject     *value,
   return PyObject_TypeCheck (value, type) ? (gpointer) ((PyGObject *) value)->obj : NULL;
 }
 
-/* One that may be left out, or None. FALSE if it is something else. */
+/* Like gpu_fast_peek(), for an argument that may be omitted or None. FALSE for another type. */
 static inline gboolean
 gpu_fast_peek_optional (PyObject     *value,
                         PyTypeObject *type,
@@ -102,7 +102,7 @@ gpu_fast_peek_optional (PyObject     *value,
   return *object != NULL || value == NULL || value == Py_None;
 }
 
-/* FALSE, without an exception, for anything but an int that is a size. */
+/* FALSE, without an exception, unless @value is an int in the range of a size. */
 static inline gboolean
 gpu_fast_get_size (PyObject *value,
                    gsize    *size)
@@ -129,7 +129,7 @@ gpu_fast_get_offset (PyObject *value,
   return value == NULL || gpu_fast_get_size (value, offset);
 }
 
-/* What is left of @memory if it was left out, or is None. */
+/* Gets a size. An omitted size, or None, means the rest of @memory from @offset on. */
 static inline gboolean
 gpu_fast_get_rest (PyObject  *value,
                    GpuMemory *memory,
@@ -156,7 +156,7 @@ PyObject *gpu_fast_take_dlpack_capsule (PyObject        *module,
                                         PyObject *const *args,
                                         Py_ssize_t       n_args);
 
-/* Each FALSE with an exception. */
+/* Return FALSE with an exception. */
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);
 gboolean  gpu_fast_install_pool   (void);

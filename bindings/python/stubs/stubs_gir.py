@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a GIR says, as PyGObject shows it: without lengths of arrays, and with what comes out of a
-function as its result."""
+"""Reads a GIR in the form that PyGObject exposes: without lengths of arrays, and with out arguments
+as results."""
 
 import keyword
 import re
@@ -15,17 +15,17 @@ BASIC = {"gboolean": "bool", "gdouble": "float", "gfloat": "float", "none": "Non
          "GType": "type", "gunichar": "str"}
 INTEGERS = re.compile(r"g?u?(char|short|int|long|int(8|16|32|64)|size|intptr|offset)$"
                       r"|gssize$|GLib.Quark$")
-# By full name, for Gpu.Device has a list() of its own
+# By full name, because Gpu.Device also defines list()
 CONTAINERS = {"GLib.List": "builtins.list", "GLib.SList": "builtins.list",
               "GLib.PtrArray": "builtins.list", "GLib.Array": "builtins.list",
               "GLib.HashTable": "dict"}
 
-# None comes from objects that nobody made properly, and from nothing that a program has
+# These return None only for objects that were not properly constructed
 NEVER_NONE = ("get_context", "get_default_stream", "get_device")
 
 
 def safe(name):
-    """PyGObject appends an underscore to keywords as well."""
+    """Appends an underscore to a keyword, as PyGObject does."""
     return name + "_" if keyword.iskeyword(name) else name
 
 
@@ -35,7 +35,7 @@ def first_paragraph(element):
 
 
 def type_of(element, is_result=False):
-    """The Python type of a parameter, a result, a field or a property."""
+    """Returns the Python type of a parameter, a result, a field or a property."""
     array = element.find(CORE + "array")
     if array is not None:
         item = array.find(CORE + "type")
@@ -85,7 +85,7 @@ class Function:
         self.result = self._result(element)
 
     def _hidden(self, element):
-        """Positions of lengths, of the data of callbacks and of what frees them."""
+        """Returns the positions of array lengths, user data and destroy functions."""
         hidden = set()
         for holder in [*self._all, element.find(CORE + "return-value")]:
             for array in holder.findall(CORE + "array"):
@@ -189,7 +189,7 @@ class Namespace:
                       for one in root.findall(CORE + tag)}
 
     def find(self, class_name, name):
-        """A function of a class or of what it derives from."""
+        """Finds a function of a class or of one of its ancestors."""
         found = self.classes.get(class_name)
         if found is None:
             return None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the overrides say, read from their source."""
+"""Reads the overrides from their source."""
 
 import ast
 import os
 
 from stubs_gir import Parameter
 
-# By name, where nothing else tells
+# Types of parameters by name, used if there is no other source
 KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
          "offset": "int", "size": "int | None"}
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
@@ -16,7 +16,7 @@ ANY_METHOD = {"__await__": "Generator[Any, Any, Any]", "__exit__": "None"}
 
 
 class Member:
-    """A method or a property of an override: decorators, parameters, result and what it is for."""
+    """A method or a property of an override: decorators, parameters, result and docstring."""
 
     def __init__(self, kind, parameters, result, doc="", is_async=False):
         self.kind = kind
@@ -31,7 +31,7 @@ class Overrides:
         self._namespace = namespace
         self._classes = {}
         self._functions = {}
-        self.with_properties = set()            # whose properties are attributes, too
+        self.with_properties = set()            # classes with properties as attributes
         folder = os.path.dirname(path)
         self._main = self._parse(path)
         for name in sorted(os.listdir(folder)):
@@ -52,14 +52,14 @@ class Overrides:
         return tree
 
     def doc(self, name):
-        """Of an override, or of the mixin that is all of it."""
+        """Returns the docstring of an override, or of the mixin that implements it."""
         for node in self._chain(name):
             if ast.get_docstring(node):
                 return ast.get_docstring(node)
         return ""
 
     def _chain(self, name):
-        """The override class and its mixins, in the order in which names are looked up."""
+        """Returns the override class and its mixins, in the order of name lookup."""
         node = self._classes.get(name)
         if node is None:
             return []
@@ -70,7 +70,7 @@ class Overrides:
         return chain
 
     def members(self, name):
-        """Public and special members of an override class by name."""
+        """Returns the public and special members of an override class by name."""
         found = {}
         for node in reversed(self._chain(name)):
             for one in node.body:
@@ -82,7 +82,7 @@ class Overrides:
         return found
 
     def initializer(self, name):
-        """__init__() of a class that is of the overrides alone."""
+        """Returns __init__() of a class that only the overrides define."""
         for node in self._chain(name):
             for one in node.body:
                 if isinstance(one, ast.FunctionDef) and one.name == "__init__":
@@ -90,14 +90,14 @@ class Overrides:
         return None
 
     def exported(self):
-        """What the module has beside classes of the library: (name, node)."""
+        """Yields (name, node) for names of the module that are not classes of the library."""
         for node in self._main.body:
             if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
                 for name in sorted(ast.literal_eval(node.value)):
                     yield name, self._classes.get(name) or self._functions.get(name)
 
     def function(self, node, class_name=None):
-        """A function of Python as a member."""
+        """Converts a Python function to a member."""
         decorators = [ast.unparse(one) for one in node.decorator_list]
         kind = "method"
         for known in ("property", "classmethod", "staticmethod"):
@@ -118,7 +118,7 @@ class Overrides:
             yield node.target.id, Member("value", [], ast.literal_eval(node.annotation))
 
     def _assigned(self, class_name, value, found):
-        """name = property (...), an alias of another member, or a value."""
+        """Converts an assignment of a property, of another member or of a value to a member."""
         if isinstance(value, ast.Name) and value.id in found:
             return found[value.id]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
@@ -184,7 +184,7 @@ class Overrides:
         return native if is_one_of_ours or native == "bool" else "Any"
 
     def _expression(self, node, class_name):
-        """The type of what is returned, where it is plain to see."""
+        """Returns the type of a returned expression if it is evident."""
         if isinstance(node, ast.Constant):
             return type(node.value).__name__.replace("NoneType", "None")
         if isinstance(node, ast.JoinedStr):
@@ -205,7 +205,7 @@ class Overrides:
 
 
 def walk_function(node):
-    """What is in a function, without the functions in it."""
+    """Yields the nodes of a function, without those of nested functions."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             yield child

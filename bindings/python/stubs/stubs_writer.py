@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Puts together what the GIR and the overrides say."""
+"""Writes the stubs from the GIR and the overrides."""
 
 import re
 import textwrap
@@ -48,7 +48,7 @@ class _Memoized(Generic[_P, _R]):
     def __get__(self, owner: object, kind: Any = None) -> Callable[..., _R]: ...
 '''
 
-# Parameters and result of functions whose types are those of what they are given
+# Parameters and result of generic functions
 GENERIC = {
     "memoize": [("function: Callable[_P, _R]", "_Memoized[_P, _R]"),
                 ("function: None = None, *, key: Callable[..., Any] | None = None",
@@ -63,7 +63,8 @@ GENERIC = {
 
 
 def docstring(text, indent):
-    """Markup of gtk-doc is left as it is, except what Python would not read."""
+    """Formats documentation as a docstring. Keeps gtk-doc markup, and escapes what Python would
+    interpret."""
     if not text:
         return []
     text = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
@@ -74,7 +75,7 @@ def docstring(text, indent):
 
 
 def unshadow(text, names):
-    """The types of Python that the members of a class hide from each other's definitions."""
+    """Qualifies the builtin types that members of a class would hide."""
     for name in sorted(names & {"bool", "bytes", "float", "int", "str"}):
         hidden = re.compile(rf"(-> |: |\[|\| ){name}\b")
         text = re.sub(r"(?m)^ +(async )?def .*$",
@@ -171,7 +172,7 @@ class Writer:
         return "\n".join([*decorators, head, *body])
 
     def _extra(self, name, node):
-        """A class or function that is of the overrides alone."""
+        """Writes a class or function that only the overrides define."""
         if not hasattr(node, "bases"):
             member = self._overrides.function(node)
             if name in GENERIC:

@@ -96,8 +96,8 @@ def _to_texels(data, n_channels):
 
 def _to_format_of(dtype, n_channels, normalized):
     if dtype.name not in _CHANNELS:
-        raise TypeError(f"an array of dtype {dtype} cannot become an image: channels are "
-                        f"{', '.join(_CHANNELS)}")
+        raise TypeError(f"an array of dtype {dtype} cannot become an image: use "
+                        f"{', '.join(_CHANNELS)}, with n_channels of them in a texel")
     if normalized and dtype.name not in _NORMALIZED:
         raise TypeError(f"an image of dtype {dtype} cannot be normalized: only int8, uint8, int16 "
                         "and uint16 can")
@@ -359,7 +359,7 @@ class ImageMethods:
         if exported.size != size:
             given = exported.size
             exported.release()
-            raise ValueError(f"the target has {given} bytes, but the region has {size}")
+            raise ValueError(f"the target has {given} bytes, but the region has {size} bytes")
         return self._begin_read(exported, origin, extent, stream), size
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
