@@ -447,18 +447,18 @@ static void
 test_usage (void)
 {
   static const struct { const char *command, *option, *value, *words; } wrong[] = {
-    { NULL, NULL, NULL, "replay or bench?" }, { "swim", NULL, NULL, "'swim' is neither replay" },
-    { "replay", NULL, NULL, "which trace?" }, { "replay", "--kind", "kind", "which trace?" },
+    { NULL, NULL, NULL, "missing subcommand" }, { "swim", NULL, NULL, "'swim' is neither replay" },
+    { "replay", NULL, NULL, "missing TRACE" }, { "replay", "--kind", "kind", "missing TRACE" },
     { "replay", "t", "--kind=round", "no kind 'round'" },
     { "replay", "t", "--limit=much", "the size 'much' is no number" },
     { "replay", "t", "--limit=0", "the limit '0' leaves no memory" },
     { "replay", "t", "--limit=99999999999G", "is too large" },
-    { "replay", "t", "--fragmentation-target=-2", "-2 is no part" },
-    { "replay", "t", "--fragmentation-target=nan", "nan is no part" },
+    { "replay", "t", "--fragmentation-target=-2", "target -2" },
+    { "replay", "t", "--fragmentation-target=nan", "target nan" },
     { "replay", "t", "--plot=x.gif", "'x.gif' ends neither in .svg nor in .png" },
     { "replay", "t", "--nonsense", "--nonsense" },
-    { "bench", "host", "other", "not 'other' as well" },
-    { "bench", "--threads", "0", "0 threads" }, { "bench", "--threads", "257", "257 threads" },
+    { "bench", "host", "other", "too many arguments: 'other'" },
+    { "bench", "--threads", "0", "threads 0" }, { "bench", "--threads", "257", "threads 257" },
     { "bench", "--min-time", "0", "0 seconds" }, { "bench", "--min-time", "nan", "nan seconds" },
     { "bench", "--kind", "round", "no kind 'round'" }
   };
@@ -479,7 +479,7 @@ test_usage (void)
                                           "--touch", NULL);
 
     g_assert_cmpint (run.status, ==, 2);
-    g_assert_nonnull (strstr (run.err, "either --blocks"));
+    g_assert_nonnull (strstr (run.err, "--blocks cannot be used"));
   }
 }
 

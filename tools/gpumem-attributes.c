@@ -6,8 +6,8 @@
 #include "tools/gpumem-attributes.h"
 #include "tools/gpumem-format.h"
 
-/* Back ends name their attributes as their drivers do. The words of a name tell what it is about;
- * the first group with a word of the name takes it, the last group takes the rest. */
+/* Back ends name their attributes as their drivers do. An attribute belongs to the first group that
+ * contains a word of its name, or else to the last group. */
 static const struct
 {
   const char *title;
@@ -30,7 +30,7 @@ static const struct
   { "Device and driver", "" }
 };
 
-/* In what order the groups are shown. */
+/* The order in which the groups are printed. */
 static const guint order[] = { 8, 7, 1, 6, 2, 3, 4, 0, 5 };
 
 G_STATIC_ASSERT (G_N_ELEMENTS (order) == G_N_ELEMENTS (groups));
@@ -73,7 +73,8 @@ gpumem_attribute_classify (const char *nick)
   g_return_val_if_reached (0);
 }
 
-/* Whether the number counts bytes: names say so, but not those of work-items, pixels and bits. */
+/* Returns whether the number counts bytes, judged by the name; work-items, pixels and bits are
+ * excluded. */
 static gboolean
 is_size (const char *nick)
 {
@@ -87,7 +88,7 @@ is_size (const char *nick)
          strstr (nick, "mem-") != NULL || strstr (nick, "cache-") != NULL;
 }
 
-/* The value as text; large sizes also in units. */
+/* Formats the value; large sizes also with units. */
 char *
 gpumem_attribute_format (const char *nick,
                          GVariant   *value)

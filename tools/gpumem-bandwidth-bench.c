@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All paths, directions and sizes, one after another. */
+/* Measures all paths, directions and sizes in order. */
 #include "config.h"
 
 #include "tools/gpumem-bandwidth.h"
@@ -56,7 +56,7 @@ gpumem_lane_clear (GpumemLane *lane)
   lane->detour.data = NULL;
 }
 
-/* --- what is left out ------------------------------------------------------- */
+/* --- omissions -------------------------------------------------------------- */
 
 static gboolean
 is_lack (const GError *error)
@@ -66,7 +66,7 @@ is_lack (const GError *error)
          g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }
 
-/* Nothing is said of what Ctrl-C ended. */
+/* Do not report cancelled measurements. */
 static void
 omit (GpumemBench      *bench,
       const GpumemPath *path,
@@ -85,8 +85,8 @@ omit (GpumemBench      *bench,
   g_ptr_array_add (bench->omissions, omission);
 }
 
-/* Both ends of both directions lie in the memory of the host where the device has none of its own;
- * half of what is free stays so. */
+/* On a device without its own memory, both ends of both directions are in host memory. Leave half
+ * of the free memory unused. */
 static gboolean
 get_free_memory (GpumemBench  *bench,
                  guint64      *host_size,
@@ -124,7 +124,7 @@ limit_sizes (GpumemBench  *bench,
       if (size <= largest)
         break;
       lack = g_error_new (GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                          "the memory that is free is enough for copies of %s", limit);
+                          "the free memory is enough for copies of at most %s", limit);
       omit (bench, NULL, size, lack);
       g_array_set_size (bench->sizes, i - 1);
     }
@@ -181,8 +181,8 @@ prepare (GpumemBench       *bench,
   return TRUE;
 }
 
-/* Makes memories for the largest size that there are some for; the smaller ones use a part.
- * Returns: how many of the sizes there are */
+/* Allocates memory for the largest size that fits; smaller sizes use a part. Returns: the number of
+ * sizes that fit */
 static guint
 prepare_largest (GpumemBench      *bench,
                  const GpumemPath *path)
@@ -228,12 +228,12 @@ run_line (GpumemBench       *bench,
       return TRUE;
     }
   figure_free (figure);
-  g_prefix_error (error, "%s, %s, and what was to follow: ",
+  g_prefix_error (error, "%s, %s, and all later measurements: ",
                   gpumem_direction_get_name (direction), text);
   return FALSE;
 }
 
-/* Returns: how many lines there are */
+/* Returns: the number of lines */
 static guint
 run_path (GpumemBench      *bench,
           const GpumemPath *path)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies by calls of the CUDA driver, which is opened here once more: no toolkit is needed. */
+/* Copies by calls of the CUDA driver. The driver is loaded here again, so that the build needs no
+ * toolkit. */
 #include "config.h"
 
 #include <gmodule.h>

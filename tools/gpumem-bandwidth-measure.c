@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Rounds of the library's copies and of the driver's own, in turns. */
+/* Rounds of copies by the library and by the driver, in turns. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 #define MAX_COPIES 1024
 
-/* Seconds. Ctrl-C waits for a round. */
+/* Seconds. Ctrl-C takes effect after a round. */
 #define MAX_ROUND 0.5
 
-/* What one thread does in a round. */
+/* The work of one thread in a round. */
 typedef struct
 {
   GpumemBench      *bench;
@@ -33,7 +33,7 @@ wait_for_lane (Job     *job,
                   : gpu_stream_synchronize (bench->streams[job->lane], NULL, error);
 }
 
-/* Whatever fails, no work is left when this is over. */
+/* Also waits after an error, so that no work remains pending on return. */
 static void
 run_job (Job *job)
 {
@@ -88,7 +88,7 @@ gpumem_helper_stop (GpumemBench *bench)
   g_clear_pointer (&bench->ended, g_async_queue_unref);
 }
 
-/* Runs a round, and tells how many seconds that took. */
+/* Runs a round, and measures its seconds. */
 static gboolean
 run_round (GpumemBench        *bench,
            const GpumemFigure *figure,
@@ -152,7 +152,8 @@ verify (GpumemBench   *bench,
   return TRUE;
 }
 
-/* Also warms up. A copy alone takes longer than one of many, so this takes two steps. */
+/* Chooses the number of copies, and warms up. A single copy takes longer than one of many, so the
+ * estimate takes two steps. */
 static gboolean
 choose_n_copies (GpumemBench   *bench,
                  GpumemFigure  *figure,
@@ -198,7 +199,7 @@ summarize (GArray *values)
   return speed;
 }
 
-/* Who goes first finds clocks lower and caches colder: take turns. */
+/* The first of the two runs with lower clocks and colder caches, so alternate. */
 static gboolean
 run_pair (GpumemBench   *bench,
           GpumemFigure  *figure,
@@ -240,7 +241,7 @@ run_rounds (GpumemBench   *bench,
   return TRUE;
 }
 
-/* @figure: path, direction and size are set; the rest comes from here */
+/* @figure: path, direction and size are set; the function sets the other fields */
 gboolean
 gpumem_bench_measure (GpumemBench   *bench,
                       GpumemFigure  *figure,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies and mappings by calls of OpenCL. */
+/* Copies and mappings by OpenCL calls. */
 #include "config.h"
 
 #include <gpumem/gpumem-opencl.h>
@@ -24,7 +24,7 @@ get_mem (const GpumemPlace *place)
   return (cl_mem) (guintptr) gpu_memory_get_native_handle (place->memory);
 }
 
-/* Returns: (nullable): where shared virtual memory, or memory of the host, is */
+/* Returns: (nullable): the address of shared virtual memory or host memory */
 static gpointer
 get_pointer (const GpumemPlace *place)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The paths that bytes take. A new one is a new entry of the table at the end. */
+/* The paths of copies. To add a path, add an entry to the table at the end. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ take_host_memory (GpumemPlace    *place,
   g_object_get (memory, "page-locked", &is_locked, NULL);
   if (is_locked)
     return TRUE;
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s locks no pages of memory",
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s cannot page-lock memory",
                gpu_device_get_id (gpu_context_get_device (gpu_memory_get_context (place->memory))));
   return FALSE;
 }
@@ -125,7 +125,7 @@ prepare_mapped (GpumemBench  *bench,
                            error);
 }
 
-/* Managed memory is nowhere until it is used. */
+/* Managed memory has no location until its first use. */
 static gboolean
 prepare_svm (GpumemBench  *bench,
              guint         lane,
@@ -169,7 +169,7 @@ prepare_peer (GpumemBench  *bench,
          new_buffer (&memories->far, bench->peer_context, size, error);
 }
 
-/* --- what a device lacks ---------------------------------------------------- */
+/* --- checks of devices ------------------------------------------------------- */
 
 static gboolean
 check_mapped (GpumemBench  *bench,
@@ -177,12 +177,12 @@ check_mapped (GpumemBench  *bench,
 {
   if (gpu_device_get_capabilities (bench->device) & GPU_CAPABILITIES_MAP)
     return TRUE;
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s maps no buffers",
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s cannot map buffers",
                gpu_device_get_id (bench->device));
   return FALSE;
 }
 
-/* Raw calls need memory that is not one stream's at a time. */
+/* Raw calls need memory that several streams may use concurrently. */
 static gboolean
 check_svm (GpumemBench  *bench,
            GError      **error)
@@ -211,7 +211,7 @@ find_peer (GpuDevice *device)
   return NULL;
 }
 
-/* Without it copies between devices go by way of the host, but they go. */
+/* Without peer access, copies between devices are routed through the host. */
 static gboolean
 enable_access (GpuContext  *context,
                GpuContext  *peer,
@@ -236,7 +236,7 @@ check_peer (GpumemBench  *bench,
   if (!g_str_equal (backend, "cuda"))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "the back end %s copies nothing from device to device", backend);
+                   "the back end %s cannot copy between devices", backend);
       return FALSE;
     }
   if (bench->peer == NULL)
@@ -306,7 +306,7 @@ copy_svm (GpumemBench  *bench,
   return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
 }
 
-/* A driver holds up who copies ordinary memory, now and then or always: each copy is waited for. */
+/* Drivers may block on copies of pageable memory, so wait for each copy. */
 static gboolean
 copy_raw_ordinary (GpumemBench  *bench,
                    guint         lane,
@@ -339,7 +339,7 @@ copy_mapped (GpumemBench  *bench,
   return gpu_mapping_unmap (mapping, error);
 }
 
-/* CUDA maps no memory of a device: page-locked memory and a copy do the same. */
+/* CUDA cannot map device memory; use page-locked memory and a copy instead. */
 static gboolean
 detour_raw (GpumemBench  *bench,
             guint         lane,
@@ -451,7 +451,7 @@ gpumem_paths_parse (const char  *list,
           g_autofree char *names = list_names ();
 
           g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                       "there is no path '%s'; there are %s", words[i], names);
+                       "there is no path '%s'; the paths are %s", words[i], names);
           return NULL;
         }
       if (!g_ptr_array_find (chosen, path, NULL))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is copied, and whether it arrived. */
+/* The pattern that is copied, and its verification. */
 #include "config.h"
 
 #include <string.h>
 
 #include "tools/gpumem-bandwidth.h"
 
-/* No power of two, so that pieces that change places are seen. */
+/* Not a power of two, so that swapped pieces are detected. */
 #define TILE_SIZE ((gsize) 1048573)
 
 static const guint8 *
@@ -29,7 +29,7 @@ get_tile (guint lane)
   return tiles[lane];
 }
 
-/* Returns: (transfer full): a stream of the context that the memory is of */
+/* Returns: (transfer full): a stream of the context of the memory */
 static GpuStream *
 get_stream (const GpumemPlace  *place,
             GError            **error)
@@ -81,7 +81,7 @@ gpumem_pattern_fill (GpumemBench  *bench,
   return TRUE;
 }
 
-/* Overwrites where the bytes are to arrive. */
+/* Overwrites the destination. */
 gboolean
 gpumem_pattern_scrub (GpumemBench  *bench,
                       guint         lane,

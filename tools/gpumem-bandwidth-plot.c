@@ -33,7 +33,7 @@ count_figures (const GpumemBench *bench,
   return n;
 }
 
-/* $d0_1: size, ours and raw of direction 0 on path 1 */
+/* $d0_1 holds the size, the speed of the library and the raw speed of direction 0 on path 1. */
 static void
 append_data (GString           *script,
              const GpumemBench *bench,
@@ -132,7 +132,7 @@ make_script (const GpumemBench *bench)
   return g_string_free (script, FALSE);
 }
 
-/* Nothing is drawn where there are no figures. */
+/* Draws nothing without figures. */
 gboolean
 gpumem_bandwidth_plot (const GpumemBench  *bench,
                        GError            **error)

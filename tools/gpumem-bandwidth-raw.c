@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which driver's calls there are, and those of the host back end: memcpy(). */
+/* Selects the driver calls of a back end, and implements those of the host back end with
+ * memcpy(). */
 #include "config.h"
 
 #include <string.h>

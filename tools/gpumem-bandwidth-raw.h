@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the library is held against: the driver's own calls, on streams and memory whose handles the
- * library gives. No work of the library is on these streams.
+ * The baseline for the library: calls of the driver on streams and memory whose native handles come
+ * from the library. The library submits no work to these streams.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /* One stream for each direction. */
 #define GPUMEM_N_LANES 2
 
-/* One end of a copy: ordinary memory has no object, memory of a device no data. */
+/* One end of a copy. Pageable memory has no object, device memory has no data. */
 typedef struct
 {
   gpointer   data;
@@ -21,8 +21,8 @@ typedef struct
 
 typedef struct _GpumemRaw GpumemRaw;
 
-/* Copies are enqueued where the driver can; wait() waits for those of a lane. What stands between
- * enter() and leave() is one thread's. */
+/* Copies are enqueued if the driver supports this; wait() waits for those of a lane. Only one
+ * thread at a time runs between enter() and leave(). */
 typedef struct
 {
   const char *backend;
@@ -40,7 +40,7 @@ typedef struct
                       guint               lane,
                       GError            **error);
 
-  /* NULL where the driver maps no memory of a device. map() waits. */
+  /* NULL if the driver cannot map device memory. map() waits. */
   gpointer  (*map)   (const GpumemRaw    *raw,
                       guint               lane,
                       const GpumemPlace  *place,

@@ -7,7 +7,7 @@
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
 
-/* Three digits that count, whatever the magnitude. */
+/* Formats with three significant digits. */
 static char *
 format_speed (double speed)
 {
@@ -83,7 +83,8 @@ gpumem_bandwidth_print (const GpumemBench *bench)
   if (bench->peer != NULL)
     g_print ("Peer: %s, %s\n", gpu_device_get_id (bench->peer),
              gpu_device_get_name (bench->peer));
-  g_print ("GB/s, 10^9 bytes a second, beside the driver's own calls; staging by %u thread%s\n",
+  g_print ("GB/s, 10^9 bytes per second, compared with raw driver calls; staging by %u thread%s
+",
            gpu_staging_get_n_threads (), gpu_staging_get_n_threads () == 1 ? "" : "s");
   print_figures (bench);
   print_omissions (bench);

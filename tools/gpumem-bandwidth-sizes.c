@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sizes as people write them: 4, 64K, 1MiB, and ranges of them. */
+/* Parses sizes such as 4, 64K and 1MiB, and ranges of sizes. */
 #include "config.h"
 
 #include <string.h>
@@ -27,9 +27,9 @@ parse_size (const char  *word,
   if (!gpumem_parse_size (word, size, error))
     return FALSE;
   if (*size == 0)
-    return fail (error, word, "is none: copies are of 1 byte or more");
+    return fail (error, word, "is too small: the minimum is 1 byte");
   if (*size > MAX_SIZE)
-    return fail (error, word, "is too large: copies are of 1T or less");
+    return fail (error, word, "is too large: the maximum is 1T");
   return TRUE;
 }
 
@@ -43,7 +43,7 @@ add_size (GArray      *sizes,
     if (g_array_index (sizes, guint64, i) == size)
       return TRUE;
   if (sizes->len == MAX_SIZES)
-    return fail (error, word, "makes more than " G_STRINGIFY (MAX_SIZES) " of them");
+    return fail (error, word, "yields more than " G_STRINGIFY (MAX_SIZES) " sizes");
   g_array_append_val (sizes, size);
   return TRUE;
 }
@@ -61,9 +61,9 @@ add_range (GArray      *sizes,
   if (!parse_size (ends[0], &from, error) || !parse_size (ends[1], &to, error))
     return FALSE;
   if (parts[1] != NULL && !g_ascii_string_to_unsigned (parts[1], 10, 2, 1 << 20, &factor, NULL))
-    return fail (error, word, "grows by no whole number from 2 to 1048576");
+    return fail (error, word, "needs a factor that is a whole number from 2 to 1048576");
   if (from > to)
-    return fail (error, word, "ends below its beginning");
+    return fail (error, word, "ends below its start");
   for (guint64 size = from; size <= to; size *= factor)
     if (!add_size (sizes, size, word, error))
       return FALSE;
@@ -80,7 +80,7 @@ compare_sizes (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* Returns: (transfer full): of guint64, each once, ascending */
+/* Returns: (transfer full): distinct guint64 in ascending order */
 GArray *
 gpumem_sizes_parse (const char  *list,
                     GError     **error)
@@ -103,7 +103,7 @@ gpumem_sizes_parse (const char  *list,
     }
   if (sizes->len == 0)
     {
-      fail (error, list, "is none: copies are of 1 byte or more");
+      fail (error, list, "is too small: the minimum is 1 byte");
       return NULL;
     }
   g_array_sort (sizes, compare_sizes);

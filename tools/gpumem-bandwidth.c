@@ -43,7 +43,7 @@ usage (const GError *error)
   return gpumem_command_usage (&gpumem_bandwidth_command, "%s", error->message);
 }
 
-/* Takes from @options what @bench goes by. Returns: an exit status */
+/* Sets the fields of @bench from @options. Returns: an exit status */
 static int
 read_options (GpumemBench   *bench,
               const Options *options)
@@ -59,14 +59,15 @@ read_options (GpumemBench   *bench,
     return usage (error);
   if (options->n_threads < 0 || options->n_threads > MAX_THREADS)
     return gpumem_command_usage (&gpumem_bandwidth_command,
-                                 "%d threads: there can be 1 to %d, or 0 for as many as the "
-                                 "library chooses", options->n_threads, MAX_THREADS);
+                                 "invalid number of threads %d: use 1 to %d, or 0 for the "
+                                 "default of the library", options->n_threads, MAX_THREADS);
   if (options->n_rounds < 1 || options->n_rounds > MAX_MIN_ROUNDS)
-    return gpumem_command_usage (&gpumem_bandwidth_command, "%d rounds: there can be 1 to %d",
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "invalid number of rounds %d: use 1 to %d",
                                  options->n_rounds, MAX_MIN_ROUNDS);
   if (!(options->min_time > 0 && options->min_time <= MAX_MIN_TIME))
     return gpumem_command_usage (&gpumem_bandwidth_command,
-                                 "%g seconds: the time is more than 0 and at most %d",
+                                 "invalid time of %g seconds: use more than 0 and at most %d",
                                  options->min_time, MAX_MIN_TIME);
   if (options->plot != NULL && !gpumem_plot_is_name (options->plot))
     return gpumem_command_usage (&gpumem_bandwidth_command,
@@ -154,16 +155,16 @@ parse (Options  *options,
   GpumemCommand command = gpumem_bandwidth_command;
   const GOptionEntry entries[] = {
     { "sizes", 's', 0, G_OPTION_ARG_STRING, &options->sizes,
-      "Copy so many bytes [" DEFAULT_SIZES "]", "LIST" },
-    { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths, "Take these paths [all]", "LIST" },
+      "Sizes of copies in bytes [" DEFAULT_SIZES "]", "LIST" },
+    { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths, "Paths to measure [all]", "LIST" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
       "The other end of the path peer [the next device of the back end]", "ID" },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,
-      "Copy ordinary memory by so many threads", "N" },
+      "Number of threads that copy pageable memory", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options->min_time,
-      "Measure each line for so long or longer [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
+      "Minimum time per line [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
     { "rounds", 'r', 0, G_OPTION_ARG_INT, &options->n_rounds,
-      "and in so many rounds or more [" G_STRINGIFY (DEFAULT_ROUNDS) "]", "N" },
+      "Minimum number of rounds per line [" G_STRINGIFY (DEFAULT_ROUNDS) "]", "N" },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options->plot,
       "Draw diagrams with gnuplot, as .svg or .png", "FILE" },
 #ifdef HAVE_TOUR
@@ -187,7 +188,7 @@ run_bandwidth (char **arguments)
     return GPUMEM_EXIT_USAGE;
   if (arguments[1] != NULL && arguments[2] != NULL)
     return gpumem_command_usage (&gpumem_bandwidth_command,
-                                 "one device, please, and not '%s' as well", arguments[2]);
+                                 "too many arguments: '%s'; name at most one device", arguments[2]);
   status = read_options (&bench, &options);
   return status == GPUMEM_EXIT_OK ? measure (&bench, &options, arguments[1]) : status;
 }
@@ -195,7 +196,7 @@ run_bandwidth (char **arguments)
 const GpumemCommand gpumem_bandwidth_command = {
   .name = "bandwidth",
   .parameters = "[DEVICE]",
-  .summary = "copy on every path, beside the driver's own calls",
+  .summary = "measure copies on every path, and compare with raw driver calls",
   .description =
     "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
     "Sizes are bytes, 64K or 1GiB, or ranges of them: 4K-1G doubles, 4K-1G:16 goes up 16 times\n"

@@ -28,11 +28,12 @@ typedef gboolean (*GpumemCopyFunc) (GpumemBench *bench,
 typedef struct
 {
   const char     *name;
-  const char     *text;                         /* for people */
+  const char     *text;                         /* the description in --help */
   guint           directions;                   /* bits of GpumemDirection */
-  gboolean      (*check)   (GpumemBench *bench, /* nullable; why the device lacks it */
+  gboolean      (*check)   (GpumemBench *bench, /* nullable; fails if the device does not support
+                                                 * the path */
                             GError     **error);
-  gboolean      (*prepare) (GpumemBench *bench, /* makes the memories of a lane */
+  gboolean      (*prepare) (GpumemBench *bench, /* allocates the memory of a lane */
                             guint        lane,
                             gsize        size,
                             GError     **error);
@@ -44,11 +45,11 @@ typedef struct
 {
   GpumemPlace  near;
   GpumemPlace  far;
-  GpumemPlace  detour;          /* of raw calls where the driver does not map */
-  GBytes      *bytes;           /* behind near, where that is ordinary memory; nullable */
+  GpumemPlace  detour;          /* for raw calls if the driver cannot map */
+  GBytes      *bytes;           /* the memory of near, if that is pageable; nullable */
 } GpumemLane;
 
-/* GB/s, that is 10^9 bytes a second. */
+/* GB/s: 10^9 bytes per second. */
 typedef struct
 {
   double median;
@@ -63,32 +64,32 @@ typedef struct
   GpumemDirection   direction;
   gsize             size;
   guint             n_rounds;
-  guint             n_copies;   /* of a round, in each lane */
+  guint             n_copies;   /* per round and lane */
   GpumemSpeed       ours;
   GpumemSpeed       raw;
-  double            ratio;      /* the median of those of the rounds */
-  char             *wrong;      /* nullable: what arrived otherwise than it left */
+  double            ratio;      /* the median of the rounds */
+  char             *wrong;      /* nullable: the first difference after a copy */
 } GpumemFigure;
 
-/* What is not in the table, and why. */
+/* An omitted measurement, and the reason. */
 typedef struct
 {
-  const char *path;             /* nullable: all of them */
-  gsize       size;             /* 0: all of them */
+  const char *path;             /* NULL: all paths */
+  gsize       size;             /* 0: all sizes */
   char       *reason;
-  gboolean    failed;           /* it should have gone well */
+  gboolean    failed;           /* a failure, not a missing feature */
 } GpumemOmission;
 
 struct _GpumemBench
 {
-  /* What was asked for */
+  /* Options */
   GpuDevice        *device;
   GpuDevice        *peer;       /* nullable */
   GPtrArray        *paths;      /* of GpumemPath */
   GArray           *sizes;      /* of guint64, ascending */
   double            min_time;   /* seconds for each line of the table */
   guint             n_rounds;   /* at least */
-  char             *plot;       /* nullable: where to */
+  char             *plot;       /* nullable: the output file */
 
   GpumemProgress   *progress;
   GCancellable     *cancellable;
@@ -97,7 +98,7 @@ struct _GpumemBench
   GpuStream        *streams[GPUMEM_N_LANES];
   GpumemRaw         raw;
   GpumemLane        lanes[GPUMEM_N_LANES];
-  GThread          *helper;     /* runs the second lane beside the first */
+  GThread          *helper;     /* runs the second lane */
   GAsyncQueue      *begun;
   GAsyncQueue      *ended;
 
@@ -105,7 +106,7 @@ struct _GpumemBench
   GPtrArray        *omissions;  /* of GpumemOmission */
 };
 
-/* Returns: (transfer container): paths by name; NULL for all */
+/* Returns: (transfer container): the paths named; all for NULL */
 GPtrArray   *gpumem_paths_parse           (const char          *list,
                                            GError             **error);
 char        *gpumem_paths_describe        (void);
@@ -134,7 +135,7 @@ gboolean     gpumem_pattern_scrub         (GpumemBench         *bench,
                                            guint                lane,
                                            gsize                size,
                                            GError             **error);
-/* @wrong: set where bytes differ */
+/* @wrong: set if bytes differ */
 gboolean     gpumem_pattern_check         (GpumemBench         *bench,
                                            guint                lane,
                                            gsize                size,

@@ -3,7 +3,7 @@
 
 #include "tools/gpumem-command.h"
 
-/* Parses the options of @command into @entries; complains if they are wrong. */
+/* Parses the options of @command into @entries; prints an error if they are invalid. */
 gboolean
 gpumem_command_parse (const GpumemCommand *command,
                       const GOptionEntry  *entries,
@@ -25,7 +25,7 @@ gpumem_command_parse (const GpumemCommand *command,
   return FALSE;
 }
 
-/* Says what is wrong with the command line. Returns: the exit status for that. */
+/* Prints an error about the command line. Returns: the exit status for this. */
 int
 gpumem_command_usage (const GpumemCommand *command,
                       const char          *format,

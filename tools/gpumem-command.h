@@ -16,10 +16,10 @@ enum
 typedef struct
 {
   const char *name;
-  const char *parameters;             /* what usage shows behind the options */
+  const char *parameters;             /* printed after the options in the usage */
   const char *summary;                /* one line */
   const char *description;            /* the paragraphs at the end of --help */
-  int       (*run) (char **arguments);  /* name first; the strings may be taken out */
+  int       (*run) (char **arguments);  /* the name is first; the strings may be stolen */
 } GpumemCommand;
 
 extern const GpumemCommand gpumem_bandwidth_command;
@@ -34,7 +34,7 @@ gboolean gpumem_command_parse (const GpumemCommand *command,
 int      gpumem_command_usage (const GpumemCommand *command,
                                const char          *format,
                                ...) G_GNUC_PRINTF (2, 3);
-/* The exit status of what ran until @whole or Ctrl-C, which it tells of. */
+/* Returns the exit status of a command that ran until @whole or Ctrl-C, and reports Ctrl-C. */
 int      gpumem_command_end   (gboolean             whole,
                                gboolean             failed);
 void     gpumem_complain      (const char          *format,

@@ -126,7 +126,7 @@ run_devices (char **arguments)
   if (!gpumem_command_parse (&gpumem_devices_command, entries, arguments))
     return GPUMEM_EXIT_USAGE;
   if (arguments[1] != NULL)
-    return gpumem_command_usage (&gpumem_devices_command, "what is '%s'?", arguments[1]);
+    return gpumem_command_usage (&gpumem_devices_command, "unexpected argument '%s'", arguments[1]);
   devices = gpu_device_list ();
 #ifdef HAVE_TOUR
   if (json)

@@ -72,7 +72,7 @@ print_device (GpuDevice *device)
   gpumem_table_print (table, gpumem_terminal_width ());
 }
 
-/* What print_device() has shown. */
+/* The attributes that print_device() has printed. */
 static gboolean
 is_in_head (const char *key)
 {
@@ -186,7 +186,7 @@ print_json (GpuDevice *device,
 }
 #endif
 
-/* What could not be asked for is a warning, and what there is gets printed all the same. */
+/* Warn about a failed query, and print all other values. */
 static int
 show (GpuDevice *device,
       gboolean   json)
@@ -227,7 +227,8 @@ run_info (char **arguments)
   if (!gpumem_command_parse (&gpumem_info_command, entries, arguments))
     return GPUMEM_EXIT_USAGE;
   if (arguments[1] != NULL && arguments[2] != NULL)
-    return gpumem_command_usage (&gpumem_info_command, "one device, please, and not '%s' as well",
+    return gpumem_command_usage (&gpumem_info_command,
+                                 "too many arguments: '%s'; name at most one device",
                                  arguments[2]);
   device = arguments[1] != NULL ? gpu_device_find (arguments[1], &error)
                                 : gpu_device_get_default (&error);
@@ -242,7 +243,7 @@ run_info (char **arguments)
 const GpumemCommand gpumem_info_command = {
   .name = "info",
   .parameters = "[DEVICE]",
-  .summary = "show everything known about a device",
+  .summary = "show all properties of a device",
   .description =
     "DEVICE is an id that 'gpumem devices' lists, such as host or opencl:0:0, or a PCI bus id.\n"
     "Without it the default device is shown.",

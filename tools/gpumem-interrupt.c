@@ -6,7 +6,7 @@
 
 #include "tools/gpumem-interrupt.h"
 
-/* Commands run in the main thread without a main loop; a thread of its own waits for signals. */
+/* Commands run in the main thread without a main loop, so a separate thread waits for signals. */
 struct _GpumemInterrupt
 {
   GCancellable *cancellable;
@@ -21,7 +21,7 @@ on_signal (gpointer data)
   GpumemInterrupt *interrupt = data;
 
   g_cancellable_cancel (interrupt->cancellable);
-  return G_SOURCE_REMOVE;   /* the second one ends the process as usual */
+  return G_SOURCE_REMOVE;   /* the second Ctrl-C ends the process as usual */
 }
 
 static gpointer
@@ -62,7 +62,7 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* Before the thread starts, so that a process with this thread never ends without cleanup. */
+  /* Set this before the thread starts, so that a process with the thread always cleans up. */
   first = add_signal (interrupt, SIGINT);
   second = add_signal (interrupt, SIGTERM);
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);

@@ -46,7 +46,7 @@ gpumem_json_add_boolean (JsonBuilder *builder,
   json_builder_add_boolean_value (builder, value);
 }
 
-/* What the device says of itself, as members of the object under way. */
+/* Adds the properties of the device as members of the current object. */
 void
 gpumem_json_add_device (JsonBuilder *builder,
                         GpuDevice   *device)

@@ -5,8 +5,8 @@
 
 #include "tools/gpumem-picture.h"
 
-/* The picture of the tour when the user has none: an evening at a lake, under a ringed planet.
- * Drawn in a frame of 3 by 2 units. */
+/* The default picture of the tour: an evening at a lake, under a ringed planet. The frame measures
+ * 3 by 2 units. */
 #define SHORE   1.52f       /* where the lake begins */
 #define N_HILLS 4
 
@@ -34,7 +34,7 @@ mix (Colour a,
                     a.blue + (b.blue - a.blue) * t };
 }
 
-/* How far @distance, in units, lies inside an edge that is one pixel wide: 0 to 1. */
+/* Returns the coverage, 0 to 1, at @distance units inside an edge that is one pixel wide. */
 static float
 cover (const Scene *scene,
        float        distance)
@@ -54,7 +54,7 @@ draw_sky (float y)
   return mix (stops[i], stops[i + 1], t - i);
 }
 
-/* One star at a place of its own in some cells of a grid. */
+/* Some cells of a grid contain one star, at a pseudo-random position. */
 static float
 star_light (const Scene *scene,
             float        x,
@@ -87,7 +87,7 @@ draw_sun (const Scene *scene,
   return mix (colour, (Colour) { 255, 244, 214 }, cover (scene, distance));
 }
 
-/* Rings are ellipses around the planet, tilted; their back half lies behind it. */
+/* The rings are tilted ellipses around the planet, which hides their back half. */
 static Colour
 draw_rings (const Scene *scene,
             Colour       colour,
@@ -163,7 +163,7 @@ draw_above_shore (const Scene *scene,
   return draw_hills (scene, colour, column, y);
 }
 
-/* The lake mirrors what is above the shore, with ripples that grow towards the viewer. */
+/* The lake mirrors the scene above the shore, with ripples that grow towards the viewer. */
 static Colour
 draw_point (const Scene *scene,
             guint        column,
@@ -185,7 +185,7 @@ draw_point (const Scene *scene,
   return mix (colour, (Colour) { 255, 220, 168 }, 0.5f * expf (-depth * 120));
 }
 
-/* Crests are sums of a few waves. */
+/* Crests are sums of sine waves. */
 static void
 grow_hills (Scene *scene)
 {

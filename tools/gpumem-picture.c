@@ -5,9 +5,10 @@
 
 #include "tools/gpumem-picture.h"
 
-#define MAX_PIXELS (G_GUINT64_CONSTANT (1) << 27)   /* half a GiB, and the tour makes a dozen */
+#define MAX_PIXELS (G_GUINT64_CONSTANT (1) << 27)   /* 512 MiB; the tour allocates a dozen
+                                                     * pictures */
 
-/* Returns: (transfer full): room for that many pixels, to be freed with g_free() */
+/* Returns: (transfer full): memory for the pixels; free with g_free() */
 guint32 *
 gpumem_picture_try_alloc (guint    width,
                           guint    height,
@@ -52,7 +53,7 @@ check_size (const char *path,
     return TRUE;
   g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
                "The picture '%s' has %d x %d pixels, more than the %" G_GUINT64_FORMAT
-               " million that fit here", path, width, height, MAX_PIXELS / 1000000);
+               " million that are supported", path, width, height, MAX_PIXELS / 1000000);
   return FALSE;
 }
 
@@ -80,7 +81,7 @@ pack_pixels (GdkPixbuf *pixbuf,
                              g_bytes_new_take (pixels, sizeof (guint32) * width * height));
 }
 
-/* Reads a PNG, a JPEG or whatever else gdk-pixbuf knows. */
+/* Reads a PNG, a JPEG or any other format of gdk-pixbuf. */
 GpumemPicture *
 gpumem_picture_load (const char *path,
                      GError    **error)
@@ -145,7 +146,7 @@ unpack_pixels (const GpumemPicture *picture)
   return pixbuf;
 }
 
-/* Writes a PNG; @path never holds half of one. */
+/* Writes a PNG atomically: @path never contains a partial file. */
 gboolean
 gpumem_picture_save (const GpumemPicture *picture,
                      const char          *path,

@@ -10,7 +10,7 @@ typedef struct
 {
   guint   width;
   guint   height;
-  GBytes *pixels;     /* width * height of them, rows without gaps */
+  GBytes *pixels;     /* width * height pixels, no padding between rows */
 } GpumemPicture;
 
 #define GPUMEM_PIXEL(red, green, blue, alpha) \

@@ -29,7 +29,7 @@ gpumem_plot_check (const char  *path,
   return FALSE;
 }
 
-/* A script that draws for @path. */
+/* Begins a script that draws to @path. */
 GString *
 gpumem_plot_begin (const char *path)
 {
@@ -42,7 +42,7 @@ gpumem_plot_begin (const char *path)
                        "}\n");
 }
 
-/* In single quotes only these have a meaning. */
+/* Only these characters are special in single quotes. */
 void
 gpumem_plot_append_quoted (GString    *script,
                            const char *text)
@@ -92,7 +92,8 @@ run_gnuplot (const char  *path,
                               error);
 }
 
-/* The script is a file: a gnuplot that ends before it has read a pipe would end the command. */
+/* Pass the script as a file: if gnuplot exited before it read a pipe, SIGPIPE would end the
+ * command. */
 gboolean
 gpumem_plot_draw (const char  *path,
                   const char  *script,

@@ -6,9 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* Whether it ends as pictures do that can be drawn. */
+/* Returns whether the suffix is that of a supported picture format. */
 gboolean  gpumem_plot_is_name       (const char  *path);
-/* Whether it can be drawn, asked before the long work. */
+/* Returns whether the picture can be drawn; call this before long work. */
 gboolean  gpumem_plot_check         (const char  *path,
                                      GError     **error);
 GString  *gpumem_plot_begin         (const char  *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an allocation and a release cost, by workload, beside the device's own. */
+/* The time of an allocation and a free by workload, compared with memory of the driver. */
 #include "config.h"
 
 #include <time.h>
@@ -8,17 +8,17 @@
 
 #define KIB ((gsize) 1024)
 #define MIB ((gsize) 1024 * KIB)
-#define N_ROUNDS     5              /* of which the median counts */
-#define PART         4096           /* pairs between looks at Ctrl-C */
-#define WARM_UP      4              /* pairs for each that is live, at least */
-#define MAX_OWN_LIVE 1000           /* of the device's own memory at once */
+#define N_ROUNDS     5              /* the median is reported */
+#define PART         4096           /* pairs between checks for Ctrl-C */
+#define WARM_UP      4              /* minimum pairs for each live block */
+#define MAX_OWN_LIVE 1000           /* live blocks of driver memory */
 
 typedef enum
 {
-  PATTERN_ONE,                      /* one comes and goes */
-  PATTERN_STACK,                    /* all come, and go in the opposite order */
-  PATTERN_RANDOM,                   /* one at random goes, another one comes */
-  PATTERN_GROWING                   /* comes or goes at random, up to a number of bytes */
+  PATTERN_ONE,                      /* allocate one, free it */
+  PATTERN_STACK,                    /* allocate all, free them in reverse order */
+  PATTERN_RANDOM,                   /* free a random one, allocate another */
+  PATTERN_GROWING                   /* allocate or free at random, up to a number of bytes */
 } Pattern;
 
 typedef struct
@@ -27,7 +27,7 @@ typedef struct
   Pattern     pattern;
   guint       n_live;
   gsize       smallest, largest;    /* bytes */
-  guint       n_holes;              /* of 512 bytes, that stay */
+  guint       n_holes;              /* of 512 bytes, live throughout */
 } Workload;
 
 static const Workload workloads[] = {
@@ -44,7 +44,7 @@ static const Workload workloads[] = {
 };
 
 #define MAX_GROWN (256 * MIB)
-#define SLOW      1000000           /* holes, from which on it is only done with --slow */
+#define SLOW      1000000           /* workloads with as many holes need --slow */
 
 static const char *const source_names[GPUMEM_N_SOURCES] = {
   "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns"
@@ -59,8 +59,8 @@ typedef struct
   GpuMemoryPool         *pool;
   GpuStream             *stream;
   GPtrArray             *memories;
-  GArray                *sizes;     /* of gsize, of the memories */
-  gsize                  bytes;     /* of all of them */
+  GArray                *sizes;     /* of gsize, by memory */
+  gsize                  bytes;     /* the sum */
   guint64                seed;
   guint64                n_pairs;
   gint64                 nanoseconds;
@@ -217,7 +217,8 @@ run_random (Worker  *worker,
   return TRUE;
 }
 
-/* 73 of 100 times one comes, as long as there is room; two operations are a pair. */
+/* Allocates with a probability of 73 %, as long as there is room. Two operations count as a
+ * pair. */
 static gboolean
 run_growing (Worker  *worker,
              guint64  n)
@@ -279,7 +280,7 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* As many pairs as fill the pool and take long enough for the clock, then the rounds. */
+/* Runs enough pairs to fill the pool and for the resolution of the clock, and then the rounds. */
 static gboolean
 run_rounds (Worker *worker,
             double *median)
@@ -325,7 +326,7 @@ work (gpointer data)
   return NULL;
 }
 
-/* Blocks with a hole behind each; nothing where there is no memory for them. */
+/* Allocates blocks with a hole behind each; does nothing if memory is insufficient. */
 static gboolean
 make_holes (Worker    *worker,
             GPtrArray *kept)
@@ -345,7 +346,7 @@ make_holes (Worker    *worker,
   return worker->error == NULL;
 }
 
-/* What its stream frees is free for the next one only when it is waited for. */
+/* Wait: memory that this stream frees is available to the next worker only after completion. */
 static void
 worker_clear (Worker *worker)
 {
@@ -374,7 +375,8 @@ worker_init (Worker                *worker,
   return worker->stream != NULL;
 }
 
-/* Runs the first worker here and the others beside it. Returns: the mean of their medians */
+/* Runs the first worker on this thread and the others on new threads. Returns: the mean of their
+ * medians */
 static double
 run_workers (Worker  *workers,
              guint    n,
@@ -528,7 +530,8 @@ gpumem_pool_bench_open (GpumemPoolBench  *bench,
   bench->has_blocks = gpumem_pool_has_blocks (pool);
   bench->progress = gpumem_progress_new (2 * G_N_ELEMENTS (workloads));
   if (!bench->has_blocks)
-    omit (bench, "blocks, and holes between them: a pool of %s on this device has only buffers",
+    omit (bench,
+          "workloads with blocks and holes: a pool of kind %s on this device has only buffers",
           gpumem_pool_kind_get_name (bench->kind));
   return TRUE;
 }

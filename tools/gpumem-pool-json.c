@@ -19,7 +19,7 @@ begin (GpuDevice    *device,
   return builder;
 }
 
-/* Every figure of the pool at the end, by its name. */
+/* All statistics of the pool at the end, by name. */
 static void
 add_statistics (JsonBuilder *builder,
                 GVariant    *statistics)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What goes on in a pool while a trace is replayed: as a diagram, and for the viewers of others. */
+/* Records a pool while a trace is replayed: as a diagram, and for external viewers. */
 #include "config.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ get_device_free (GpuMemoryPool *pool)
   return free;
 }
 
-/* The pool does not tell when work is over: what is given back counts as that. */
+/* The pool does not report the completion of pending uses, so a free counts as completed. */
 void
 gpumem_record_add (GpumemRecord               *record,
                    GpuMemoryPool              *pool,
@@ -152,7 +152,7 @@ describe_event (const GpumemPoolEvent *event)
   return g_variant_dict_end (&dict);
 }
 
-/* Of segments only the sizes are known, and not where they are. */
+/* Segments have known sizes but no known addresses. */
 static GVariant *
 list_events (const GpumemRecord *record,
              gboolean            with_segments)

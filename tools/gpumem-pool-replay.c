@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Traces, replayed on pools of a device. */
+/* Replays traces on pools of a device. */
 #include "config.h"
 
 #include <time.h>
@@ -7,10 +7,10 @@
 #include "tools/gpumem-pool.h"
 
 #define TOUCHED    64               /* bytes */
-#define N_LOOPS    3                /* of which the fastest counts */
+#define N_LOOPS    3                /* the fastest is reported */
 #define CHECK_EACH 4096             /* operations */
 
-/* What the loop does at each operation. */
+/* The action of the loop at each operation. */
 typedef struct
 {
   gpointer (*take)      (GpuMemoryPool  *pool,
@@ -88,7 +88,7 @@ give_back_buffer (GpuMemoryPool *pool G_GNUC_UNUSED,
   g_object_unref (memory);
 }
 
-/* For the time that the loop takes by itself. */
+/* Measures the overhead of the loop. */
 static gpointer
 take_nothing (GpuMemoryPool  *pool G_GNUC_UNUSED,
               gsize           size G_GNUC_UNUSED,
@@ -133,7 +133,7 @@ get_address (const Player *player,
   return address != 0 ? address : gpu_memory_get_native_handle (memory);
 }
 
-/* Anything but a lack of memory ends the replay. */
+/* Every error except a lack of memory ends the replay. */
 static gboolean
 refuse (Player *player,
         gsize   i,
@@ -194,7 +194,7 @@ step (Player *player,
   return TRUE;
 }
 
-/* Returns: whether it came to its end, or to where recording ends */
+/* Returns: whether it reached the end, or the end of the recording */
 static gboolean
 play (Player  *player,
       GError **error)
@@ -231,7 +231,7 @@ gpumem_pool_kind_get_name (GpuMemoryPoolKind kind)
   return names[kind];
 }
 
-/* Nothing is asked for, and the answer says whether it could be. */
+/* Allocate 0 bytes, which only checks whether the pool supports blocks. */
 gboolean
 gpumem_pool_has_blocks (GpuMemoryPool *pool)
 {
@@ -293,7 +293,7 @@ player_open (Player              *player,
   return choose_verbs (player, error);
 }
 
-/* What the trace never frees goes here. */
+/* Frees the memory that the trace never frees. */
 static void
 player_clear (Player *player)
 {
@@ -320,7 +320,7 @@ synchronize (Player  *player,
   return TRUE;
 }
 
-/* Nanoseconds of the loop when it asks nobody for memory. */
+/* Returns the nanoseconds of the loop without allocations. */
 static gint64
 time_loop (const Player *player)
 {
@@ -402,7 +402,8 @@ gpumem_replay_run (const GpumemReplay  *replay,
 
 #define N_SAMPLES 1000
 
-/* Of each part of the trace the moment with the most live bytes, and the end; then none. */
+/* Returns the moment with the most live bytes in each part of the trace, then the end of the trace,
+ * then a terminator. */
 static gsize *
 choose_moments (const GpumemTrace *trace)
 {
@@ -445,7 +446,7 @@ gpumem_replay_record (const GpumemReplay  *replay,
   g_autofree gsize *moments = choose_moments (trace);
   g_auto (Player) player = { NULL };
 
-  gpumem_progress_begin (replay->progress, "what goes on in the pool");
+  gpumem_progress_begin (replay->progress, "recording the pool");
   record->samples = g_array_new (FALSE, FALSE, sizeof (GpumemSample));
   if (with_events)
     record->events = g_new (GpumemPoolEvent, GPUMEM_MAX_EVENTS);

@@ -7,7 +7,7 @@
 #include "tools/gpumem-pool.h"
 #include "tools/gpumem-table.h"
 
-#define MAX_COLUMNS 4               /* traces beside each other */
+#define MAX_COLUMNS 4               /* traces side by side */
 
 static void
 print_device (GpuDevice *device)
@@ -19,7 +19,7 @@ print_device (GpuDevice *device)
 
 /* --- replay ------------------------------------------------------------------------------ */
 
-/* What is counted, by the names of the pool's figures. */
+/* The counters, by the names of the statistics of the pool. */
 static const struct
 {
   const char *title;
@@ -182,7 +182,7 @@ format_nanoseconds (double nanoseconds)
                          : NULL;
 }
 
-/* How many times as long the device's own allocation takes, the faster of them. */
+/* Returns the ratio of the faster driver allocation to that of the pool. */
 static char *
 format_gain (const GpumemLatency *latency)
 {
@@ -223,8 +223,10 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
 
   print_device (bench->device);
-  g_print ("Pool of kind %s; ns of an allocation and a release; the ratio is that of the device's "
-           "own to the pool's\n\n", gpumem_pool_kind_get_name (bench->kind));
+  g_print ("Pool of kind %s; ns of an allocation and a free; the ratio is that of the driver's "
+           "time to the pool's
+
+", gpumem_pool_kind_get_name (bench->kind));
   for (guint i = 0; i < bench->latencies->len; i++)
     add_latency (table, g_ptr_array_index (bench->latencies, i));
   gpumem_table_print (table, gpumem_terminal_width ());

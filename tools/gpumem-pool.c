@@ -74,7 +74,7 @@ static int
 wrong_kind (const GpumemCommand *command,
             const char          *name)
 {
-  return gpumem_command_usage (command, "no kind '%s'; there are expandable, segments and bins",
+  return gpumem_command_usage (command, "no kind '%s'; the kinds are expandable, segments and bins",
                                name);
 }
 
@@ -94,11 +94,11 @@ read_files (const Options *options,
   const GpumemCommand *command = &gpumem_pool_replay_command;
 
   if (n_traces == 0)
-    return gpumem_command_usage (command, "which trace?");
+    return gpumem_command_usage (command, "missing TRACE");
   if (n_traces > 1 && (options->plot != NULL || options->snapshot != NULL ||
                        options->perfetto != NULL))
-    return gpumem_command_usage (command, "--plot, --snapshot and --perfetto are of one trace, and "
-                                 "not of %u", n_traces);
+    return gpumem_command_usage (command, "--plot, --snapshot and --perfetto need exactly one "
+                                 "trace, not %u", n_traces);
   if (options->plot != NULL && !gpumem_plot_is_name (options->plot))
     return gpumem_command_usage (command, "'%s' ends neither in .svg nor in .png", options->plot);
   if (options->snapshot != NULL && !is_viewers (options->snapshot))
@@ -107,7 +107,7 @@ read_files (const Options *options,
   return GPUMEM_EXIT_OK;
 }
 
-/* Takes from @options what @replay goes by. Returns: an exit status */
+/* Sets the fields of @replay from @options. Returns: an exit status */
 static int
 read_replay_options (GpumemReplay  *replay,
                      const Options *options)
@@ -122,9 +122,9 @@ read_replay_options (GpumemReplay  *replay,
   if (options->limit != NULL && replay->limit == 0)
     return gpumem_command_usage (command, "the limit '%s' leaves no memory", options->limit);
   if (!(options->target >= 0 || options->target == -1))
-    return gpumem_command_usage (command, "%g is no part of memory", options->target);
+    return gpumem_command_usage (command, "invalid fragmentation target %g", options->target);
   if (options->blocks && (options->buffers || options->touch))
-    return gpumem_command_usage (command, "either --blocks, or --buffers and --touch");
+    return gpumem_command_usage (command, "--blocks cannot be used with --buffers or --touch");
   replay->target = options->target;
   replay->touch = options->touch;
   if (options->blocks)
@@ -242,18 +242,19 @@ run_replay_command (char **arguments)
   const GOptionEntry entries[] = {
     { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind, KIND_HELP, "KIND" },
     { "limit", 'l', 0, G_OPTION_ARG_STRING, &options.limit,
-      "Let the pool have so many bytes at most", "SIZE" },
+      "Maximum size of the pool in bytes", "SIZE" },
     { "fragmentation-target", 0, 0, G_OPTION_ARG_DOUBLE, &options.target,
-      "So much over the most in use before memory moves [0.03]", "X" },
-    { "blocks", 0, 0, G_OPTION_ARG_NONE, &options.blocks, "Take blocks, or fail", NULL },
-    { "buffers", 0, 0, G_OPTION_ARG_NONE, &options.buffers, "Take buffers [blocks, if any]", NULL },
+      "Fragmentation above which the pool moves memory [0.03]", "X" },
+    { "blocks", 0, 0, G_OPTION_ARG_NONE, &options.blocks, "Allocate blocks, or fail", NULL },
+    { "buffers", 0, 0, G_OPTION_ARG_NONE, &options.buffers,
+      "Allocate buffers [blocks, if supported]", NULL },
     { "touch", 't', 0, G_OPTION_ARG_NONE, &options.touch,
-      "Take buffers, and fill the first bytes of each", NULL },
+      "Allocate buffers, and fill the first bytes of each", NULL },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options.plot,
       "Draw bytes over operations with gnuplot, as .svg or .png", "FILE" },
 #ifdef HAVE_TOUR
     { "snapshot", 0, 0, G_OPTION_ARG_FILENAME, &options.snapshot,
-      "Write what is in the pool for PyTorch's viewer, .json or .pickle", "FILE" },
+      "Write a snapshot for PyTorch's viewer, .json or .pickle", "FILE" },
     { "perfetto", 0, 0, G_OPTION_ARG_FILENAME, &options.perfetto,
       "Write bytes over time for Perfetto", "FILE" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
@@ -326,9 +327,9 @@ run_bench_command (char **arguments)
   const GOptionEntry entries[] = {
     { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind, KIND_HELP, "KIND" },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options.n_threads,
-      "Measure with one thread and with so many [2]", "N" },
+      "Measure with one thread and with N threads [2]", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
-      "Measure each figure for so long or longer [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
+      "Minimum time per figure [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
     { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Measure 1,000,000 holes as well", NULL },
 #ifdef HAVE_TOUR
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
@@ -339,15 +340,17 @@ run_bench_command (char **arguments)
   if (!gpumem_command_parse (command, entries, arguments))
     return GPUMEM_EXIT_USAGE;
   if (arguments[1] != NULL && arguments[2] != NULL)
-    return gpumem_command_usage (command, "one device, please, and not '%s' as well",
+    return gpumem_command_usage (command, "too many arguments: '%s'; name at most one device",
                                  arguments[2]);
   if (!find_kind (options.kind, &bench.kind))
     return wrong_kind (command, options.kind);
   if (options.n_threads < 1 || options.n_threads > MAX_THREADS)
-    return gpumem_command_usage (command, "%d threads: there can be 1 to %d", options.n_threads,
+    return gpumem_command_usage (command, "invalid number of threads %d: use 1 to %d",
+                                 options.n_threads,
                                  MAX_THREADS);
   if (!(options.min_time > 0 && options.min_time <= MAX_MIN_TIME))
-    return gpumem_command_usage (command, "%g seconds: the time is more than 0 and at most %d",
+    return gpumem_command_usage (command,
+                                 "invalid time of %g seconds: use more than 0 and at most %d",
                                  options.min_time, MAX_MIN_TIME);
   bench.n_threads = options.n_threads;
   bench.min_time = options.min_time;
@@ -358,7 +361,7 @@ run_bench_command (char **arguments)
 const GpumemCommand gpumem_pool_bench_command = {
   .name = "pool bench",
   .parameters = "[DEVICE]",
-  .summary = "measure what memory of a pool costs, beside the device's own",
+  .summary = "measure allocations of a pool, and compare with the driver's",
   .description =
     "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
     "Figures are nanoseconds of an allocation and a release, the median of five rounds; with\n"
@@ -380,7 +383,9 @@ print_usage (void)
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
     g_print ("  gpumem %s [OPTION...] %s\n      %s\n", commands[i]->name, commands[i]->parameters,
              commands[i]->summary);
-  g_print ("\n'gpumem pool replay --help' and 'gpumem pool bench --help' tell more.\n");
+  g_print ("
+See 'gpumem pool replay --help' and 'gpumem pool bench --help' for more.
+");
 }
 
 static int
@@ -398,7 +403,7 @@ run_pool (char **arguments)
       return GPUMEM_EXIT_OK;
     }
   if (word == NULL)
-    return gpumem_command_usage (&gpumem_pool_command, "replay or bench?");
+    return gpumem_command_usage (&gpumem_pool_command, "missing subcommand: replay or bench");
   return gpumem_command_usage (&gpumem_pool_command, "'%s' is neither replay nor bench", word);
 }
 

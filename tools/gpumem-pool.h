@@ -11,15 +11,15 @@ G_BEGIN_DECLS
 
 /* --- replaying ------------------------------------------------------------------------- */
 
-/* What is taken from the pool. */
+/* The kind of memory that is allocated from the pool. */
 typedef enum
 {
-  GPUMEM_TAKE_BEST,             /* blocks, where the pool has them */
+  GPUMEM_TAKE_BEST,             /* blocks if the pool supports them */
   GPUMEM_TAKE_BLOCKS,
   GPUMEM_TAKE_BUFFERS
 } GpumemTake;
 
-/* What was asked for. */
+/* Options. */
 typedef struct
 {
   GpuDevice         *device;
@@ -27,8 +27,8 @@ typedef struct
   GpuMemoryPoolKind  kind;
   GpumemTake         take;
   guint64            limit;         /* bytes, 0: none */
-  double             target;        /* of fragmentation; negative: that of the pool */
-  gboolean           touch;         /* fill the first bytes of what was taken */
+  double             target;        /* of fragmentation; negative: the default of the pool */
+  gboolean           touch;         /* fill the first bytes of each allocation */
   GCancellable      *cancellable;
   GpumemProgress    *progress;
 } GpumemReplay;
@@ -52,12 +52,12 @@ typedef struct
   guint32     stream;
 } GpumemPoolEvent;
 
-/* What a replay leaves, one of its own. Events are the last ones, in a ring. */
+/* The record of a separate replay. Events are the most recent ones, in a ring. */
 typedef struct
 {
   GArray          *samples;         /* of GpumemSample */
-  GpumemPoolEvent *events;          /* nullable: not gathered */
-  gsize            n_events;        /* that there were */
+  GpumemPoolEvent *events;          /* NULL if not recorded */
+  gsize            n_events;        /* in total */
   guint64          managed;         /* bytes at the last event */
   GVariant        *snapshot;        /* at the end, or at the first refusal */
 } GpumemRecord;
@@ -71,12 +71,12 @@ typedef struct
   char              *path;
   char              *name;          /* of the file */
   GpuMemoryPoolKind  kind;
-  gboolean           has_blocks;    /* were taken, and not buffers */
-  gsize              n_operations;  /* that were replayed */
+  gboolean           has_blocks;    /* blocks were allocated, not buffers */
+  gsize              n_operations;  /* replayed */
   guint64            peak_live;     /* bytes, as requested */
   guint64            peak_managed;
-  double             nanoseconds;   /* of an operation, without the loop */
-  double             loop;          /* what the loop takes by itself, of an operation */
+  double             nanoseconds;   /* per operation, without the loop */
+  double             loop;          /* overhead of the loop per operation */
   guint64            n_refused;
   gsize              refused_at;    /* operation, from 1 */
   char              *refusal;       /* nullable: the first error */
@@ -88,7 +88,7 @@ void            gpumem_replayed_free    (GpumemReplayed      *replayed);
 GpumemReplayed *gpumem_replay_run       (const GpumemReplay  *replay,
                                          const char          *path,
                                          GError             **error);
-/* The same operations on another pool, looked at on the way. */
+/* Replays the same operations on another pool, and records it. */
 gboolean        gpumem_replay_record    (const GpumemReplay  *replay,
                                          const GpumemTrace   *trace,
                                          gboolean             with_events,
@@ -96,7 +96,7 @@ gboolean        gpumem_replay_record    (const GpumemReplay  *replay,
                                          GError             **error);
 void            gpumem_record_clear     (GpumemRecord        *record);
 
-/* Of a replay under way; @refusal is nullable. */
+/* Called during a replay; @refusal is nullable. */
 void            gpumem_record_add       (GpumemRecord               *record,
                                          GpuMemoryPool              *pool,
                                          const GpumemTraceOperation *operation,
@@ -127,17 +127,17 @@ gboolean        gpumem_record_save      (const GpumemRecord   *record,
 
 /* --- measuring ----------------------------------------------------------------------------- */
 
-/* Where memory comes from that is measured. */
+/* The source of the measured memory. */
 typedef enum
 {
   GPUMEM_SOURCE_BLOCKS,
   GPUMEM_SOURCE_BUFFERS,
   GPUMEM_SOURCE_DEVICE,         /* buffers of the driver */
-  GPUMEM_SOURCE_STREAM,         /* the same in the order of a stream */
+  GPUMEM_SOURCE_STREAM,         /* stream-ordered memory of the driver */
   GPUMEM_N_SOURCES
 } GpumemSource;
 
-/* A line of the table: nanoseconds of an allocation and a release, 0 where it was not measured. */
+/* A line of the table: nanoseconds of an allocation and a free, 0 if not measured. */
 typedef struct
 {
   char  *workload;
@@ -153,12 +153,12 @@ typedef struct
   gboolean           has_blocks;
   gboolean           slow;
   guint              n_threads;
-  double             min_time;      /* seconds of each figure */
+  double             min_time;      /* seconds per figure */
   GCancellable      *cancellable;
   GpumemProgress    *progress;
   GPtrArray         *latencies;     /* of GpumemLatency */
   GPtrArray         *omissions;     /* of strings */
-  gboolean           failed;        /* something that should have gone well */
+  gboolean           failed;        /* a failure, not a missing feature */
 } GpumemPoolBench;
 
 gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
@@ -172,7 +172,7 @@ void            gpumem_pool_bench_print_json (const GpumemPoolBench *bench);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemPoolBench, gpumem_pool_bench_clear)
 
 const char     *gpumem_pool_kind_get_name    (GpuMemoryPoolKind      kind);
-/* Whether memory of @pool comes as blocks. */
+/* Returns whether @pool supports blocks. */
 gboolean        gpumem_pool_has_blocks       (GpuMemoryPool         *pool);
 
 extern const GpumemCommand gpumem_pool_replay_command;

@@ -8,15 +8,15 @@
 
 #define BAR_WIDTH 32
 
-/* A bar on the last line of the terminal behind standard error. Where that is no terminal nothing
- * is drawn: the lines of the report are progress enough. */
+/* A progress bar on the last line of the terminal on standard error. Draws nothing if standard
+ * error is not a terminal; the lines of the report then show the progress. */
 struct _GpumemProgress
 {
   gboolean  terminal;
   gboolean  drawn;
   guint     n_steps;
   guint     n_begun;
-  int       permille;     /* as drawn last */
+  int       permille;     /* as last drawn */
   char     *label;
 };
 
@@ -74,7 +74,7 @@ gpumem_progress_begin (GpumemProgress *progress,
   draw (progress, 0);
 }
 
-/* @part of the current step is done, from 0 to 1. */
+/* Sets the completed part of the current step, from 0 to 1. */
 void
 gpumem_progress_part (GpumemProgress *progress,
                       double          part)
@@ -82,7 +82,7 @@ gpumem_progress_part (GpumemProgress *progress,
   draw (progress, part);
 }
 
-/* @n_steps will not come. */
+/* Removes @n_steps steps that will not run. */
 void
 gpumem_progress_skip (GpumemProgress *progress,
                       guint           n_steps)
@@ -90,7 +90,7 @@ gpumem_progress_skip (GpumemProgress *progress,
   progress->n_begun += n_steps;
 }
 
-/* Takes the bar away so that other lines can be printed. */
+/* Erases the bar, so that other lines can be printed. */
 void
 gpumem_progress_clear (GpumemProgress *progress)
 {

@@ -5,8 +5,8 @@
 
 #include "tools/gpumem-snapshot.h"
 
-#define SMALL_SEGMENT (2 << 20)     /* bytes: what PyTorch calls small */
-#define BATCH 1000                  /* of a pickle: readers take them at once */
+#define SMALL_SEGMENT (2 << 20)     /* bytes; the limit of small segments in PyTorch */
+#define BATCH 1000                  /* items that readers of a pickle append at once */
 
 typedef enum { ACTIVE, PENDING, HELD, CACHED, UNMAPPED, N_STATES } State;
 
@@ -15,7 +15,7 @@ static const char *const state_names[N_STATES] = { "active", "pending", "held", 
 static const char *const viewer_states[N_STATES] = { "active_allocated", "active_pending_free",
                                                      "inactive", "inactive", NULL };
 
-/* What an event does to the counters. */
+/* The effect of an event on the counters. */
 typedef enum { LIVE, PENDING_FREE, RESERVED, N_COUNTERS } Counter;
 
 static const char *const counter_names[N_COUNTERS] = { "live", "pending", "reserved" };
@@ -62,7 +62,7 @@ refuse (GError     **error,
   return FALSE;
 }
 
-/* A number that JSON can have. */
+/* Looks up a number in the range that JSON can represent. */
 static gboolean
 look_up (GVariant    *dict,
          const char  *key,
@@ -172,7 +172,7 @@ add_blocks (JsonBuilder *builder,
   json_builder_end_array (builder);
 }
 
-/* One without holes. */
+/* A segment without holes. */
 static void
 add_segment (JsonBuilder *builder,
              guint64      address,
@@ -394,8 +394,8 @@ add_failure (JsonBuilder *builder,
   json_builder_end_object (builder);
 }
 
-/* Goes through the events, and writes them where there is a @builder. @values: what it begins with,
- * and the lowest that they come to. */
+/* Processes the events, and writes them if @builder is not NULL. @values: the initial counters; set
+ * to their lowest values. */
 static gboolean
 count (GVariant     *events,
        JsonBuilder  *builder,

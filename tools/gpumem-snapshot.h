@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is in a pool and what went on in it, for the programs of others to show.
+ * The contents and the history of a pool, in formats of external viewers.
  *
  * Segments are of type aa{sv}, each with
- *   address  t   of its first byte
+ *   address  t   of the first byte
  *   stream   u   optional
- *   blocks   aa{sv}, which follow each other without gaps, each with
- *     state      s  active, pending (given back, its use not over), held, cached (of a thread), or
+ *   blocks   aa{sv}, contiguous, each with
+ *     state      s  active, pending (freed, with pending use), held, cached (by a thread), or
  *                   unmapped
  *     size       t  bytes, not 0
- *     requested  t  bytes, optional: as many as size without it
+ *     requested  t  bytes, optional: the default is size
  *
  * Events are of type aa{sv}, in order, each with
  *   action       s  alloc, free_requested, free_completed, segment_alloc, segment_free,
  *                   segment_map, segment_unmap, oom or snapshot
  *   time         t  microseconds
- *   address      t  \ not of oom
- *   size         t  / and neither of snapshot
+ *   address      t  \ not for oom
+ *   size         t  / and snapshot
  *   stream       u  optional
- *   device-free  t  bytes, of oom
+ *   device-free  t  bytes, only for oom
  */
 #pragma once
 
@@ -26,17 +26,17 @@
 
 G_BEGIN_DECLS
 
-/* What PyTorch's torch.cuda.memory._snapshot() gives; @events is nullable. Its viewer reads it as a
- * pickle. */
+/* Returns the data of PyTorch's torch.cuda.memory._snapshot(); @events is nullable. The viewer of
+ * PyTorch reads them as a pickle. */
 JsonNode *gpumem_snapshot_to_viewer   (GVariant  *segments,
                                        GVariant  *events,
                                        GError   **error);
-/* Bytes that are live, given back and not over, and reserved, over time: counters in the JSON that
- * Perfetto and chrome://tracing read. Where the events do not begin with an empty pool, it begins
- * with as little as they allow. */
+/* Returns the live bytes, the freed bytes with pending use and the reserved bytes over time, as
+ * counters in the JSON format of Perfetto and chrome://tracing. If the events do not begin with an
+ * empty pool, the counters begin with the lowest possible values. */
 JsonNode *gpumem_snapshot_to_perfetto (GVariant  *events,
                                        GError   **error);
-/* The same values for Python's pickle.load(). */
+/* Returns the same values for Python's pickle.load(). */
 GBytes   *gpumem_snapshot_pickle      (JsonNode  *node);
 
 G_END_DECLS

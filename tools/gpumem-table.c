@@ -29,7 +29,7 @@ row_free (gpointer data)
   g_free (row);
 }
 
-/* @columns must live as long as the table. The first row shows the titles, where there are any. */
+/* @columns must outlive the table. The first row shows the titles, if there are any. */
 GpumemTable *
 gpumem_table_new (const GpumemColumn *columns,
                   guint               n_columns)
@@ -95,7 +95,7 @@ natural_widths (GpumemTable *table)
   return widths;
 }
 
-/* Takes from the widest column that may still give, until the table fits or none can. */
+/* Shrinks the widest column that may shrink, until the table fits or no column can. */
 static void
 fit_widths (GpumemTable *table,
             guint       *widths,
@@ -119,7 +119,7 @@ fit_widths (GpumemTable *table,
     }
 }
 
-/* Cuts up to @width characters off @text: at a space, else behind a hyphen, else anywhere. */
+/* Splits up to @width characters off @text: at a space, else after a hyphen, else anywhere. */
 static char *
 take_line (const char **text,
            guint        width)

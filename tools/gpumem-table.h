@@ -9,7 +9,7 @@ typedef struct
 {
   const char *title;
   gboolean    right;      /* aligned */
-  guint       narrowest;  /* wraps down to this width where the table is too wide; 0: never */
+  guint       narrowest;  /* wraps down to this width if the table is too wide; 0: never */
 } GpumemColumn;
 
 typedef struct _GpumemTable GpumemTable;

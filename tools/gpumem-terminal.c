@@ -27,7 +27,7 @@ has_colours (void)
   return colours;
 }
 
-/* What to print before text of @style on standard output: nothing unless it is a terminal. */
+/* Returns the escape sequence before text of @style; "" unless standard output is a terminal. */
 const char *
 gpumem_style_begin (GpumemStyle style)
 {
@@ -48,7 +48,7 @@ gpumem_style_end (GpumemStyle style)
   return has_colours () && style != GPUMEM_STYLE_PLAIN ? "\033[0m" : "";
 }
 
-/* Columns that a table on standard output may take. */
+/* Returns the number of columns for a table on standard output. */
 guint
 gpumem_terminal_width (void)
 {

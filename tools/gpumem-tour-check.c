@@ -3,7 +3,7 @@
 
 #include "tools/gpumem-tour-device.h"
 
-/* How many of the 32-bit numbers differ. */
+/* Counts the 32-bit numbers that differ. */
 static guint64
 count_differences (GBytes        *result,
                    const guint32 *expected)
@@ -17,7 +17,7 @@ count_differences (GBytes        *result,
   return n;
 }
 
-/* How many of the bytes are further from what is expected than the weights of samplers explain. */
+/* Counts the bytes that differ from the expected ones by more than the tolerance of samplers. */
 static guint64
 count_distant (GBytes        *result,
                const guint32 *expected)
@@ -43,8 +43,8 @@ add_wrong (GString    *wrong,
                             " values differ", wrong->len > 0 ? "; " : "", name, n, n_values);
 }
 
-/* Every bit must be right, but for what samplers read between pixels: a wrong result is no error,
- * but the outcome of the device. */
+/* Every bit must match, except for pixels that a sampler interpolates. A wrong result is an outcome
+ * of the device, not an error. */
 gboolean
 gpumem_work_check (GpumemWork  *work,
                    GError     **error)
@@ -75,7 +75,7 @@ gpumem_work_check (GpumemWork  *work,
     {
       work->note = g_strdup_printf ("all %u results right to the last bit%s", n_checks,
                                     work->resized_result != NULL
-                                    ? ", and what was sampled near enough" : "");
+                                    ? ", sampled pixels within tolerance" : "");
       return TRUE;
     }
   work->note = g_strdup ("results are wrong");
@@ -123,7 +123,7 @@ save_resized (GpumemWork  *work,
   return save_one (work, "resized", resized, error);
 }
 
-/* Wrong results are written too: looking at them tells most. */
+/* Write wrong results, too: the pictures help to find the cause. */
 gboolean
 gpumem_work_save (GpumemWork  *work,
                   GError     **error)

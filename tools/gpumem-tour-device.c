@@ -3,8 +3,8 @@
 
 #include "tools/gpumem-tour-device.h"
 
-/* Nanoseconds after which a step has run often enough. The first run of a kernel is not enough:
- * some drivers compile it then. */
+/* Minimum nanoseconds of all runs of a step. One run of a kernel is not enough, because some
+ * drivers compile the kernel at its first run. */
 #define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)
 
 static const struct
@@ -76,7 +76,7 @@ finish (GpumemResult  *result,
   result->message = g_strchomp (g_strdup (message));
 }
 
-/* Runs a step as often as its table says; the best time counts. */
+/* Runs a step as often as the table states, and keeps the best time. */
 static gboolean
 run_step (GpumemWork  *work,
           guint        index,
@@ -145,7 +145,7 @@ is_fit (GpuDevice     *device,
   return FALSE;
 }
 
-/* Takes the picture round one device. Whatever happens, there is a result. */
+/* Runs the tour on one device. Sets a result even after an error. */
 GpumemResult *
 gpumem_tour_run (GpumemTour *tour,
                  GpuDevice  *device)

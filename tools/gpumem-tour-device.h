@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* What is at work on one device. */
+/* The state of the tour on one device. */
 typedef struct
 {
   GpumemTour    *tour;
@@ -23,7 +23,7 @@ typedef struct
   GpuKernel     *edges_kernel;
   GpuKernel     *histogram_kernel;
 
-  /* Where the device has images */
+  /* NULL on a device without images */
   GpuImage      *image;
   GpuImage      *image_scratch;
   GpuImage      *image_blurred;
@@ -42,7 +42,7 @@ typedef struct
   GBytes        *resized_result;
   GpumemResult  *result;
 
-  /* Of the step under way */
+  /* Results of the current step */
   guint64        moved;
   char          *note;
 } GpumemWork;
@@ -51,12 +51,12 @@ gboolean gpumem_work_allocate        (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_upload          (GpumemWork  *work,
                                       GError     **error);
-/* The program of a resource. */
+/* Builds the program of a resource. */
 GpuProgram *
          gpumem_work_load            (GpumemWork  *work,
                                       const char  *path,
                                       GError     **error);
-/* Not every driver says what the arguments of a kernel are. */
+/* Sets the types of arguments, because not every driver reports them. */
 gboolean gpumem_work_get_kernel      (GpuProgram  *program,
                                       const char  *name,
                                       const char  *types,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The steps of the tour that work with images and samplers. */
+/* The steps of the tour that use images and samplers. */
 #include "config.h"
 
 #include "tools/gpumem-tour-device.h"
@@ -89,7 +89,7 @@ copy_into (GpumemWork  *work,
                                  NULL, &extent, error);
 }
 
-/* The picture goes from its buffer into an image, and is blurred along the rows and the columns. */
+/* Copies the picture from its buffer to an image, and blurs it along the rows and the columns. */
 gboolean
 gpumem_work_blur_image (GpumemWork  *work,
                         GError     **error)

@@ -7,8 +7,8 @@
 
 #include "tools/gpumem-tour.h"
 
-#define BAND 32         /* rows between two looks at the cancellable */
-#define ONE  65536      /* what the weights add up to */
+#define BAND 32         /* rows between two checks of the cancellable */
+#define ONE  65536      /* the sum of the weights */
 
 typedef struct
 {
@@ -18,7 +18,7 @@ typedef struct
   GError              **error;
 } Work;
 
-/* Says how far the pass, the @pass-th of 5, has come. FALSE: cancelled. */
+/* Reports the progress of pass @pass of 5. Returns FALSE if cancelled. */
 static gboolean
 go_on (Work *work,
        guint pass,
@@ -52,7 +52,7 @@ compute_weights (guint32 weights[GPUMEM_N_WEIGHTS])
   weights[GPUMEM_BLUR_RADIUS] += rest;
 }
 
-/* A pixel is four bytes, and all four are blurred alike, so that their order does not matter. */
+/* A pixel is four bytes. All four are blurred in the same way, so their order does not matter. */
 static void
 add_weighted (guint32      *sums,
               const guint8 *bytes,
@@ -145,7 +145,7 @@ sobel (const guint8 *above,
   return MIN (MAX (x, y) + 3 * MIN (x, y) / 8, 255);
 }
 
-/* Luminance with a margin of one, in which the outermost pixels repeat. */
+/* Computes the luminance, with a margin of one pixel that repeats the outermost pixels. */
 static guint8 *
 light_with_margin (const GpumemPicture *picture)
 {
@@ -212,7 +212,7 @@ count (Work          *work,
   return TRUE;
 }
 
-/* Between four pixels, by the distance to each; the outermost ones repeat. */
+/* Interpolates between four pixels; the outermost pixels repeat. */
 static double
 interpolate (const GpumemPicture *picture,
              const guint8        *bytes,

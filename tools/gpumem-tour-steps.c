@@ -13,7 +13,7 @@ picture_size (GpumemWork *work)
   return g_bytes_get_size (work->tour->picture->pixels);
 }
 
-/* Everything the kernels need, with what each buffer is for. */
+/* Allocates the memory of all kernels, with a name for each buffer. */
 gboolean
 gpumem_work_allocate (GpumemWork  *work,
                       GError     **error)
@@ -104,7 +104,7 @@ grid_of (GpumemWork *work)
   return (GpuExtent) { work->tour->picture->width, work->tour->picture->height, 1 };
 }
 
-/* Along the rows, then along the columns. */
+/* Blurs along the rows, then along the columns. */
 gboolean
 gpumem_work_blur (GpumemWork  *work,
                   GError     **error)
@@ -137,7 +137,7 @@ gpumem_work_find_edges (GpumemWork  *work,
          gpu_stream_synchronize (work->first, work->tour->cancellable, error);
 }
 
-/* @picture goes into the scratch buffer on the first stream and is counted there on the second. */
+/* Copies @picture to the scratch buffer on the first stream, and counts it on the second. */
 static gboolean
 count_one (GpumemWork  *work,
            GpuBuffer   *picture,
@@ -157,8 +157,8 @@ count_one (GpumemWork  *work,
                             work->scratch, counts, width, height);
 }
 
-/* Two streams take turns at one buffer, and nothing here says which goes first: the library sees
- * what each operation uses and puts in the waits that this order needs. */
+/* Two streams alternate on one buffer without explicit ordering: the library tracks the memory of
+ * each operation and inserts the necessary waits. */
 gboolean
 gpumem_work_count (GpumemWork  *work,
                    GError     **error)
@@ -175,11 +175,12 @@ gpumem_work_count (GpumemWork  *work,
   waits = gpu_stream_get_n_hazard_waits (work->first) +
           gpu_stream_get_n_hazard_waits (work->second) - before;
   work->result->hazard_waits = waits;
-  work->note = g_strdup_printf ("2 streams, %" G_GUINT64_FORMAT " waits put in for us", waits);
+  work->note = g_strdup_printf ("2 streams, %" G_GUINT64_FORMAT " waits inserted by the library",
+                                waits);
   return TRUE;
 }
 
-/* The blurred picture is copied out of a mapping, where the device has such a thing. */
+/* Copies the blurred picture from a mapping, if the device supports mapping. */
 gboolean
 gpumem_work_map (GpumemWork  *work,
                  GError     **error)

@@ -96,7 +96,7 @@ prepare (GpumemTour     *tour,
       int code = errno;
 
       g_set_error (error, G_FILE_ERROR, g_file_error_from_errno (code),
-                   "Cannot make the folder '%s': %s", tour->output, g_strerror (code));
+                   "Cannot create the folder '%s': %s", tour->output, g_strerror (code));
       return FALSE;
     }
   if (!gpumem_picture_save (tour->picture, input, error))
@@ -194,7 +194,7 @@ run_tour (char **arguments)
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Write the pictures to the folder DIR [" DEFAULT_OUTPUT "]", "DIR" },
     { "device", 'd', 0, G_OPTION_ARG_STRING_ARRAY, &options.devices,
-      "Visit this device only; can be given again for more", "ID" },
+      "Visit only this device; may be repeated", "ID" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };
@@ -202,7 +202,8 @@ run_tour (char **arguments)
   if (!gpumem_command_parse (&gpumem_tour_command, entries, arguments))
     return GPUMEM_EXIT_USAGE;
   if (arguments[1] != NULL && arguments[2] != NULL)
-    return gpumem_command_usage (&gpumem_tour_command, "one picture, please, and not '%s' as well",
+    return gpumem_command_usage (&gpumem_tour_command,
+                                 "too many arguments: '%s'; name at most one picture",
                                  arguments[2]);
   options.picture = g_strdup (arguments[1]);
   return take_tour (&options);
@@ -211,7 +212,7 @@ run_tour (char **arguments)
 const GpumemCommand gpumem_tour_command = {
   .name = "tour",
   .parameters = "[PICTURE]",
-  .summary = "take a picture round every device and check what comes back",
+  .summary = "process a picture on every device, and check the results",
   .description =
     "PICTURE is a PNG, a JPEG or anything else gdk-pixbuf reads; without one the tour draws its\n"
     "own. On each device it is uploaded, blurred, searched for edges and counted into histograms,\n"

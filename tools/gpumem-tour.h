@@ -12,17 +12,17 @@ G_BEGIN_DECLS
 #define GPUMEM_N_WEIGHTS      (2 * GPUMEM_BLUR_RADIUS + 1)
 #define GPUMEM_N_COUNTS       (4 * 256)   /* of red, green, blue and luminance */
 
-/* Hardware weighs the pixels around a point with some eight bits. */
+/* Samplers in hardware interpolate with weights of about eight bits. */
 #define GPUMEM_RESIZE_TOLERANCE 2
 
-/* What the kernels of the tour must come to, computed in plain C. */
+/* The expected results of the kernels, computed in plain C. */
 typedef struct
 {
   guint32   weights[GPUMEM_N_WEIGHTS];
   guint32  *blurred;
   guint32  *edges;
   guint32   before[GPUMEM_N_COUNTS];    /* the histogram of the picture */
-  guint32   after[GPUMEM_N_COUNTS];     /* and of the blurred one */
+  guint32   after[GPUMEM_N_COUNTS];     /* the histogram of the blurred picture */
   guint     resized_width;
   guint     resized_height;
   guint32  *resized;
@@ -34,11 +34,11 @@ typedef struct
 {
   const char       *output;             /* folder */
   GpumemPicture    *picture;
-  char             *picture_name;       /* for people */
+  char             *picture_name;       /* printed in the report */
   GpumemReference  *reference;
   GpumemProgress   *progress;
   GCancellable     *cancellable;
-  gboolean          json;               /* the report is printed at the end */
+  gboolean          json;               /* print the report as JSON at the end */
 } GpumemTour;
 
 typedef enum
@@ -52,7 +52,7 @@ typedef enum
 typedef struct
 {
   const char *name;
-  guint64     moved;                    /* bytes, 0 where the step moves none */
+  guint64     moved;                    /* bytes, 0 if the step moves no data */
   gint64      nanoseconds;              /* the best of the runs */
   guint64     held;                     /* bytes of device memory after the step */
   char       *note;                     /* nullable */
@@ -66,7 +66,7 @@ typedef struct
   GPtrArray     *steps;                 /* of GpumemStep */
   GPtrArray     *pictures;              /* paths */
   guint64        hazard_waits;
-  guint64        held_afterwards;       /* bytes, when everything is dropped: 0 */
+  guint64        held_afterwards;       /* bytes after all references were released; must be 0 */
 } GpumemResult;
 
 GpumemReference *gpumem_reference_new         (const GpumemPicture  *picture,

@@ -16,7 +16,7 @@ typedef enum
   FORMAT_RMM
 } Format;
 
-/* Of RMM's log. */
+/* Columns of the log of RMM. */
 enum { ACTION, POINTER, SIZE, STREAM, N_COLUMNS };
 
 static const char *const column_names[N_COLUMNS] = { "Action", "Pointer", "Size", "Stream" };
@@ -39,7 +39,7 @@ typedef struct
   GArray      *operations;
   GHashTable  *live;                /* of Live, by id */
   GHashTable  *streams;             /* name to number + 1 */
-  GByteArray  *text;                /* behind the last line */
+  GByteArray  *text;                /* after the last complete line */
 } Reader;
 
 static gboolean G_GNUC_PRINTF (3, 4)
@@ -103,7 +103,7 @@ add_alloc (Reader      *reader,
   Live *live = g_hash_table_lookup (reader->live, &id);
 
   if (live != NULL)
-    return refuse (reader, error, "block %s is allocated, but was not freed since it was before",
+    return refuse (reader, error, "block %s is allocated twice without a free in between",
                    id_name);
   if (size > G_MAXUINT64 - trace->live)
     return refuse (reader, error, "%" G_GUINT64_FORMAT " bytes on top of the %" G_GUINT64_FORMAT
@@ -122,7 +122,7 @@ add_alloc (Reader      *reader,
   return TRUE;
 }
 
-/* @size: nullable, what the log says of it */
+/* @size: nullable, the size according to the log */
 static gboolean
 add_free (Reader         *reader,
           guint64         id,
@@ -171,7 +171,7 @@ parse (Reader      *reader,
   return refuse (reader, error, "the %s \"%s\" is not a number", what, word);
 }
 
-/* Words between blanks, cut in place. Returns: how many there are, MAX_WORDS at most */
+/* Splits at blanks, in place. Returns: the number of words, at most MAX_WORDS */
 static guint
 split_blanks (char  *line,
               char **words)
@@ -284,7 +284,7 @@ read_row (Reader  *reader,
   if (!parse (reader, "pointer", pointer, 16, &id, error)
       || !parse (reader, "size", words[reader->columns[SIZE]], 10, &size, error))
     return FALSE;
-  /* Where nothing is asked for, some resources give nothing */
+  /* Some resources return NULL for an allocation of 0 bytes */
   if (id == 0 && size == 0)
     return TRUE;
 
@@ -293,7 +293,7 @@ read_row (Reader  *reader,
          : add_free (reader, id, pointer, &size, words[reader->columns[STREAM]], error);
 }
 
-/* The first line that says something. */
+/* Parses the first line that is neither empty nor a comment. */
 static gboolean
 find_format (Reader  *reader,
              char    *line,
@@ -345,7 +345,7 @@ read_line (Reader  *reader,
     }
 }
 
-/* Reads the lines that are whole, and leaves the rest for later. */
+/* Parses complete lines, and keeps the rest for the next call. */
 static gboolean
 read_lines (Reader        *reader,
             const guint8  *data,
@@ -404,8 +404,8 @@ add_context (Reader    *reader,
   return FALSE;
 }
 
-/* What @gzip makes of @data, which may be the end of one file and the beginning of the next.
- * @is_over: whether a file has ended with it */
+/* Decompresses @data, which may contain the end of one file and the start of the next. @is_over:
+ * set to whether a file ended */
 static gboolean
 unpack (Reader        *reader,
         GConverter    *gzip,

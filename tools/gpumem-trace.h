@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Recorded allocations, read from files: lines "a ID SIZE STREAM" and "f ID STREAM", or the log of
- * a memory resource of RMM, where the first line has the names of the columns. In both, empty lines
- * and those that begin with '#' say nothing, and either may be compressed with gzip.
+ * a memory resource of RMM, whose first line names the columns. Empty lines and lines that begin
+ * with '#' are ignored. Both formats may be compressed with gzip.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   guint64 size;                     /* bytes of the block */
-  guint32 block;                    /* counted from 0, by allocation */
-  guint32 stream : 31;              /* counted from 0, in order of appearance */
+  guint32 block;                    /* from 0, in order of allocation */
+  guint32 stream : 31;              /* from 0, in order of appearance */
   guint32 is_free : 1;
 } GpumemTraceOperation;
 
@@ -23,11 +23,11 @@ typedef struct
   GpumemTraceOperation *operations;
   gsize                 n_operations;
   gsize                 n_blocks;   /* allocations */
-  gsize                 n_failures; /* of allocations, as the log tells; no operations */
-  GPtrArray            *streams;    /* their names */
-  char                 *comment;    /* the first one, nullable */
+  gsize                 n_failures; /* failed allocations in the log, which are not operations */
+  GPtrArray            *streams;    /* names of the streams */
+  char                 *comment;    /* the first comment, nullable */
   guint64               peak_live;  /* bytes */
-  guint64               live;       /* bytes that are never freed */
+  guint64               live;       /* bytes never freed */
   gsize                 peak_blocks;
 } GpumemTrace;
 

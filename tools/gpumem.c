@@ -35,7 +35,8 @@ print_usage (void)
   g_print ("\nOptions:\n"
            "  -h, --help         show this\n"
            "  --version          show the version\n\n"
-           "'gpumem COMMAND --help' tells more about a command.\n");
+           "See 'gpumem COMMAND --help' for the options of a command.
+");
 }
 
 static const GpumemCommand *
@@ -51,7 +52,7 @@ static int
 usage_error (const char *word)
 {
   if (word == NULL)
-    gpumem_complain ("which command?");
+    gpumem_complain ("missing command");
   else if (word[0] == '-')
     gpumem_complain ("unknown option '%s'", word);
   else
@@ -63,7 +64,7 @@ usage_error (const char *word)
   return GPUMEM_EXIT_USAGE;
 }
 
-/* Runs at exit, as GOptionContext exits by itself after --help. Lost output is a failure. */
+/* Runs at exit, because GOptionContext exits after --help. Lost output is a failure. */
 static void
 close_output (void)
 {
@@ -88,7 +89,7 @@ main (int    argc,
   const char *word = argc > 1 ? argv[1] : NULL;
 
   atexit (close_output);
-  /* The parent may ignore it, but child processes of this command need the default. */
+  /* The parent process may ignore SIGCHLD, but child processes of this command need the default. */
   signal (SIGCHLD, SIG_DFL);
   setlocale (LC_CTYPE, "");
   g_set_prgname ("gpumem");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The kernels of the tour that work with images, for devices that have them. What lies outside of
- * an image is the sampler's affair.
+ * The kernels of the tour for devices with images. The sampler defines the pixels outside of an
+ * image.
  */
 
-/* One direction of the same blur as in tour.cl, with the same bits. */
+/* One direction of the same blur as in tour.cl, with identical bits. */
 __kernel void
 blur_image (__read_only image2d_t  source,
             sampler_t              edge,
@@ -39,7 +39,7 @@ blur_image (__read_only image2d_t  source,
                  (uint4) (red >> 16, green >> 16, blue >> 16, alpha >> 16));
 }
 
-/* To the size of the destination, by what the sampler reads between the pixels. */
+/* Scales to the size of the destination, by interpolation of the sampler. */
 __kernel void
 resize (__read_only image2d_t  source,
         sampler_t              between,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The kernels of the tour. A pixel is one 32-bit number, red in its lowest byte, then green, blue
- * and alpha. All arithmetic is on integers, so that every device comes to the same bits.
+ * and alpha. All arithmetic is on integers, so that the results of all devices are identical.
  */
 
 int
@@ -63,7 +63,7 @@ brightness_at (__global const uint *source, int width, int height, int x, int y)
   return luminance (source[confine (y, height) * width + confine (x, width)]);
 }
 
-/* Sobel's operator on the luminance; the length of the gradient within 7 %. */
+/* Sobel operator on the luminance; the length of the gradient is accurate to 7 %. */
 __kernel void
 edges (__global const uint *source,
        __global uint       *destination,
