@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* hello: lists the devices, then moves a greeting through the memory of one of them.
+/* hello: lists the devices, then copies a greeting to the memory of one of them and back.
  *
  *   cc hello.c -o hello $(pkg-config --cflags --libs gpumem-1.0)
  *   ./hello                          the default device
@@ -29,7 +29,7 @@ list_devices (void)
   g_list_free_full (devices, g_object_unref);
 }
 
-/* Every function that can fail takes a GError: the first failure goes up to main(). */
+/* Every function that can fail takes a GError. The first error is passed up to main(). */
 static gboolean
 say_hello (GError **error)
 {
@@ -51,7 +51,7 @@ say_hello (GError **error)
   if (duplicate == NULL)
     return FALSE;
 
-  /* The methods of a buffer wait for the result. NULL stands for the default stream. */
+  /* The methods of a buffer wait for the result. NULL selects the default stream. */
   if (!gpu_buffer_fill (buffer, NULL, 0, SIZE, (const guint8 *) ".", 1, NULL, error) ||
       !gpu_buffer_write (buffer, NULL, 8, greeting, strlen (greeting), NULL, error) ||
       !gpu_buffer_copy (duplicate, NULL, 0, buffer, 0, SIZE, NULL, error))

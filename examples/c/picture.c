@@ -4,14 +4,14 @@
  *   cc picture.c -o picture $(pkg-config --cflags --libs gpumem-1.0 gdk-pixbuf-2.0)
  *   ./picture holiday.jpeg blurred.png
  *
- * Without a picture it draws one, and without a second name it writes picture.png.
+ * By default it draws a picture itself and writes picture.png.
  */
 #include <gdk-pixbuf/gdk-pixbuf.h>
 #include <gpumem/gpumem.h>
 
 #define RADIUS 2
 
-/* OpenCL C that is C as well: the host back end compiles it, too. */
+/* This OpenCL C is also valid C, so the host back end can compile it. */
 static const char source[] =
   "__kernel void\n"
   "blur (__global const uchar *in, __global uchar *out, int width, int height, int stride,\n"
@@ -66,7 +66,7 @@ draw_picture (void)
   return picture;
 }
 
-/* The picture after the device is done with it: the same size, other pixels. */
+/* Processes the picture on the device. Returns a picture of the same size. */
 static GdkPixbuf *
 process (GpuContext *context, GdkPixbuf *picture, GError **error)
 {
@@ -103,7 +103,7 @@ process (GpuContext *context, GdkPixbuf *picture, GError **error)
                                     stride);
 }
 
-/* Computes about 10,000 pixels once more, on the CPU. */
+/* Verifies about 10,000 pixels on the CPU. */
 static gboolean
 check (GdkPixbuf *picture, GdkPixbuf *result, GError **error)
 {

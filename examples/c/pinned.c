@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* pinned: numbers go to the device piece by piece through page-locked memory, and come back so.
+/* pinned: copies numbers in pieces to the device and back, through page-locked memory.
  *
  *   cc pinned.c -o pinned $(pkg-config --cflags --libs gpumem-1.0)
  */
@@ -9,7 +9,8 @@
 #define PIECE (1 << 16)
 #define PIECE_SIZE (PIECE * sizeof (gint32))
 
-/* The memory is given back to the allocator once the copy is over: nobody waits for that. */
+/* Dropping the memory does not wait: the allocator reuses the memory after the copy has
+ * completed. */
 static gboolean
 upload (GpuHostAllocator *allocator, GpuStream *stream, GpuBuffer *buffer, int piece,
         GError **error)
@@ -32,7 +33,7 @@ check (GpuHostMemory *memory, GError **error)
 {
   const gint32 *numbers = gpu_host_memory_get_data (memory);
 
-  /* The copy is under way: nothing looks into its memory before it is over. */
+  /* The copy is in flight: do not access its memory before it has completed. */
   if (!gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_READ, NULL, error))
     return FALSE;
 
@@ -79,7 +80,7 @@ run (GError **error)
                            N_PIECES * PIECE_SIZE, error)
       || !check (result, error))
     return FALSE;
-  g_print ("%d numbers went to the device and back\n", N_PIECES * PIECE);
+  g_print ("copied %d numbers to the device and back\n", N_PIECES * PIECE);
 
   return TRUE;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* pool: two streams work on the chunks of something long, and take their buffers from a pool for
- * each chunk anew. All goes through the memory of a few chunks, and hardly any of it through the
- * driver.
+/* pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
+ * each chunk. The pool reuses the memory of a few chunks and rarely calls the driver.
  *
  *   cc pool.c -o pool $(pkg-config --cflags --libs gpumem-1.0)
  */
@@ -31,8 +30,8 @@ make_numbers (guint32 chunk)
   return g_bytes_new_take (numbers, SIZE);
 }
 
-/* Returns at once. The buffers go here: what the stream still has to do with their memory comes
- * before whatever has it next. */
+/* Returns at once. The buffers may be dropped: the pool orders the next use of their memory after
+ * the pending work of the stream. */
 static GBytes *
 enqueue (GpuMemoryPool *pool, GpuStream *stream, GpuKernel *kernel, guint32 chunk, GError **error)
 {
@@ -113,11 +112,11 @@ print_figures (GpuContext *context, GpuMemoryPool *pool)
 
   g_object_get (pool, "n-allocs", &n_allocs, "managed-bytes", &managed, "n-growths", &n_growths,
                 "active-blocks", &active, "peak-active-bytes", &peak, NULL);
-  g_print ("%d chunks on %s are right\n", N_CHUNKS,
+  g_print ("%d chunks on %s are correct\n", N_CHUNKS,
            gpu_device_get_id (gpu_context_get_device (context)));
-  g_print ("%" G_GUINT64_FORMAT " buffers came out of %" G_GUINT64_FORMAT " bytes, which the "
-           "driver was asked for %" G_GUINT64_FORMAT " times; %" G_GUINT64_FORMAT " are in use, "
-           "and at most %" G_GUINT64_FORMAT " bytes were\n", n_allocs, managed, n_growths, active,
+  g_print ("the pool served %" G_GUINT64_FORMAT " buffers from %" G_GUINT64_FORMAT " bytes, which "
+           "took %" G_GUINT64_FORMAT " allocations by the driver; %" G_GUINT64_FORMAT " are in use, "
+           "and the peak was %" G_GUINT64_FORMAT " bytes\n", n_allocs, managed, n_growths, active,
            peak);
 }
 

@@ -4,17 +4,17 @@
  *   cc resize.c -o resize $(pkg-config --cflags --libs gpumem-1.0 gdk-pixbuf-2.0) -lm
  *   ./resize holiday.jpeg small.png
  *
- * Without a picture it draws one, and without a second name it writes resize.png.
+ * By default it draws a picture itself and writes resize.png.
  */
 #include <math.h>
 
 #include <gdk-pixbuf/gdk-pixbuf.h>
 #include <gpumem/gpumem.h>
 
-/* Hardware weighs the pixels around a point with some eight bits. */
+/* Samplers in hardware interpolate with weights of about eight bits. */
 #define TOLERANCE 2
 
-/* In the portable dialect: OpenCL, CUDA and the host build it. */
+/* A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build. */
 static const char source[] =
   "__kernel void\n"
   "resize (__read_only image2d_t in, sampler_t between, __write_only image2d_t out)\n"
@@ -27,7 +27,7 @@ static const char source[] =
   "  write_imagef (out, (int2) (x, y), read_imagef (in, between, (float2) (u, v)));\n"
   "}\n";
 
-/* Images have texels of four bytes: with alpha. */
+/* Images have texels of four bytes, including alpha. */
 static GdkPixbuf *
 draw_picture (void)
 {
@@ -74,7 +74,7 @@ process (GpuContext *context, GdkPixbuf *picture, GError **error)
   GpuExtent extent = { gdk_pixbuf_get_width (picture), gdk_pixbuf_get_height (picture), 1 };
   GpuExtent half = { MAX (extent.width / 2, 1), MAX (extent.height / 2, 1), 1 };
 
-  /* Rows of a pixbuf may have gaps between them: the row pitch says so. */
+  /* Rows of a pixbuf may be padded: pass the row pitch. */
   if ((program = gpu_program_new_from_source (context, source, NULL, error)) == NULL ||
       (kernel = gpu_program_get_kernel (program, "resize", error)) == NULL ||
       (sampler = gpu_sampler_new (context, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
@@ -94,7 +94,7 @@ process (GpuContext *context, GdkPixbuf *picture, GError **error)
                                     4 * half.width);
 }
 
-/* What lies between four pixels of the picture, of red. */
+/* Interpolates red between four pixels of the picture. */
 static double
 sample (GdkPixbuf *picture, double x, double y)
 {
@@ -115,7 +115,7 @@ sample (GdkPixbuf *picture, double x, double y)
   return sum;
 }
 
-/* Computes every pixel once more, on the CPU. */
+/* Verifies every pixel on the CPU. */
 static gboolean
 check (GdkPixbuf *picture, GdkPixbuf *result, GError **error)
 {

@@ -29,8 +29,8 @@ upload (GpuContext *context, float first, float step, GError **error)
   return gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, error);
 }
 
-/* What the host sees through the mapping is the memory of the buffer. It is unmapped with the
- * last reference. */
+/* The mapping gives the host access to the buffer. Releasing the last reference unmaps the
+ * buffer. */
 static gboolean
 check (GpuBuffer *y, GError **error)
 {
@@ -51,7 +51,7 @@ check (GpuBuffer *y, GError **error)
           return FALSE;
         }
     }
-  g_print ("2.5 x + 1 is right for all of %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
+  g_print ("2.5 x + 1 is correct for all %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
            numbers[0], numbers[1], numbers[2], numbers[N - 1]);
 
   return TRUE;

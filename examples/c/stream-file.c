@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
- * Two streams take turns: while the file is read for one, the device is busy with the other.
+ * Two streams alternate: the program reads the file for one while the device processes the other.
  *
  *   cc stream-file.c -o stream-file $(pkg-config --cflags --libs gpumem-1.0)
  *   ./stream-file disk.img 64
  *
- * Without a file it makes one, and without a number of MiB it uses 2.
+ * By default it creates a file itself and uses 2 MiB.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define N_GROUPS 32
 #define COUNTS_SIZE (N_GROUPS * 256 * sizeof (guint64))
 
-/* Each group of 256 work-items counts for itself, and adds to numbers that only it uses. */
+/* Each group of 256 work-items counts in local memory, and adds to its own part of counts. */
 static const char source[] =
   "__kernel void\n"
   "count (__global const uchar *bytes, ulong size, __global ulong *counts)\n"
@@ -29,7 +29,7 @@ static const char source[] =
   "  counts[get_global_id (0)] += mine[get_local_id (0)];\n"
   "}\n";
 
-/* Half of the memory on the device, and the page-locked memory that the file is read into. */
+/* One half of the device memory, and the page-locked memory into which the file is read. */
 typedef struct
 {
   GpuStream     *stream;
@@ -64,7 +64,7 @@ lane_clear (Lane *lane)
   g_clear_object (&lane->counts);
 }
 
-/* Enqueues the whole file; @held is the most device memory that was in use meanwhile. */
+/* Enqueues the whole file; @held is the peak of device memory in use. */
 static gboolean
 stream_file (Lane lanes[2], GpuKernel *kernel, GInputStream *input, guint64 *held, GError **error)
 {
@@ -76,7 +76,7 @@ stream_file (Lane lanes[2], GpuKernel *kernel, GInputStream *input, guint64 *hel
       Lane *lane = &lanes[turn % 2];
       gsize size;
 
-      /* Waits until the chunk is copied; the kernel may still run, as does the other stream. */
+      /* Waits only for the copy of the chunk: the kernel and the other stream may still run. */
       if (!gpu_host_memory_synchronize (lane->chunk, GPU_MAP_FLAGS_WRITE, NULL, error)
           || !g_input_stream_read_all (input, gpu_host_memory_get_data (lane->chunk),
                                        gpu_memory_get_size (GPU_MEMORY (lane->chunk)), &size,
@@ -112,7 +112,7 @@ add_counts (Lane *lane, guint64 totals[256], GError **error)
   return TRUE;
 }
 
-/* Counts once more, on the CPU. */
+/* Verifies the counts on the CPU. */
 static gboolean
 check (GFile *file, const guint64 totals[256], GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* streams: two streams take turns on one buffer without a single wait in the program, and a main
- * loop hears of the end.
+/* streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+ * notified of the completion.
  *
  *   cc streams.c -o streams $(pkg-config --cflags --libs gpumem-1.0)
  */
@@ -52,24 +52,24 @@ check (GpuBuffer *buffer, GError **error)
           return FALSE;
         }
     }
-  g_print ("all of %d numbers are %u, as if one stream had done it all\n", N, expected);
+  g_print ("all %d numbers are %u, as if a single stream had run all kernels\n", N, expected);
 
   return TRUE;
 }
 
-/* Called by the main loop, in the thread that asked. */
+/* Called by the main loop, in the thread that made the request. */
 static void
 completed_cb (GObject *source_object, GAsyncResult *result, gpointer user_data)
 {
   Run *run = user_data;
 
   if (gpu_event_wait_finish (GPU_EVENT (source_object), result, &run->error))
-    g_print ("the main loop hears that both streams are done\n");
+    g_print ("main loop: both streams have completed\n");
   g_main_loop_quit (run->loop);
 }
 
-/* The odd turns belong to one stream, the even ones to the other. Both use the same buffer, so
- * each waits on the device for the one before; this thread waits for nothing. */
+/* Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
+ * waits on the device for the previous one; this thread does not wait. */
 static GpuBuffer *
 enqueue (Run *run, GpuContext *context, GError **error)
 {

@@ -44,8 +44,8 @@ map (GpuSvm *svm, GpuMapFlags flags, GError **error)
   return gpu_svm_map (svm, NULL, flags, 0, gpu_memory_get_size (GPU_MEMORY (svm)), NULL, error);
 }
 
-/* Even nodes are in the one memory, odd ones in the other: a node's successor is in neither but
- * the other's. The memories are mapped at the addresses that the kernel sees. */
+/* Even nodes are in one memory, odd nodes in the other, so that each link leads to the other
+ * memory. The memories are mapped at the addresses that the kernel uses. */
 static gboolean
 link_nodes (GpuSvm *even, GpuSvm *odd, GError **error)
 {
@@ -93,7 +93,7 @@ check (GpuSvm *svm, GpuBuffer *sum, GError **error)
                    total, visited);
       return FALSE;
     }
-  g_print ("the kernel went along %d nodes in two memories: their sum is %d\n", N, total);
+  g_print ("the kernel visited %d nodes in two memories: their sum is %d\n", N, total);
 
   return TRUE;
 }
@@ -126,8 +126,8 @@ run (GpuContext *context, GError **error)
   if (odd == NULL || !link_nodes (even, odd, error))
     return FALSE;
 
-  /* The kernel is given the first node. What else it gets to it finds through pointers, and the
-   * library has to be told. */
+  /* The first node is the argument of the kernel. The kernel finds the other memory through
+   * pointers, so the program must declare it to the library. */
   gpu_arguments_add_memory (arguments, GPU_MEMORY (even));
   gpu_arguments_add_memory (arguments, GPU_MEMORY (sum));
   gpu_arguments_add_indirect (arguments, GPU_MEMORY (odd));

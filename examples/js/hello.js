@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// hello: lists the devices, then moves a greeting through the memory of one of them.
+// hello: lists the devices, then copies a greeting to the memory of one of them and back.
 //
 //     gjs -m hello.js                          the default device
 //     GPUMEM_DEVICE=host gjs -m hello.js       another one
@@ -29,7 +29,7 @@ async function sayHello() {
     const buffer = Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, SIZE);
     const duplicate = Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, SIZE);
 
-    // Each promise is kept when the device is done.
+    // Each promise resolves when the device has completed the operation.
     await buffer.fill('.'.charCodeAt(0));
     await buffer.write(new TextEncoder().encode(GREETING), 8);
     await duplicate.copy(buffer);

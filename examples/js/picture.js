@@ -5,7 +5,7 @@
 //
 //     gjs -m picture.js holiday.jpeg blurred.png
 //
-// Without a picture it draws one, and without a second name it writes picture.png.
+// By default it draws a picture itself and writes picture.png.
 
 import GdkPixbuf from 'gi://GdkPixbuf?version=2.0';
 import GLib from 'gi://GLib';
@@ -14,7 +14,7 @@ import System from 'system';
 
 const RADIUS = 2;
 
-// OpenCL C that is C as well: the host back end compiles it, too.
+// This OpenCL C is also valid C, so the host back end can compile it.
 const SOURCE = `
 __kernel void
 blur (__global const uchar *in, __global uchar *out, int width, int height, int stride,
@@ -62,7 +62,7 @@ function drawPicture() {
         8, width, height, width * 3);
 }
 
-// The picture after the device is done with it: the same size, other pixels.
+// Processes the picture on the device. Returns a picture of the same size.
 async function process(context, picture) {
     const pixels = picture.read_pixel_bytes();
     const [width, height] = [picture.get_width(), picture.get_height()];
@@ -80,7 +80,7 @@ async function process(context, picture) {
         GdkPixbuf.Colorspace.RGB, channels === 4, 8, width, height, stride);
 }
 
-// Computes about 10,000 pixels once more, on the CPU.
+// Verifies about 10,000 pixels on the CPU.
 function check(picture, result) {
     const before = picture.read_pixel_bytes().toArray();
     const after = result.read_pixel_bytes().toArray();

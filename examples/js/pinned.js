@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// pinned: numbers go to the device and back through page-locked memory.
+// pinned: copies numbers to the device and back through page-locked memory.
 
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
@@ -14,7 +14,7 @@ async function run() {
     const allocator = Gpu.HostAllocator.new(context, Gpu.HostMemoryFlags.NONE);
     const buffer = Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, 4 * N);
 
-    // Given back to the allocator once the copy is over: nobody waits for that.
+    // Dropping the memory does not wait: the allocator reuses it after the copy has completed.
     const source = allocator.alloc(4 * N);
     await source.write(Int32Array.from({length: N}, (_, i) => i));
     stream.copy(buffer, source);
@@ -30,7 +30,7 @@ async function run() {
         if (numbers[i] !== i)
             throw new Error(`number ${i} is ${numbers[i]}`);
     }
-    print(`${N} numbers went to the device and back`);
+    print(`$copied {N} numbers to the device and back`);
 }
 
 try {

@@ -1,9 +1,8 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// pool: two streams work on the chunks of something long, and take their buffers from a pool for
-// each chunk anew. All goes through the memory of a few chunks, and hardly any of it through the
-// driver.
+// pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
+// each chunk. The pool reuses the memory of a few chunks and rarely calls the driver.
 
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
@@ -25,8 +24,8 @@ function numbers(chunk) {
     return Uint32Array.from({length: N}, (_, i) => chunk * N + i);
 }
 
-// Returns at once. The buffers go here, and not when they are collected: what the stream still has
-// to do with their memory comes before whatever has it next.
+// Returns at once. The buffers are freed here, without waiting for garbage collection: the pool
+// orders the next use of their memory after the pending work of the stream.
 function enqueue(pool, stream, kernel, chunk) {
     const x = pool.alloc_buffer(N * 4, stream);
     const y = pool.alloc_buffer(N * 4, stream);
@@ -61,10 +60,10 @@ async function run() {
         await stream.synchronize_async(null);
     check(results);
 
-    print(`${CHUNKS} chunks on ${context.get_device().get_id()} are right`);
-    print(`${pool.n_allocs} buffers came out of ${pool.managed_bytes} bytes, which the driver ` +
-        `was asked for ${pool.n_growths} times; ${pool.active_blocks} are in use, and at most ${
-            pool.peak_active_bytes} bytes were`);
+    print(`${CHUNKS} chunks on ${context.get_device().get_id()} are correct`);
+    print(`the pool served ${pool.n_allocs} buffers from ${pool.managed_bytes} bytes, which took ` +
+        `${pool.n_growths} allocations by the driver; ${pool.active_blocks} are in use, and the ` +
+        `peak was ${pool.peak_active_bytes} bytes`);
 }
 
 try {

@@ -5,17 +5,17 @@
 //
 //     gjs -m resize.js holiday.jpeg small.png
 //
-// Without a picture it draws one, and without a second name it writes resize.png.
+// By default it draws a picture itself and writes resize.png.
 
 import GdkPixbuf from 'gi://GdkPixbuf?version=2.0';
 import GLib from 'gi://GLib';
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
 
-// Hardware weighs the pixels around a point with some eight bits.
+// Samplers in hardware interpolate with weights of about eight bits.
 const TOLERANCE = 2;
 
-// In the portable dialect: OpenCL, CUDA and the host build it.
+// A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.
 const SOURCE = `
 __kernel void
 resize (__read_only image2d_t in, sampler_t between, __write_only image2d_t out)
@@ -54,7 +54,7 @@ async function process(context, picture) {
     const program = await Gpu.Program.new_from_source_async(context, SOURCE, null, null);
     const between = Gpu.Sampler.new(context, true, Gpu.AddressMode.CLAMP_TO_EDGE,
         Gpu.FilterMode.LINEAR);
-    // Rows of a pixbuf may have gaps between them: the row pitch says so.
+    // Rows of a pixbuf may be padded: pass the row pitch.
     const source = Gpu.Image.new_from_bytes(context, Gpu.MemoryFlags.READ_ONLY, 'rgba-unorm8',
         Gpu.ImageType.IMAGE_2D, size, picture.read_pixel_bytes(), picture.get_rowstride());
     const target = Gpu.Image.new(context, Gpu.MemoryFlags.WRITE_ONLY, 'rgba-unorm8',
@@ -65,7 +65,7 @@ async function process(context, picture) {
     return toPixbuf(await target.read(), ...half);
 }
 
-// Computes every pixel once more, on the CPU.
+// Verifies every pixel on the CPU.
 function check(picture, result) {
     const before = picture.read_pixel_bytes().toArray();
     const after = result.read_pixel_bytes().toArray();

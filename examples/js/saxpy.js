@@ -32,7 +32,7 @@ async function run() {
     const stream = context.get_default_stream();
     stream.launch(program.get_kernel('saxpy'), N, null, [2.5, x, y]);
 
-    // Where gjs can, the array is the memory of the buffer: nothing is copied.
+    // With gjs up to 1.74 the array accesses the memory of the buffer without a copy.
     const mapping = await y.map(Gpu.MapFlags.READ);
     const bytes = mapping.toUint8Array();
     const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, N);
@@ -41,7 +41,7 @@ async function run() {
         if (numbers[i] !== 2.5 * i + 1)
             throw new Error(`number ${i} is ${numbers[i]}, not ${2.5 * i + 1}`);
     }
-    print(`2.5 x + 1 is right for all of ${N} numbers: ${
+    print(`2.5 x + 1 is correct for all ${N} numbers: ${
         [0, 1, 2].map(i => numbers[i].toFixed(1)).join(', ')} ... ${numbers[N - 1]}`);
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
-// Two streams take turns: while the file is read for one, the device is busy with the other.
+// Two streams alternate: the program reads the file for one while the device processes the other.
 //
 //     gjs -m stream-file.js disk.img 64
 //
-// Without a file it makes one, and without a number of MiB it uses 2.
+// By default it creates a file itself and uses 2 MiB.
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';
@@ -16,7 +16,7 @@ import System from 'system';
 const GROUPS = 32;
 const COUNTS_SIZE = GROUPS * 256 * 8;
 
-// Each group of 256 work-items counts for itself, and adds to numbers that only it uses.
+// Each group of 256 work-items counts in local memory, and adds to its own part of counts.
 const SOURCE = `
 __kernel void
 count (__global const uchar *bytes, ulong size, __global ulong *counts)
@@ -34,7 +34,7 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 
 Gio._promisify(Gio.InputStream.prototype, 'read_bytes_async');
 
-// Half of the memory on the device, and the page-locked memory by way of which the file gets there.
+// One half of the device memory, and the page-locked memory into which the file is read.
 function newLane(context, size) {
     const lane = {
         stream: Gpu.Stream.new(context, Gpu.StreamFlags.NONE),
@@ -46,7 +46,7 @@ function newLane(context, size) {
     return lane;
 }
 
-// Enqueues the whole file; returns the most device memory that was in use meanwhile.
+// Enqueues the whole file; returns the peak of device memory in use.
 async function streamFile(context, file, lanes) {
     const kernel = Gpu.Program.new_from_source(context, SOURCE, null).get_kernel('count');
     const input = file.read(null);
@@ -59,7 +59,7 @@ async function streamFile(context, file, lanes) {
         if (size === 0)
             return held;
 
-        // Waits until the chunk is copied; the kernel may still run, as does the other stream.
+        // Waits only for the copy of the chunk: the kernel and the other stream may still run.
         await chunk.write(data);
         stream.copy(bytes, chunk, size);
         stream.launch(kernel, GROUPS * 256, 256, [bytes, size, counts]);
@@ -83,7 +83,7 @@ async function count(context, file, budget) {
     return [totals, held];
 }
 
-// Counts once more, on the CPU.
+// Verifies the counts on the CPU.
 function check(file, totals) {
     const expected = new Array(256).fill(0);
     const input = file.read(null);

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// streams: two streams take turns on one buffer without a single wait in the program, and a main
-// loop hears of the end.
+// streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+// notified of the completion.
 
 import GLib from 'gi://GLib';
 import Gpu from 'gi://Gpu?version=1.0';
@@ -25,8 +25,8 @@ triple (__global uint *numbers)
 }
 `;
 
-// The odd turns belong to one stream, the even ones to the other. Both use the same buffer, so
-// each waits on the device for the one before; this thread waits for nothing.
+// Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
+// waits on the device for the previous one; this thread does not wait.
 function enqueue(context) {
     const one = Gpu.Stream.new(context, Gpu.StreamFlags.NONE);
     const other = Gpu.Stream.new(context, Gpu.StreamFlags.NONE);
@@ -56,16 +56,16 @@ async function check(buffer) {
     const numbers = new Uint32Array(bytes.buffer, bytes.byteOffset, N);
     if (!numbers.every(number => number === expected))
         throw new Error('the numbers are wrong');
-    print(`all of ${N} numbers are ${expected}, as if one stream had done it all`);
+    print(`all ${N} numbers are ${expected}, as if a single stream had run all kernels`);
 }
 
 async function run() {
     const context = Gpu.Context.new_default();
 
-    // The streams may go: what they still have to do holds everything that it needs.
+    // The streams may be dropped: pending work keeps references to everything it uses.
     const [buffer, end] = enqueue(context);
     await end.wait_async(null);
-    print('the main loop hears that both streams are done');
+    print('main loop: both streams have completed');
     await check(buffer);
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""numba-laplace: how the heat in the middle of a rod spreads, 10,000 steps that go from one buffer
-to the other and back, after the example of Numba's documentation. There one kernel takes all the
-steps, and its threads wait for each other; here each step is a launch, prepared once."""
+"""numba-laplace: simulates how heat spreads from the middle of a rod, in 10,000 steps between two
+buffers, after the example of Numba's documentation. There one kernel runs all steps, and its
+threads wait for each other; here each step is a launch, which is prepared once."""
 
 import sys
 
@@ -21,7 +21,7 @@ N = 1001
 STEPS = 10000
 K = 0.25
 
-# Both walls are held at 0.
+# Both ends of the rod are kept at 0.
 SOURCE = """
 __kernel void
 spread (__global const double *now, __global double *next, int n, double k)
@@ -45,7 +45,7 @@ def spread_with_numpy(rod):
 def run():
     context = Gpu.Context.new_default()
     if not context.device.capabilities & Gpu.Capabilities.FP64:
-        print(f"{context.device.id} has no numbers of double precision")
+        print(f"{context.device.id} does not support double precision")
         sys.exit(77)
     rod = np.zeros(N)
     rod[N // 2] = 10000
@@ -62,7 +62,7 @@ def run():
 
     result = now.to_numpy(rod.dtype)
     if not np.allclose(result, spread_with_numpy(rod)) or not np.isclose(result.sum(), 10000):
-        sys.exit("numba-laplace: the heat went elsewhere")
+        sys.exit("numba-laplace: the temperatures are wrong")
     print(f"after {STEPS} steps on {context.device.id} the middle has {result[N // 2]:.3f} of "
           f"{rod[N // 2]:.0f}, and all of it together {result.sum():.3f}")
 

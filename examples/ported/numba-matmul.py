@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""numba-matmul: products of matrices, through tiles in memory that a work-group shares, after the
+"""numba-matmul: multiplies matrices in tiles of local memory, which a work-group shares, after the
 example of Numba's documentation."""
 
 import sys

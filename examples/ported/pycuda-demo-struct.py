@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pycuda-demo-struct: structures with pointers to arrays, whose numbers a kernel doubles, after
-demo_struct.py of PyCUDA."""
+"""pycuda-demo-struct: doubles the numbers of arrays to which structures point, after demo_struct.py
+of PyCUDA."""
 
 import sys
 
@@ -38,7 +38,7 @@ double_parts (__global struct part *parts, int first)
 
 
 def upload(context, arrays):
-    """Memory for each of the arrays, and for the structures that have their addresses."""
+    """Allocates memory for each array, and for the structures with their addresses."""
     memories = [Gpu.Svm(context, array.nbytes) for array in arrays]
     parts = Gpu.Svm(context, len(arrays) * PART.itemsize)
     for memory, array in zip(memories, arrays):
@@ -62,7 +62,7 @@ def check(memories, expected):
 def run():
     context = Gpu.Context.new_default()
     if not context.device.capabilities & Gpu.Capabilities.SVM_COARSE:
-        print(f"{context.device.id} has no shared virtual memory: its addresses mean nothing here")
+        print(f"{context.device.id} has no shared virtual memory, which this example needs")
         sys.exit(77)
     stream = context.default_stream
     arrays = [np.array([1, 2, 3], np.float32), np.array([0, 4], np.float32)]
@@ -71,8 +71,8 @@ def run():
     print(f"on {context.device.id}:")
     check(memories, arrays)
 
-    # What the kernel gets to through pointers is named, so that others wait for it. A launch that
-    # is prepared can be repeated.
+    # List memory that the kernel finds through pointers, so that later uses wait for the kernel. A
+    # prepared launch can be repeated.
     both = kernel.prepare(2 * 32, 32, (parts, 0), indirect=memories)
     second = kernel.prepare(32, 32, (parts, 1), indirect=memories)
     for launch, factors in ((both, (2, 2)), (second, (2, 4)), (both, (4, 8)), (second, (4, 16))):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pycuda-kernel-concurrency: kernels on two streams, which devices may run at the same time, and
-when each of them began and ended, after from-wiki/kernel_concurrency.py of PyCUDA. The numbers are
-in page-locked memory of the host, so that the copies, too, go on while Python does."""
+"""pycuda-kernel-concurrency: runs kernels on two streams, possibly concurrently, and prints the
+start and the end of each, after from-wiki/kernel_concurrency.py of PyCUDA. The numbers are in
+page-locked host memory, so that the copies are asynchronous, too."""
 
 import sys
 
@@ -20,7 +20,7 @@ except ImportError:
 N = 400
 ROUNDS = 10
 
-# Doubles, after doubling and halving again and again; all of that is exact.
+# Doubles each number, after repeated doubling and halving, all of which is exact.
 SOURCE = """
 __kernel void
 work (__global float *numbers)
@@ -40,7 +40,7 @@ work (__global float *numbers)
 
 
 class Lane:
-    """A stream, its numbers, and two events of its last round."""
+    """A stream, its numbers, and two events around its last kernel."""
 
     def __init__(self, context, pool):
         self.stream = Gpu.Stream(context, Gpu.StreamFlags.PROFILING)
@@ -59,7 +59,7 @@ class Lane:
 def run():
     context = Gpu.Context.new_default()
     if not context.device.capabilities & Gpu.Capabilities.PROFILING:
-        print(f"{context.device.id} tells no times")
+        print(f"{context.device.id} does not support profiling")
         sys.exit(77)
     kernel = Gpu.Program(context, SOURCE).work
     pool = Gpu.MemoryPool(context)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pyopencl-demo: two vectors added on the device, after demo.py of PyOpenCL."""
+"""pyopencl-demo: adds two vectors on the device, after demo.py of PyOpenCL."""
 
 import sys
 
@@ -40,7 +40,7 @@ def run():
     add(context.default_stream, N, None, *on_device, result)
 
     error = np.linalg.norm(result.to_numpy(np.float32) - (a + b))
-    print(f"{N} sums on {context.device.id}; the norm of what is wrong with them is {error}")
+    print(f"{N} sums on {context.device.id}; the norm of their error is {error}")
     if error != 0:
         sys.exit("pyopencl-demo: the sums are wrong")
 

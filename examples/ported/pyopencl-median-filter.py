@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pyopencl-median-filter: the median of each pixel and its neighbours takes the noise out of a
-picture, after median-filter.py of PyOpenCL. The picture is drawn here, and goes through images."""
+"""pyopencl-median-filter: removes the noise of a picture by the median of each pixel and its
+neighbours, after median-filter.py of PyOpenCL. The program draws the picture and uses images."""
 
 import sys
 
@@ -18,7 +18,7 @@ except ImportError:
 
 WIDTH, HEIGHT = 320, 200
 
-# Pixels at the edge stay as they are.
+# Pixels at the edge are not changed.
 SOURCE = """
 __constant sampler_t texels = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE
                               | CLK_FILTER_NEAREST;
@@ -49,7 +49,7 @@ filter (__read_only image2d_t noisy, __write_only image2d_t clean)
 
 
 def draw_noisy():
-    """A slope of greys, with a black or white dot on each tenth pixel."""
+    """Draws a gradient of greys, with a black or white dot on every tenth pixel."""
     picture = np.add.outer(np.arange(HEIGHT), np.arange(WIDTH)).astype(np.float32) / 2
     random = np.random.default_rng()
     dots = random.random(picture.shape) < 0.1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pyopencl-svm: an array in each kind of shared virtual memory that the device has, written by
-Python, doubled by a kernel, read by Python, after svm.py of PyOpenCL."""
+"""pyopencl-svm: for each kind of shared virtual memory of the device, writes an array in Python,
+doubles it in a kernel and reads it in Python, after svm.py of PyOpenCL."""
 
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""hello: lists the devices, then moves a greeting through the memory of one of them.
+"""hello: lists the devices, then copies a greeting to the memory of one of them and back.
 
     ./hello.py                          the default device
     GPUMEM_DEVICE=host ./hello.py       another one
@@ -29,8 +29,8 @@ def list_devices():
 def say_hello():
     context = Gpu.Context.new_default()
 
-    # The methods of a buffer wait for the result. The memory is freed with the last reference,
-    # or at the end of the block.
+    # The methods of a buffer wait for the result. The memory is freed with the last reference, or
+    # at the end of the with statement.
     with Gpu.Buffer(context, SIZE) as buffer, Gpu.Buffer(context, SIZE) as duplicate:
         buffer.fill(b".")
         buffer.write(GREETING, offset=8)

@@ -4,7 +4,7 @@
 
     ./picture.py holiday.jpeg blurred.png
 
-Without a picture it draws one, and without a second name it writes picture.png.
+By default it draws a picture itself and writes picture.png.
 """
 
 import sys
@@ -21,7 +21,7 @@ from gi.repository import GdkPixbuf, GLib, Gpu  # noqa: E402
 
 RADIUS = 2
 
-# OpenCL C that is C as well: the host back end compiles it, too.
+# This OpenCL C is also valid C, so the host back end can compile it.
 SOURCE = """
 __kernel void
 blur (__global const uchar *in, __global uchar *out, int width, int height, int stride,
@@ -68,7 +68,7 @@ def draw_picture():
 
 
 def process(context, picture):
-    """The picture after the device is done with it: the same size, other pixels."""
+    """Processes the picture on the device. Returns a picture of the same size."""
     pixels = picture.read_pixel_bytes()
     width, height = picture.get_width(), picture.get_height()
     stride, channels = picture.get_rowstride(), picture.get_n_channels()
@@ -87,7 +87,7 @@ def process(context, picture):
 
 
 def check(picture, result):
-    """Computes about 1,000 pixels once more, on the CPU."""
+    """Verifies about 1,000 pixels on the CPU."""
     before, after = picture.get_pixels(), result.get_pixels()
     width, height = picture.get_width(), picture.get_height()
     stride, channels = picture.get_rowstride(), picture.get_n_channels()

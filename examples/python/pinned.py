@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pinned: arrays that are there already go to the device and back page-locked."""
+"""pinned: page-locks existing arrays, and copies them to the device and back."""
 
 import sys
 
@@ -25,7 +25,7 @@ def run():
     result = np.zeros(N, np.int32)
     buffer = Gpu.Buffer(context, numbers.nbytes)
 
-    # The pages of both arrays are locked for the block. The copies return at once.
+    # Both arrays are page-locked for the with statement. The copies return at once.
     with Gpu.pinned(context, numbers, result) as (source, target):
         stream.copy(buffer, source)
         stream.copy(target, buffer)
@@ -33,13 +33,13 @@ def run():
         if not np.array_equal(result, numbers):
             sys.exit("pinned: the numbers are wrong")
 
-    # Page-locked memory of the library's own, as an array; it lives as long as that does.
+    # An array over page-locked memory of the library. The memory lives as long as the array.
     memory = Gpu.HostMemory(context, numbers.nbytes)
     stream.copy(memory, buffer)
     array = memory.to_numpy(np.int32)
     if array.sum() != numbers.sum():
         sys.exit("pinned: the sum is wrong")
-    print(f"{N} numbers went to the device and back")
+    print(f"copied {N} numbers to the device and back")
 
 
 try:

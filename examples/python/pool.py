@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pool: two streams work on the chunks of something long, and take their buffers from a pool for
-each chunk anew. All goes through the memory of a few chunks, and hardly any of it through the
-driver."""
+"""pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
+each chunk. The pool reuses the memory of a few chunks and rarely calls the driver."""
 
 import array
 import sys
@@ -27,8 +26,8 @@ polynomial (__global const uint *x, __global uint *y)
 
 
 def enqueue(pool, stream, kernel, chunk):
-    """Returns at once. The buffers may go here: what the stream still has to do with their memory
-    comes before whatever has it next."""
+    """Returns at once. The buffers may be dropped: the pool orders the next use of their memory
+    after the pending work of the stream."""
     x = pool.alloc_buffer(N * 4, stream)
     y = pool.alloc_buffer(N * 4, stream)
     stream.write(x, array.array("I", range(chunk * N, (chunk + 1) * N)))
@@ -54,10 +53,10 @@ def run():
     context.synchronize()
     check(results)
 
-    print(f"{CHUNKS} chunks on {context.device.id} are right")
-    print(f"{pool.n_allocs} buffers came out of {pool.managed_bytes} bytes, which the driver was "
-          f"asked for {pool.n_growths} times; {pool.active_blocks} are in use, and at most "
-          f"{pool.peak_active_bytes} bytes were")
+    print(f"{CHUNKS} chunks on {context.device.id} are correct")
+    print(f"the pool served {pool.n_allocs} buffers from {pool.managed_bytes} bytes, which took "
+          f"{pool.n_growths} allocations by the driver; {pool.active_blocks} are in use, and the "
+          f"peak was {pool.peak_active_bytes} bytes")
 
 
 try:

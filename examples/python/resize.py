@@ -4,7 +4,7 @@
 
     ./resize.py holiday.jpeg small.png
 
-Without a picture it draws one, and without a second name it writes resize.png.
+By default it draws a picture itself and writes resize.png.
 """
 
 import math
@@ -20,10 +20,10 @@ except ValueError:
 gi.require_version("Gpu", "1.0")
 from gi.repository import GdkPixbuf, GLib, Gpu  # noqa: E402
 
-# Hardware weighs the pixels around a point with some eight bits.
+# Samplers in hardware interpolate with weights of about eight bits.
 TOLERANCE = 2
 
-# In the portable dialect: OpenCL, CUDA and the host build it.
+# A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.
 SOURCE = """
 __kernel void
 resize (__read_only image2d_t in, sampler_t between, __write_only image2d_t out)
@@ -58,7 +58,7 @@ def process(context, picture):
     half = max(size[0] // 2, 1), max(size[1] // 2, 1)
     program = Gpu.Program(context, SOURCE)
     between = Gpu.Sampler(context, True, Gpu.AddressMode.CLAMP_TO_EDGE, Gpu.FilterMode.LINEAR)
-    # Rows of a pixbuf may have gaps between them: the row pitch says so.
+    # Rows of a pixbuf may be padded: pass the row pitch.
     source = Gpu.Image.new_from_data(context, "rgba-unorm8", size, picture.read_pixel_bytes(),
                                      flags=Gpu.MemoryFlags.READ_ONLY,
                                      row_pitch=picture.get_rowstride())
@@ -69,7 +69,7 @@ def process(context, picture):
 
 
 def check(picture, result):
-    """Computes about 1,000 pixels once more, on the CPU."""
+    """Verifies about 1,000 pixels on the CPU."""
     before, after = picture.get_pixels(), result.get_pixels()
     width, height = picture.get_width(), picture.get_height()
     half_width, half_height = result.get_width(), result.get_height()

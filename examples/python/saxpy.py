@@ -38,16 +38,16 @@ def run():
     stream = context.default_stream
     stream.launch(program.saxpy, grid=N, args=(2.5, x, y))
 
-    # The array is the memory of the buffer: nothing is copied.
+    # The array accesses the memory of the buffer without a copy.
     with y.map(Gpu.MapFlags.READ) as mapping:
         numbers = np.asarray(mapping).view(np.float32)
         right = np.array_equal(numbers, 2.5 * np.arange(N, dtype=np.float32) + 1)
         text = f"{numbers[0]}, {numbers[1]}, {numbers[2]} ... {numbers[-1]}"
-        del numbers                             # or the end of the block raises BufferError
+        del numbers                             # otherwise the with statement raises BufferError
 
     if not right:
         sys.exit(f"saxpy: 2.5 x + 1 is wrong: {text}")
-    print(f"2.5 x + 1 is right for all of {N} numbers: {text}")
+    print(f"2.5 x + 1 is correct for all {N} numbers: {text}")
 
 
 try:

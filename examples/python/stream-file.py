@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
-Two streams take turns: while the file is read for one, the device is busy with the other.
+Two streams alternate: the program reads the file for one while the device processes the other.
 
     ./stream-file.py disk.img 64
 
-Without a file it makes one, and without a number of MiB it uses 2.
+By default it creates a file itself and uses 2 MiB.
 """
 
 import itertools
@@ -26,7 +26,7 @@ except ImportError:
 GROUPS = 32
 COUNTS_SIZE = GROUPS * 256 * 8
 
-# Each group of 256 work-items counts for itself, and adds to numbers that only it uses.
+# Each group of 256 work-items counts in local memory, and adds to its own part of counts.
 SOURCE = """
 __kernel void
 count (__global const uchar *bytes, ulong size, __global ulong *counts)
@@ -44,7 +44,7 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 
 
 class Lane:
-    """Half of the memory on the device, and the page-locked memory that the file is read into."""
+    """One half of the device memory, and the page-locked memory into which the file is read."""
 
     def __init__(self, context, size):
         self.stream = Gpu.Stream(context)
@@ -56,12 +56,12 @@ class Lane:
 
 
 def stream_file(context, file, lanes):
-    """Enqueues the whole file; returns the most device memory that was in use meanwhile."""
+    """Enqueues the whole file; returns the peak of device memory in use."""
     kernel = Gpu.Program(context, SOURCE).count
     held = 0
 
     for lane in itertools.cycle(lanes):
-        # Waits until the chunk is copied; the kernel may still run, as does the other stream.
+        # Waits only for the copy of the chunk: the kernel and the other stream may still run.
         lane.chunk.synchronize(Gpu.MapFlags.WRITE)
         size = file.readinto(lane.view)
         if size == 0:
@@ -84,7 +84,7 @@ def count(context, file, budget):
 
 
 def check(file, totals):
-    """Counts once more, on the CPU."""
+    """Verifies the counts on the CPU."""
     expected = np.zeros(256, np.uint64)
     file.seek(0)
     while block := file.read(65536):

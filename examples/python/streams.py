@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""streams: two streams take turns on one buffer without a single wait in the program, and a main
-loop hears of the end."""
+"""streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+notified of the completion."""
 
 import sys
 
@@ -29,8 +29,8 @@ triple (__global uint *numbers)
 
 
 def enqueue(context):
-    """The odd turns belong to one stream, the even ones to the other. Both use the same buffer,
-    so each waits on the device for the one before; this thread waits for nothing."""
+    """Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
+    waits on the device for the previous one; this thread does not wait."""
     one = Gpu.Stream(context)
     other = Gpu.Stream(context)
     program = Gpu.Program(context, SOURCE)
@@ -55,7 +55,7 @@ def check(buffer):
         expected = (expected + 1) * 3 % (1 << 32)
     if buffer.read() != expected.to_bytes(4, sys.byteorder) * N:
         sys.exit("streams: the numbers are wrong")
-    print(f"all of {N} numbers are {expected}, as if one stream had done it all")
+    print(f"all {N} numbers are {expected}, as if a single stream had run all kernels")
 
 
 def run():
@@ -64,18 +64,18 @@ def run():
     results = []
 
     def completed(event, result):
-        """Called by the main loop, in the thread that asked."""
+        """Called by the main loop, in the thread that made the request."""
         results.append(result)
         loop.quit()
 
-    # The streams may go: what they still have to do holds everything that it needs.
+    # The streams may be dropped: pending work keeps references to everything it uses.
     buffer, end = enqueue(context)
     end.wait_async(None, completed)
     loop.run()
     end.wait_finish(results[0])
-    print("the main loop hears that both streams are done")
+    print("main loop: both streams have completed")
 
-    # Under asyncio it is just: await end
+    # Under asyncio, use: await end
     check(buffer)
 
 

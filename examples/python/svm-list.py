@@ -43,7 +43,7 @@ walk (__global struct node *first, __global int *sum)
 
 
 def link_nodes(memories):
-    """Nodes are in the two memories in turn; each has the address of the next one."""
+    """Links the nodes, which alternate between the two memories, by their addresses."""
     for part, memory in enumerate(memories):
         numbers = np.arange(part, N, 2)
         following = numbers + 1
@@ -53,7 +53,7 @@ def link_nodes(memories):
             nodes["next"][following == N] = 0
             nodes["value"] = numbers
             nodes["visited"] = 0
-            del nodes                           # or the end of the block raises BufferError
+            del nodes                           # otherwise the with statement raises BufferError
 
 
 def run():
@@ -63,8 +63,8 @@ def run():
     total = Gpu.Buffer(context, 4)
     link_nodes(memories)
 
-    # The kernel is given the first node. What else it gets to it finds through pointers, and the
-    # library has to be told.
+    # The first node is the argument of the kernel. The kernel finds the other memory through
+    # pointers, so the program must declare it to the library.
     context.default_stream.launch(program.walk, grid=1, args=(memories[0], total),
                                   indirect=memories[1:])
 
@@ -73,7 +73,7 @@ def run():
     sum_of_all = int(np.frombuffer(total.read(), np.int32)[0])
     if sum_of_all != N * (N - 1) // 2 or visited != N // 2:
         sys.exit(f"svm-list: the sum is {sum_of_all}, and {visited} nodes were visited")
-    print(f"the kernel went along {N} nodes in two memories: their sum is {sum_of_all}")
+    print(f"the kernel visited {N} nodes in two memories: their sum is {sum_of_all}")
 
 
 try:

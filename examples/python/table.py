@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""table: a block of a table is set on the device, and comes back with rows and columns swapped."""
+"""table: fills a block of a table on the device, and reads it with rows and columns swapped."""
 
 import sys
 
@@ -20,14 +20,14 @@ def run():
     context = Gpu.Context.new_default()
     table = Gpu.Array.zeros(context, (400, 600), np.float32)
 
-    # A view of the same memory: rows 100 to 199, and of those every second column.
+    # A view of the same memory: rows 100 to 199, and every second column of these rows.
     table[100:200, ::2] = 1.5
 
     expected = np.zeros((400, 600), np.float32)
     expected[100:200, ::2] = 1.5
     if not np.array_equal(table.T.to_numpy(), expected.T):
         sys.exit("table: the numbers are wrong")
-    print(f"{table.size} numbers came back turned")
+    print(f"transposed {table.size} numbers")
 
 
 try:

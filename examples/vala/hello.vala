@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// hello: lists the devices, then moves a greeting through the memory of one of them.
+// hello: lists the devices, then copies a greeting to the memory of one of them and back.
 //
 //     valac --pkg gpumem-1.0 hello.vala
 //     ./hello                          the default device
@@ -36,7 +36,7 @@ void say_hello () throws Error {
     print ("%s says: %.50s\n", context.get_device ().get_id (), text);
 
     if (bytes.length != SIZE)
-        throw new Gpu.Error.FAILED ("%d bytes came back", bytes.length);
+        throw new Gpu.Error.FAILED ("read %d bytes", bytes.length);
     for (int i = 0; i < SIZE; i++) {
         var inside = i >= 8 && i < 8 + GREETING.length;
         if (bytes[i] != (inside ? GREETING.data[i - 8] : '.'))

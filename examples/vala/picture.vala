@@ -5,11 +5,11 @@
 //     valac --pkg gpumem-1.0 --pkg gdk-pixbuf-2.0 picture.vala
 //     ./picture holiday.jpeg blurred.png
 //
-// Without a picture it draws one, and without a second name it writes picture.png.
+// By default it draws a picture itself and writes picture.png.
 
 const int RADIUS = 2;
 
-// OpenCL C that is C as well: the host back end compiles it, too.
+// This OpenCL C is also valid C, so the host back end can compile it.
 const string SOURCE = """
 __kernel void
 blur (__global const uchar *in, __global uchar *out, int width, int height, int stride,
@@ -56,7 +56,7 @@ Gdk.Pixbuf draw_picture () {
                                       320 * 3);
 }
 
-// The picture after the device is done with it: the same size, other pixels.
+// Processes the picture on the device. Returns a picture of the same size.
 Gdk.Pixbuf process (Gpu.Context context, Gdk.Pixbuf picture) throws Error {
     var pixels = picture.read_pixel_bytes ();
     var program = new Gpu.Program.from_source (context, SOURCE);
@@ -74,7 +74,7 @@ Gdk.Pixbuf process (Gpu.Context context, Gdk.Pixbuf picture) throws Error {
                                       picture.width, picture.height, picture.rowstride);
 }
 
-// Computes about 10,000 pixels once more, on the CPU.
+// Verifies about 10,000 pixels on the CPU.
 void check (Gdk.Pixbuf picture, Gdk.Pixbuf result) throws Error {
     var before = picture.read_pixel_bytes ();
     var after = result.read_pixel_bytes ();

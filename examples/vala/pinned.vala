@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// pinned: numbers go to the device and back through page-locked memory.
+// pinned: copies numbers to the device and back through page-locked memory.
 //
 //     valac --pkg gpumem-1.0 pinned.vala
 
@@ -12,7 +12,7 @@ void run () throws Error {
     var allocator = new Gpu.HostAllocator (context, Gpu.HostMemoryFlags.NONE);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 4 * N);
 
-    // Given back to the allocator once the copy is over: nobody waits for that.
+    // Dropping the memory does not wait: the allocator reuses it after the copy has completed.
     var source = allocator.alloc (4 * N);
     unowned var numbers = (int32[]) source.get_data ();
     for (int i = 0; i < N; i++)
@@ -20,7 +20,7 @@ void run () throws Error {
     stream.copy (buffer, 0, source, 0, 4 * N);
     source.release ();
 
-    // The copy is under way: nothing looks into its memory before it is over.
+    // The copy is in flight: do not access its memory before it has completed.
     var result = allocator.alloc (4 * N);
     stream.copy (result, 0, buffer, 0, 4 * N);
     result.synchronize (Gpu.MapFlags.READ);
@@ -29,7 +29,7 @@ void run () throws Error {
         if (numbers[i] != i)
             throw new Gpu.Error.FAILED (@"number $i is $(numbers[i])");
     }
-    print ("%d numbers went to the device and back\n", N);
+    print ("copied %d numbers to the device and back\n", N);
 }
 
 int main () {

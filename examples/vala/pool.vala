@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// pool: two streams work on the chunks of something long, and take their buffers from a pool for
-// each chunk anew. All goes through the memory of a few chunks, and hardly any of it through the
-// driver.
+// pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
+// each chunk. The pool reuses the memory of a few chunks and rarely calls the driver.
 //
 //     valac --pkg gpumem-1.0 pool.vala
 
@@ -28,8 +27,8 @@ Bytes make_numbers (uint32 chunk) {
     return new Bytes.take ((owned) bytes);
 }
 
-// Returns at once. The buffers go here: what the stream still has to do with their memory comes
-// before whatever has it next.
+// Returns at once. The buffers may be dropped: the pool orders the next use of their memory after
+// the pending work of the stream.
 Bytes enqueue (Gpu.MemoryPool pool, Gpu.Stream stream, Gpu.Kernel kernel, uint32 chunk)
               throws Error {
     var x = pool.alloc_buffer (SIZE, stream);
@@ -61,10 +60,10 @@ void run () throws Error {
     for (uint32 chunk = 0; chunk < CHUNKS; chunk++)
         check (results[chunk], chunk);
 
-    print (@"$CHUNKS chunks on $(context.get_device ().get_id ()) are right\n");
-    print (@"$(pool.n_allocs) buffers came out of $(pool.managed_bytes) bytes, which the driver " +
-           @"was asked for $(pool.n_growths) times; $(pool.active_blocks) are in use, and at " +
-           @"most $(pool.peak_active_bytes) bytes were\n");
+    print (@"$CHUNKS chunks on $(context.get_device ().get_id ()) are correct\n");
+    print (@"the pool served $(pool.n_allocs) buffers from $(pool.managed_bytes) bytes, which " +
+           @"took $(pool.n_growths) allocations by the driver; $(pool.active_blocks) are in use, and " +
+           @"the peak was $(pool.peak_active_bytes) bytes\n");
 }
 
 int main () {

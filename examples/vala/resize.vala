@@ -5,12 +5,12 @@
 //     valac --pkg gpumem-1.0 --pkg gdk-pixbuf-2.0 -X -lm resize.vala
 //     ./resize holiday.jpeg small.png
 //
-// Without a picture it draws one, and without a second name it writes resize.png.
+// By default it draws a picture itself and writes resize.png.
 
-// Hardware weighs the pixels around a point with some eight bits.
+// Samplers in hardware interpolate with weights of about eight bits.
 const int TOLERANCE = 2;
 
-// In the portable dialect: OpenCL, CUDA and the host build it.
+// A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.
 const string SOURCE = """
 __kernel void
 resize (__read_only image2d_t in, sampler_t between, __write_only image2d_t out)
@@ -49,7 +49,7 @@ Gdk.Pixbuf process (Gpu.Context context, Gdk.Pixbuf picture) throws Error {
     var program = new Gpu.Program.from_source (context, SOURCE);
     var between = new Gpu.Sampler (context, true, Gpu.AddressMode.CLAMP_TO_EDGE,
                                    Gpu.FilterMode.LINEAR);
-    // Rows of a pixbuf may have gaps between them: the row pitch says so.
+    // Rows of a pixbuf may be padded: pass the row pitch.
     var source = new Gpu.Image.from_bytes (context, Gpu.MemoryFlags.READ_ONLY, format,
                                            Gpu.ImageType.IMAGE_2D, size,
                                            picture.read_pixel_bytes (), picture.rowstride, 0);
@@ -67,7 +67,7 @@ double red (Gdk.Pixbuf picture, Bytes pixels, int x, int y) {
     return pixels[y * picture.rowstride + x * 4];
 }
 
-// Computes every pixel once more, on the CPU.
+// Verifies every pixel on the CPU.
 void check (Gdk.Pixbuf picture, Gdk.Pixbuf result) throws Error {
     var before = picture.read_pixel_bytes ();
     var after = result.read_pixel_bytes ();

@@ -36,7 +36,8 @@ void run () throws Error {
     var stream = context.get_default_stream ();
     stream.launch (program.get_kernel ("saxpy"), { N, 1, 1 }, null, 2.5, x, y);
 
-    // What the mapping shows is the memory of the buffer. It is unmapped with the last reference.
+    // The mapping gives the host access to the buffer. Releasing the last reference unmaps the
+    // buffer.
     var mapping = y.map_all (Gpu.MapFlags.READ);
     unowned var numbers = (float[]) mapping.get_data ();
     numbers.length = N;
@@ -44,7 +45,7 @@ void run () throws Error {
         if (numbers[i] != 2.5f * i + 1)
             throw new Gpu.Error.FAILED (@"number $i is $(numbers[i]), not $(2.5f * i + 1)");
     }
-    print ("2.5 x + 1 is right for all of %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
+    print ("2.5 x + 1 is correct for all %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
            numbers[0], numbers[1], numbers[2], numbers[N - 1]);
 }
 

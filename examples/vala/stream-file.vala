@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
-// Two streams take turns: while the file is read for one, the device is busy with the other.
+// Two streams alternate: the program reads the file for one while the device processes the other.
 //
 //     valac --pkg gpumem-1.0 stream-file.vala
 //     ./stream-file disk.img 64
 //
-// Without a file it makes one, and without a number of MiB it uses 2.
+// By default it creates a file itself and uses 2 MiB.
 
 const int GROUPS = 32;
 const size_t COUNTS_SIZE = GROUPS * 256 * sizeof (uint64);
 
-// Each group of 256 work-items counts for itself, and adds to numbers that only it uses.
+// Each group of 256 work-items counts in local memory, and adds to its own part of counts.
 const string SOURCE = """
 __kernel void
 count (__global const uchar *bytes, ulong size, __global ulong *counts)
@@ -27,7 +27,7 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 }
 """;
 
-// Half of the memory on the device, and the page-locked memory that the file is read into.
+// One half of the device memory, and the page-locked memory into which the file is read.
 class Lane {
     public Gpu.Stream stream;
     public Gpu.HostMemory chunk;
@@ -51,7 +51,7 @@ class Lane {
     }
 }
 
-// Enqueues the whole file; returns the most device memory that was in use meanwhile.
+// Enqueues the whole file; returns the peak of device memory in use.
 uint64 stream_file (Gpu.Context context, InputStream input, Lane[] lanes) throws Error {
     var kernel = new Gpu.Program.from_source (context, SOURCE).get_kernel ("count");
     uint64 held = 0;
@@ -60,7 +60,7 @@ uint64 stream_file (Gpu.Context context, InputStream input, Lane[] lanes) throws
         var lane = lanes[turn % 2];
         size_t size;
 
-        // Waits until the chunk is copied; the kernel may still run, as does the other stream.
+        // Waits only for the copy of the chunk: the kernel and the other stream may still run.
         lane.chunk.synchronize (Gpu.MapFlags.WRITE);
         input.read_all (lane.chunk.get_data (), out size);
         if (size == 0)
@@ -73,7 +73,7 @@ uint64 stream_file (Gpu.Context context, InputStream input, Lane[] lanes) throws
     }
 }
 
-// Counts once more, on the CPU.
+// Verifies the counts on the CPU.
 void check (File file, uint64[] totals) throws Error {
     var input = file.read ();
     var block = new uint8[65536];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// streams: two streams take turns on one buffer without a single wait in the program, and a main
-// loop hears of the end.
+// streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+// notified of the completion.
 //
 //     valac --pkg gpumem-1.0 streams.vala
 
@@ -22,8 +22,8 @@ triple (__global uint *numbers)
 }
 """;
 
-// The odd turns belong to one stream, the even ones to the other. Both use the same buffer, so
-// each waits on the device for the one before; this thread waits for nothing.
+// Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
+// waits on the device for the previous one; this thread does not wait.
 Gpu.Event enqueue (Gpu.Context context, Gpu.Buffer buffer) throws Error {
     var one = new Gpu.Stream (context);
     var other = new Gpu.Stream (context);
@@ -46,10 +46,10 @@ async void run () throws Error {
     var context = new Gpu.Context.default ();
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, N * sizeof (uint32));
 
-    // The streams may go: what they still have to do holds everything that it needs.
+    // The streams may be dropped: pending work keeps references to everything it uses.
     var end = enqueue (context, buffer);
     yield end.wait_async ();
-    print ("the main loop hears that both streams are done\n");
+    print ("main loop: both streams have completed\n");
 
     uint32 expected = 0;
     for (int turn = 0; turn < TURNS; turn++)
@@ -62,7 +62,7 @@ async void run () throws Error {
         if (number != expected)
             throw new Gpu.Error.FAILED (@"a number is $number, not $expected");
     }
-    print ("all of %d numbers are %u, as if one stream had done it all\n", N, expected);
+    print ("all %d numbers are %u, as if a single stream had run all kernels\n", N, expected);
 }
 
 int main () {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* squares: has a device square the numbers of the command line.
+/* squares: squares the numbers of the command line on a device.
  *
  *   GPUMEM_DEVICE=host ./squares 1 2 3
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// devices: those that can be used; fails if there are none.
+// devices: lists the usable devices; fails if there are none.
 
 int main () {
     var count = 0;

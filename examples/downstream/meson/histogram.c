@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* histogram: has a device count how often each byte is in a file.
+/* histogram: counts the bytes of a file by value on a device.
  *
  *   GPUMEM_DEVICE=host ./histogram FILE
  */
