@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Views of an array of 64 MiB copied into another order on the device, beside CuPy and PyTorch on a
-GPU where those are, and NumPy on the host where the device is a processor.
+"""Copies views of an array of 64 MiB to another order on the device, and compares with CuPy and
+PyTorch on a GPU, and with NumPy on a CPU.
 
     benchmarks/array-copies.py [--python FILE] [DEVICE [MIB]]
 
-Without a device it is the default one. With --python the other libraries run in another Python
-than this one. Times are by the clock on the wall, of several copies one after the other and the
-wait for the last; GB are 10^9 bytes of the copy; figures are medians of all rounds; the ratio is
-how many times as fast as the library before it ours is, the median of the ratios of the rounds.
-Each library is a process of its own, which sleeps while the others are measured."""
+The default device is that of the library. --python runs the other libraries in another Python.
+Times are wall-clock times of several consecutive copies, including the wait for the last. GB are
+10^9 bytes of the copy. Figures are medians of all rounds. A ratio is the speed of gpumem relative
+to the library in the column before, as the median of the ratios of the rounds. Each library runs in
+a separate process, which sleeps while the others are measured."""
 
 import argparse
 import json
@@ -21,12 +21,12 @@ import numpy as np
 from rounds import environment, print_speeds, start, take_turns
 
 ROUNDS = 5
-SECONDS = 0.02                  # of copies that a figure is made of, but no more than
+SECONDS = 0.02                  # of copies per figure, but no more than
 REPEATS = 50
 OURS = "gpumem"
 RIVALS = {"CuPy": "cupy", "PyTorch": "torch", "NumPy": "numpy"}
 
-# By name: the type, the dimensions, and the view. PyTorch has no views with negative steps.
+# By name: the type, the dimensions and the view. PyTorch has no views with negative steps.
 VIEWS = {
     "a matrix of float, as it is": ("float32", 2, lambda a: a),
     "transposed": ("float32", 2, lambda a: a.T),
@@ -70,7 +70,7 @@ def prepare_cupy(name):
     indices = [index for index in range(runtime.getDeviceCount())
                if runtime.getDeviceProperties(index)["name"].decode() == name]
     if not indices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     cp.cuda.Device(indices[0]).use()
     return (cp.asarray, lambda view: cp.empty(view.shape, view.dtype), cp.copyto,
             lambda: cp.cuda.get_current_stream().synchronize(), cp.asnumpy)
@@ -82,7 +82,7 @@ def prepare_torch(name):
     indices = [index for index in range(torch.cuda.device_count())
                if torch.cuda.get_device_name(index) == name]
     if not indices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     device = f"cuda:{indices[0]}"
     return (lambda host: torch.from_numpy(host).to(device),
             lambda view: torch.empty(view.shape, dtype=view.dtype, device=device),
@@ -95,7 +95,7 @@ def prepare_numpy(name):
 
 
 def prepare_views(prepared, n_bytes):
-    """For each view it and where it is copied to, after a first copy, which was right."""
+    """Returns each view with the target of its copy, after a verified first copy."""
     upload, make_target, copy, wait, download = prepared
     hosts, arrays, views = {}, {}, {}
     for what, (dtype, n_dims, select) in VIEWS.items():
@@ -122,14 +122,14 @@ def time_some(n, copy, wait, target, view):
 
 
 def time_copies(*arguments):
-    """GB/s."""
+    """Returns GB/s."""
     n = int(SECONDS / time_some(1, *arguments))
     target = arguments[2]
     return 1e-9 * target.nbytes / time_some(min(max(n, 1), REPEATS), *arguments)
 
 
 def work(library, name, n_bytes):
-    """A process of rounds.py."""
+    """Runs as a process of rounds.py."""
     prepared = globals()[f"prepare_{library}"](name)
     views = prepare_views(prepared, n_bytes)
     copy, wait = prepared[2:4]
@@ -139,7 +139,7 @@ def work(library, name, n_bytes):
 
 
 def list_commands(device, python, n_bytes):
-    """The command and the environment of each library."""
+    """Returns the command and the environment of each library."""
     from gi.repository import Gpu
 
     ours = [sys.executable, __file__, "--work", OURS, device.id, str(n_bytes)]

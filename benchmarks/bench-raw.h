@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The driver's own copies on a stream of the library, past the library. */
+/* Copies by direct driver calls on a stream of the library. */
 #pragma once
 
 #include <gpumem/gpumem.h>
 
 G_BEGIN_DECLS
 
-/* Whether there are any for the device. */
+/* Returns whether the device has such calls. */
 gboolean bench_raw_can    (GpuDevice *device);
 void     bench_raw_write  (GpuStream *stream,
                            GpuBuffer *buffer,

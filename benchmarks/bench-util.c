@@ -9,7 +9,7 @@
 
 #define N_ROUNDS 401
 
-/* Of this thread alone: who else runs on the machine does not count. */
+/* CPU time of this thread, which other processes on the machine do not affect. */
 static gint64
 get_thread_time (void)
 {
@@ -71,7 +71,7 @@ run (const BenchOperation *operation,
 
   for (guint i = 0; i < N_ROUNDS; i++)
     {
-      /* Who goes first finds the driver's threads asleep: take turns. */
+      /* The first of the two finds the driver's threads asleep, so alternate. */
       if (i % 2 == 0)
         ours[i] = time_round (operation->ours, operation->n, settle, bench);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the library adds to the driver's own calls: the same operations in turns, by the library
+ * The overhead of the library over raw driver calls: the same operations in turns, by the library
  * and by raw calls.
  */
 #pragma once
@@ -14,7 +14,7 @@ typedef void (*BenchFunc) (gpointer bench);
 typedef struct
 {
   const char *name;
-  guint       n;                /* operations of a round */
+  guint       n;                /* operations operations per round */
   BenchFunc   ours;
   BenchFunc   raw;
 } BenchOperation;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the calls that programs make most cost from Python: see calls.c, which does the same.
+"""Measures the most frequent calls from Python: see calls.c, which does the same.
 
     benchmarks/calls-python.py gpumem DEVICE
     benchmarks/calls-python.py pyopencl|cupy NAME
 
-The other libraries take their device by the name that the driver has for it."""
+The other libraries find their device by its driver name."""
 
 import gc
 import json
@@ -40,7 +40,7 @@ zero, two = numpy.float32(0), numpy.float32(2)
 
 
 def gpumem(name):
-    """What waits for calls, and the calls by name."""
+    """Returns a function that waits for the calls, and the calls by name."""
     import gi
     gi.require_version("Gpu", "1.0")
     from gi.repository import Gpu
@@ -72,7 +72,7 @@ def pyopencl(name):
     devices = [device for platform in cl.get_platforms() for device in platform.get_devices()
                if device.name == name]
     if not devices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     context = cl.Context(devices[:1])
     queue = cl.CommandQueue(context)
     kernel = cl.Program(context, SOURCE).build().scale
@@ -96,14 +96,14 @@ def pyopencl(name):
 
 
 def cupy(name):
-    """CuPy has no launches that are prepared."""
+    """Like gpumem(), but without prepared launches, which CuPy does not have."""
     import cupy as cp
 
     runtime = cp.cuda.runtime
     indices = [index for index in range(runtime.getDeviceCount())
                if runtime.getDeviceProperties(index)["name"].decode() == name]
     if not indices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     cp.cuda.Device(indices[0]).use()
     stream = cp.cuda.Stream(non_blocking=True)
     stream.use()
@@ -112,7 +112,7 @@ def cupy(name):
     address = numbers.ctypes.data
 
     def write():
-        # copy_from_host() would be on another stream.
+        # copy_from_host() would use another stream.
         a.data.copy_from_host_async(address, SIZE, stream)
         stream.synchronize()
 
@@ -130,7 +130,7 @@ def cupy(name):
 
 
 def measure(call, wait):
-    """Nanoseconds of this thread for one call."""
+    """Returns the nanoseconds of this thread for one call."""
     total = 0
     gc.disable()
     for batch in range(BATCHES):

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the calls that programs make most cost from C. calls.py runs it beside the same in other
+/* Measures the most frequent calls from C. calls.py runs it next to the same program in other
  * languages.
  *
  *   benchmarks/calls DEVICE
  *
- * Each line that it reads is a round, which prints {"call": nanoseconds of this thread, ...}.
+ * Each line on standard input starts a round, which prints {"call": nanoseconds of this thread,
+ * ...}.
  */
 #include "config.h"
 
@@ -67,7 +68,7 @@ fill (Bench   *bench,
                    sizeof zero, error);
 }
 
-/* The numbers may be changed at once, as in the other languages. */
+/* The caller may change the numbers after the call, as in the other languages. */
 static void
 write_later (Bench   *bench,
              GError **error)

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What the calls that programs make most cost from JavaScript: see calls.c, which does the same.
+// Measures the most frequent calls from JavaScript: see calls.c, which does the same.
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';
@@ -32,7 +32,7 @@ function makeCalls(name) {
     stream.fill(a, zero);
     const prepared = kernel.prepare(N, null, [a, 2]);
     return [() => stream.synchronize(null), {
-        // Without release() it is dropped when the engine comes round to it.
+        // Without release() the buffer is only dropped at the next garbage collection.
         'take and drop a buffer of a pool': () => pool.alloc_buffer(SIZE, null).release(),
         'copy 4 KiB between buffers': () => stream.copy(b, a),
         'fill 4 KiB': () => stream.fill(a, zero),
@@ -46,7 +46,7 @@ function makeCalls(name) {
     }];
 }
 
-// What the kernel knows of the time of this thread is exact when the thread has just slept.
+// The kernel's CPU time of this thread is exact directly after a sleep.
 function getThreadTime() {
     GLib.usleep(1);
     const [, text] = GLib.file_get_contents('/proc/thread-self/schedstat');

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the ten calls that programs make most cost from C, Vala, JavaScript and Python, there also
-without the module in C, beside PyOpenCL and CuPy on the same device where those are.
+"""Measures the ten most frequent calls from C, Vala, JavaScript and Python, with and without the C
+module, and compares with PyOpenCL and CuPy on the same device.
 
     benchmarks/calls.py [--python FILE] [DEVICE]
 
-Run it in the build folder, whose benchmarks/calls and benchmarks/calls-vala it needs. Without a
-device it is the default one. With --python the other libraries run in another Python than this one.
+Run it in the build folder, because it needs benchmarks/calls and benchmarks/calls-vala. The default
+device is that of the library. --python runs the other libraries in another Python.
 
-Times are nanoseconds of the calling thread, so the work itself does not count, nor do waits that
-sleep. Waits on CUDA do count: its driver spins, and threads that wait for this library poll for
-up to 20 milliseconds before they sleep. They are medians of all rounds. Each column is a process
-of its own, which sleeps while the others are measured. The ratios are those of Python to the
-library before them, the medians of the ratios of the rounds."""
+Times are nanoseconds of CPU time of the calling thread, and exclude the work itself and sleeping
+waits. They include waits on CUDA, because its driver spins, and threads that wait for gpumem poll
+for up to 20 milliseconds before they sleep. Figures are medians of all rounds. Each column runs in
+a separate process, which sleeps while the others are measured. A ratio is the time of gpumem from
+Python relative to the library in the column before, as the median of the ratios of the rounds."""
 
 import argparse
 import os
@@ -33,7 +33,7 @@ RIVALS = ("PyOpenCL", "CuPy")
 
 
 def find_program(name):
-    """In the build folder, or beside this file, where a bundle has it."""
+    """Finds a program in the build folder, or next to this file in a bundle."""
     for folder in ("benchmarks", FOLDER):
         path = os.path.abspath(os.path.join(folder, name))
         if os.access(path, os.X_OK):
@@ -42,7 +42,7 @@ def find_program(name):
 
 
 def list_commands(device, python):
-    """The command of each column, None for what is not there, and its environment."""
+    """Returns the command of each column, or None if it is missing, and its environment."""
     script = os.path.join(FOLDER, "calls-python.py")
     gjs = shutil.which("gjs")
     commands = {
@@ -60,7 +60,7 @@ def list_commands(device, python):
 
 
 def tell(call, rounds, columns):
-    """One line of the table."""
+    """Formats one line of the table."""
     cells = []
     for column in columns:
         if call not in rounds[0][column]:
@@ -74,7 +74,7 @@ def tell(call, rounds, columns):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="what calls cost from each language")
+    parser = argparse.ArgumentParser(description="measures calls from each language")
     parser.add_argument("--python", metavar="FILE")
     parser.add_argument("device", nargs="?")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether copies come up to the driver's own, in one piece and in rows with gaps. The raw calls are
- * made with the library's table of the driver's functions, on a stream of their own in the same
- * context, between the same memories.
+ * Compares copies by the library with raw driver calls, contiguous and in rows with gaps. The raw
+ * calls use the library's table of driver functions, on a separate stream of the same context,
+ * between the same allocations.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #define N_COPIES 16
 #define N_ROUNDS 21
 
-/* Rows of the region; the pitches of its two sides are longer, and not the same. */
+/* Bytes of a row of the region. The pitches of both sides are larger, and different. */
 #define ROW       ((gsize) 8 * 1000)
 #define FROM_ROW  ((gsize) 8 * 1024)
 #define TO_ROW    ((gsize) 8 * 1152)
@@ -27,12 +27,12 @@ typedef struct
   GpuContext *context;
   GpuStream  *stream;
   CUstream    raw_stream;
-  gsize       size;             /* of either memory */
+  gsize       size;             /* of each allocation */
   GpuMemory  *from;
   GpuMemory  *to;
 } Bench;
 
-/* Enqueues one copy, of so many bytes. */
+/* Enqueues one copy of size bytes. */
 typedef gsize (*CopyFunc) (const Bench *bench);
 
 static void
@@ -101,7 +101,7 @@ settle (const Bench *bench)
   check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
-/* In GB/s. */
+/* Returns GB/s. */
 static double
 time_copies (const Bench *bench,
              CopyFunc     copy)
@@ -135,7 +135,7 @@ compare (const Bench *bench,
 
   for (guint i = 0; i < N_ROUNDS; i++)
     {
-      /* Who goes first finds the device's clocks lower: take turns. */
+      /* The first of the two runs with lower clocks of the device, so alternate. */
       if (i % 2 == 0)
         our_speeds[i] = time_copies (bench, ours);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the library adds to the calls of the CUDA driver. The raw calls are made with the library's
- * table of the driver's functions, on a stream of their own in the same context, which is current
- * throughout.
+ * Measures the overhead of the library over calls of the CUDA driver. The raw calls use the
+ * library's table of driver functions, on a separate stream of the same context, which stays
+ * current.
  */
 #include "config.h"
 

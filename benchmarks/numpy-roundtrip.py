@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A NumPy array of 1 GiB to the device and back: first where nothing is copied at all, for the
-array is the memory that a kernel has; then by one copy each way, beside PyOpenCL, CuPy and PyTorch
-on the same device where those are.
+"""Moves a NumPy array of 1 GiB to the device and back: first without any copy, through arrays over
+memory that the kernel uses; then with one copy each way, compared with PyOpenCL, CuPy and PyTorch
+on the same device.
 
     benchmarks/numpy-roundtrip.py [--python FILE] [DEVICE [MIB]]
 
-Without a device it is the default one. With --python the other libraries run in another Python
-than this one. Times are by the clock on the wall, GB are 10^9 bytes, figures are medians of all
-rounds; the ratio is how many times as fast as the library before it ours is, the median of the
-ratios of the rounds. Each library is a process of its own, which sleeps while the others are
-measured."""
+The default device is that of the library. --python runs the other libraries in another Python.
+Times are wall-clock times, GB are 10^9 bytes, and figures are medians of all rounds. A ratio is the
+speed of gpumem relative to the library in the column before, as the median of the ratios of the
+rounds. Each library runs in a separate process, which sleeps while the others are measured."""
 
 import argparse
 import contextlib
@@ -43,7 +42,7 @@ def make_numbers(n):
     return np.arange(n, dtype=np.uint32)
 
 
-# --- arrays over memory: each way gives what a kernel takes, and what shows it to NumPy ----------
+# --- arrays over memory: each way returns the kernel argument, and a function for the array ------
 
 def map_buffer(Gpu, context, n):
     buffer = Gpu.Buffer(context, 4 * n)
@@ -79,8 +78,8 @@ WAYS = {"a buffer, mapped": map_buffer,
 
 
 def see(show, flags, use):
-    """Calls use (array); returns the address of the array, and the milliseconds that it took to
-    have it and to give it back."""
+    """Calls use (array). Returns the address of the array, and the milliseconds that it took to
+    create and to release the array."""
     start = time.perf_counter()
     with show(flags) as shown:
         array = np.asarray(shown).view(np.uint32)
@@ -102,7 +101,7 @@ def check_numbers(array):
 
 
 def try_way(Gpu, context, increment, make, n):
-    """The cells of one line of the table."""
+    """Returns the cells of one line of the table."""
     read, write = Gpu.MapFlags.READ, Gpu.MapFlags.WRITE_INVALIDATE
     argument, show = make(Gpu, context, n)
     seen = Gpu.Buffer(context, 8)
@@ -118,7 +117,7 @@ def try_way(Gpu, context, increment, make, n):
 
 
 def show_arrays(Gpu, device, n):
-    """Arrays over the memory that a kernel has."""
+    """Prints the table of arrays over memory that the kernel uses."""
     from gi.repository import GLib
 
     context = Gpu.Context(device)
@@ -135,7 +134,7 @@ def show_arrays(Gpu, device, n):
     print_table(lines)
 
 
-# --- one copy each way: each library gives what copies there, and what copies back ---------------
+# --- one copy each way: each library returns a function for each direction ------------------------
 
 def copy_with_gpumem(name, numbers, result):
     import gi
@@ -152,7 +151,7 @@ def copy_with_pyopencl(name, numbers, result):
     devices = [device for platform in cl.get_platforms() for device in platform.get_devices()
                if device.name == name]
     if not devices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     context = cl.Context(devices[:1])
     queue = cl.CommandQueue(context)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, numbers.nbytes)
@@ -167,7 +166,7 @@ def copy_with_cupy(name, numbers, result):
     indices = [index for index in range(runtime.getDeviceCount())
                if runtime.getDeviceProperties(index)["name"].decode() == name]
     if not indices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     cp.cuda.Device(indices[0]).use()
     array = cp.empty_like(numbers)
 
@@ -183,7 +182,7 @@ def copy_with_torch(name, numbers, result):
     indices = [index for index in range(torch.cuda.device_count())
                if torch.cuda.get_device_name(index) == name]
     if not indices:
-        sys.exit(f"it has no {name}")
+        sys.exit(f"no device {name}")
     source, target = (torch.from_numpy(array.view(np.int32)) for array in (numbers, result))
     tensor = torch.empty_like(source, device=f"cuda:{indices[0]}")
 
@@ -200,20 +199,20 @@ def time_call(call):
 
 
 def work(library, name, n):
-    """A process of rounds.py."""
+    """Runs as a process of rounds.py."""
     numbers, result = make_numbers(n), np.zeros(n, np.uint32)
     write, read = globals()[f"copy_with_{library}"](name, numbers, result)
     for _ in sys.stdin:
         speeds = {"to the device": 1e-9 * numbers.nbytes / time_call(write),
                   "from the device": 1e-9 * numbers.nbytes / time_call(read)}
         if not np.array_equal(result, numbers):
-            sys.exit("what came back is wrong")
+            sys.exit("the data are wrong after the round trip")
         result[:] = 0
         print(json.dumps(speeds), flush=True)
 
 
 def list_commands(device, python, n):
-    """The command and the environment of each library."""
+    """Returns the command and the environment of each library."""
     ours = [sys.executable, __file__, "--work", OURS, device.id, str(n)]
     commands = {OURS: (ours, environment())}
     for library, word in RIVALS.items():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the library adds to the calls of OpenCL. The times themselves mean nothing on a shared
- * machine.
+ * Measures the overhead of the library over OpenCL calls. The absolute times mean nothing on a
+ * shared machine.
  */
 #include "config.h"
 
@@ -20,9 +20,9 @@ typedef struct
   GpuStream        *stream;
   GpuBuffer        *a;
   GpuBuffer        *b;
-  GpuMemory        *memory_a;       /* the same: what a cast costs is not measured */
+  GpuMemory        *memory_a;       /* the same, to exclude the time of a cast */
   GpuMemory        *memory_b;
-  cl_command_queue  queue;          /* a queue of its own, as the library's stream has */
+  cl_command_queue  queue;          /* a separate queue, like that of the stream */
   cl_mem            raw_a;
   cl_mem            raw_b;
   guint8            data[SIZE];

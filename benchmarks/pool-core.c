@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the core of memory pools costs, without any device: memory is only counted, and streams are
- * done with what they have when a number of further operations were submitted.
+ * Measures the core of memory pools without a device: allocations only change counters, and the use
+ * of a block completes after a fixed number of further operations.
  *
- *   pool-core latency                    time of an allocation and a release, by workload
+ *   pool-core latency                    time of an allocation and a free, by workload
  *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] TRACE...
  *
- * A trace has lines "a ID SIZE STREAM" and "f ID STREAM", and may be compressed by gzip.
+ * A trace has lines "a ID SIZE STREAM" and "f ID STREAM", and may be compressed with gzip.
  */
 #include "config.h"
 
@@ -25,9 +25,10 @@ static gint granularity = 2048;
 static gdouble waste = 3;
 
 static const GOptionEntry options[] = {
-  { "lag", 0, 0, G_OPTION_ARG_INT, &lag, "Operations until something is done", "N" },
-  { "granularity", 0, 0, G_OPTION_ARG_INT, &granularity, "Of pieces; 0 for segments", "KIB" },
-  { "waste", 0, 0, G_OPTION_ARG_DOUBLE, &waste, "Over the peak before memory moves", "PERCENT" },
+  { "lag", 0, 0, G_OPTION_ARG_INT, &lag, "Operations until a use completes", "N" },
+  { "granularity", 0, 0, G_OPTION_ARG_INT, &granularity, "Size of chunks; 0 for segments", "KIB" },
+  { "waste", 0, 0, G_OPTION_ARG_DOUBLE, &waste,
+    "Fragmentation above which memory moves", "PERCENT" },
   { NULL, }
 };
 
@@ -216,7 +217,7 @@ typedef struct
   guint       n_live;
   gsize       smallest;
   gsize       largest;
-  guint       n_holes;              /* of 512 bytes, that stay */
+  guint       n_holes;              /* of 512 bytes, live throughout */
 } Workload;
 
 typedef struct
@@ -226,7 +227,7 @@ typedef struct
   SimStream      *stream;
   guint           n_rounds;
   guint64         seed;
-  double          nanoseconds;      /* of a pair */
+  double          nanoseconds;      /* per allocation and free */
 } Thread;
 
 static const Workload workloads[] = {
@@ -252,7 +253,7 @@ choose_size (const Workload *workload,
   return workload->smallest + get_random (state) % (workload->largest - workload->smallest + 1);
 }
 
-/* A block at random goes, another one comes. */
+/* Frees a random block and allocates another. */
 static gpointer
 work (gpointer data)
 {
@@ -284,7 +285,7 @@ work (gpointer data)
   return NULL;
 }
 
-/* Blocks with a hole behind each; NULL if there are to be none. */
+/* Allocates blocks with a hole behind each; returns NULL without holes. */
 static GpuMemoryBlock **
 make_holes (GpuPool   *pool,
             SimStream *stream,
@@ -353,7 +354,7 @@ best_of (const Workload *workload,
   return best;
 }
 
-/* What everything else is to be seen against. */
+/* The baseline of all other figures. */
 static double
 measure_mutex (void)
 {

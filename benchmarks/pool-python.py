@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What it takes to have a buffer from a pool and to let go of it, from Python, beside the pool of
-PyOpenCL where that is installed: on the same OpenCL device, in turns.
+"""Measures allocating and dropping a buffer of a pool from Python, and compares with the pool of
+PyOpenCL, if that is installed: on the same OpenCL device, in turns.
 
     benchmarks/pool-python.py [DEVICE [SIZE]]
 
-The device is opencl:pocl:0 by default, and the size 4096 bytes. Times are of the calling thread,
-the medians of all rounds; the ratio is the median of the ratios of the rounds."""
+The default device is opencl:pocl:0, and the default size is 4096 bytes. Times are CPU times of the
+calling thread, as medians of all rounds. The ratio is the median of the ratios of the rounds."""
 
 import statistics
 import sys
@@ -22,7 +22,7 @@ CALLS = 5000
 
 
 def measure(take, size):
-    """Nanoseconds for one buffer, which goes at once."""
+    """Returns the nanoseconds for one buffer, which is dropped at once."""
     start = time.thread_time_ns()
     for i in range(CALLS):
         take(size)
@@ -30,12 +30,12 @@ def measure(take, size):
 
 
 def find_rival(device):
-    """The pool of PyOpenCL on the same device, or None."""
+    """Returns the pool of PyOpenCL on the same device, or None."""
     try:
         import pyopencl
         from pyopencl.tools import ImmediateAllocator, MemoryPool
     except ImportError as error:
-        print(f"PyOpenCL is not there: {error}")
+        print(f"PyOpenCL is not installed: {error}")
         return None
     if device.backend != "opencl":
         print(f"PyOpenCL has no {device.id}")

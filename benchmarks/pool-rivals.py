@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an allocation and a release cost on a device of CUDA, how much memory recorded allocations
-take, and how far they come with little more than what is live at most: this library's pools beside
-those of PyTorch, CuPy, RMM, cuda.core, Numba and the driver, whichever are there.
+"""Compares pools on a CUDA device: those of gpumem, PyTorch, CuPy, RMM, cuda.core, Numba and the
+driver, as far as they are installed. Measures the time of an allocation and a free, the memory that
+recorded allocations need, and the progress of a recording in little more than its peak of live
+memory.
 
     benchmarks/pool-rivals.py [OPTION...] [TRACE...]
 
-It takes any Python 3.9: the library is asked through the command gpumem, and through ctypes where
-its file is found. Each rival runs in a process of its own. Nanoseconds are the medians of five
-rounds; what the loop and the call from Python take by themselves is measured with calls of the same
-form that do nothing, and taken off. The workloads are those of 'gpumem pool bench', whose own
-figures are from C. A TRACE has lines "a ID SIZE STREAM" and "f ID STREAM", with gzip or without."""
+Any Python 3.9 is enough: gpumem runs through its command, and through ctypes if the library file is
+found. Each pool runs in a separate process. Nanoseconds are medians of five rounds. The overhead of
+the loop and of a Python call is measured with empty calls of the same form, and subtracted. The
+workloads are those of 'gpumem pool bench', whose own figures are from C. A TRACE has lines "a ID
+SIZE STREAM" and "f ID STREAM", and may be compressed with gzip."""
 
 import argparse
 import gc
@@ -32,7 +33,7 @@ ROUNDS = 5
 MOST_PAIRS = 1 << 18
 MOST_GROWN = 256 * MIB
 
-# Name, pattern, live at once, smallest and largest size, holes of 512 bytes that stay
+# Name, pattern, live blocks, smallest and largest size, permanent holes of 512 bytes
 WORKLOADS = (
     ("one of 1 KiB", "one", 1, KIB, KIB, 0),
     ("one of 1 MiB", "one", 1, MIB, MIB, 0),
@@ -46,11 +47,12 @@ WORKLOADS = (
 )
 
 
-# --- what is done: steps (place, size or 0 to give back, stream) ------------------------------
+# --- workloads: steps (slot, size or 0 to free, stream) ------------------------------------------
 
 
 class Plan:
-    """One workload on one stream, a part at a time: each begins with what the last one left."""
+    """One workload on one stream, in parts. Each part begins with the live blocks of the previous
+    one."""
 
     def __init__(self, workload, stream):
         self.name, self.pattern, self.n_live, self.smallest, self.largest, self.n_holes = workload
@@ -85,7 +87,7 @@ class Plan:
             yield place, self.choose(), self.stream
 
     def part_growing(self, n):
-        """73 of 100 times one comes, as long as there is room; places of those gone are filled."""
+        """Allocates with a probability of 73 %, as long as there is room, and reuses free slots."""
         live, places = self.sizes, getattr(self, "places", None)
         if places is None:
             places = self.places = []
@@ -159,7 +161,7 @@ def timed(steps, verbs, memories):
     return nanoseconds
 
 
-# --- in the process of a rival ----------------------------------------------------------------
+# --- process of one pool ----------------------------------------------------------------------
 
 
 def tell(**result):
@@ -167,7 +169,7 @@ def tell(**result):
 
 
 def attempt(what, name, measure, *arguments):
-    """Tells what @measure returns, or why there is nothing."""
+    """Prints the result of measure(), or its error."""
     try:
         tell(what=what, name=name, **measure(*arguments))
     except Exception as error:
@@ -200,7 +202,8 @@ def measure_pairs(rival, workload, min_time):
 
 
 def count_steps(rival, trace, steps):
-    """Returns how many went well, why the next one did not, and what was reserved at most."""
+    """Returns the number of successful steps, the error of the next one, and the peak of reserved
+    memory."""
     polls = getattr(rival, "polls", False)
     memories, peak, refusal, done = [None] * trace.n_places, 0, None, len(steps)
     take, give = rival.verbs()
@@ -284,7 +287,7 @@ def ask_replay(options, kind, path, limit):
 
 
 def run_command(options, kind):
-    """The results of one kind of pool, as a process of a rival tells them."""
+    """Yields the results of one kind of pool, in the format of the other processes."""
     results = []
     add = results.append
     try:
@@ -306,11 +309,12 @@ def run_command(options, kind):
     return results
 
 
-# --- all of them -------------------------------------------------------------------------------
+# --- all processes -----------------------------------------------------------------------------
 
 
 def start_rival(options, name):
-    """Lines of JSON until it ends or its time is over, and why it said no more."""
+    """Reads lines of JSON until the process ends or times out. Returns them with the reason of the
+    end."""
     command = [sys.executable, os.path.abspath(__file__), "--rival", name, "--device",
                options.device, "--min-time", str(options.min_time), "--margin",
                str(options.margin), *(["--library", options.library] if options.library else []),
@@ -385,20 +389,23 @@ def print_tables(options, everything):
 def read_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("traces", nargs="*", metavar="TRACE")
-    parser.add_argument("--device", default="cuda:0", help="of CUDA, by number [cuda:0]")
-    parser.add_argument("--gpumem", default="gpumem", help="the command, with words before it")
+    parser.add_argument("--device", default="cuda:0", help="CUDA device [cuda:0]")
+    parser.add_argument("--gpumem", default="gpumem",
+                        help="the command gpumem, with optional words before it")
     parser.add_argument("--library", help="the file of libgpumem-1.0, for ctypes")
-    parser.add_argument("--kinds", default="expandable,segments", help="of this library's pools")
-    parser.add_argument("--rivals", default=",".join(RIVALS), help="which, between commas")
+    parser.add_argument("--kinds", default="expandable,segments", help="kinds of pools of gpumem")
+    parser.add_argument("--rivals", default=",".join(RIVALS),
+                        help="pools to compare, separated by commas")
     parser.add_argument("--rival", choices=RIVALS, help=argparse.SUPPRESS)
-    parser.add_argument("--margin", type=float, default=1.02, help="of peak live, to come by with")
-    parser.add_argument("--min-time", type=float, default=0.1, help="seconds for each figure")
-    parser.add_argument("--timeout", type=float, default=100, help="seconds for each rival")
-    parser.add_argument("--json", metavar="FILE", help="write all there is there, - for here")
+    parser.add_argument("--margin", type=float, default=1.02,
+                        help="limit, as a multiple of peak live memory")
+    parser.add_argument("--min-time", type=float, default=0.1, help="minimum seconds per figure")
+    parser.add_argument("--timeout", type=float, default=100, help="seconds per process")
+    parser.add_argument("--json", metavar="FILE", help="write all results as JSON, - for stdout")
     options = parser.parse_args()
     backend, colon, ordinal = options.device.partition(":")
     if backend != "cuda" or not ordinal.isdigit():
-        parser.error(f"{options.device!r} is no device such as cuda:0")
+        parser.error(f"{options.device!r} is not a device such as cuda:0")
     options.ordinal = int(ordinal)
     wrong = [name for name in filter(None, options.rivals.split(",")) if name not in RIVALS]
     if wrong:

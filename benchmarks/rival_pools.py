@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pools of memory on a device of CUDA, for pool-rivals.py. Each class imports what it needs when it
-is made; open() begins with a new pool, with a limit in bytes or None; verbs() are (take, give), and
-empty_verbs() the same calls to functions that do nothing; peak() is what was reserved at most, or
-is now if polls."""
+"""Memory pools on a CUDA device, for pool-rivals.py. Each constructor imports the packages that it
+needs. open() creates a new pool, with a limit in bytes or None. verbs() returns the functions
+(take, give), and empty_verbs() functions of the same form that do nothing. peak() returns the peak
+of reserved memory, or the current value if polls is True."""
 
 import ctypes
 import ctypes.util
@@ -11,7 +11,7 @@ import os
 
 
 class Refused(Exception):
-    """There is no memory."""
+    """The pool is out of memory."""
 
 
 def is_refusal(error):
@@ -70,7 +70,7 @@ class TorchExpandable(Torch):
 
 
 class CuPy:
-    polls = True                       # peak() is what is reserved now
+    polls = True                       # peak() returns the currently reserved memory
 
     def __init__(self, options):
         import cupy
@@ -114,7 +114,7 @@ class CuPy:
 
 
 class Rmm:
-    """Its pool, over the driver's own memory."""
+    """The pool of RMM over memory of the driver."""
 
     def __init__(self, options):
         import rmm
@@ -163,7 +163,8 @@ class RmmArena(Rmm):
 
 
 class Driver:
-    """cuMemAllocFromPoolAsync and cuMemFreeAsync, by ctypes, on a pool that keeps all it has."""
+    """cuMemAllocFromPoolAsync and cuMemFreeAsync through ctypes, on a pool that retains all
+    memory."""
 
     THRESHOLD, RESERVED_HIGH = 4, 6
 
@@ -203,7 +204,7 @@ class Driver:
         return self.wrap(self.cuda.cuMemAllocFromPoolAsync, self.cuda.cuMemFreeAsync)
 
     def empty_verbs(self):
-        """What gives 0 whatever it is asked."""
+        """Returns functions that return 0 for any arguments."""
         name = "pthread_equal"
         return self.wrap(ctypes.CDLL(None)[name], ctypes.CDLL(None)[name])
 
@@ -234,7 +235,7 @@ class Driver:
 
 
 class CudaCore:
-    """The memory resource of cuda.core: the driver's pool, from Python."""
+    """The memory resource of cuda.core: the pool of the driver, from Python."""
 
     def __init__(self, options):
         try:
@@ -246,7 +247,7 @@ class CudaCore:
         import cuda.core as package
 
         self.core = core
-        self.version = getattr(package, "__version__", "of no version")
+        self.version = getattr(package, "__version__", "unknown version")
         self.device = core.Device(options.ordinal)
         self.device.set_current()
 
@@ -277,7 +278,7 @@ class CudaCore:
 
 
 class Numba:
-    """No pool: memory of the driver, given back a few at a time."""
+    """No pool: memory of the driver, which is freed in small batches."""
 
     n_workloads = 4
     has_pool = False
@@ -308,7 +309,7 @@ class Numba:
 
 
 class Library:
-    """This library's blocks, by ctypes."""
+    """Blocks of gpumem through ctypes."""
 
     def __init__(self, options):
         path = options.library or ctypes.util.find_library("gpumem-1.0")

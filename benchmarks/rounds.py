@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that are measured in turns: each line that one reads is a round, for which it prints a
-JSON object with a figure for each thing measured."""
+"""Measures processes in turns. Each line on the standard input of a process starts a round, for
+which it prints a JSON object with all figures."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import tempfile
 
 
 def environment(other_python=False, **variables):
-    """Variables for a process, less those that lead Python to the modules of this one."""
+    """Returns the environment of a process, without the variables that set the module path of this
+    Python."""
     left_out = ("PYTHONHOME", "PYTHONPATH") if other_python else ()
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return dict(kept, PYOPENCL_COMPILER_OUTPUT="0", **variables)
@@ -24,7 +25,7 @@ class Worker:
                                         stderr=self.errors)
 
     def run_round(self):
-        """The figures; None if the process ended."""
+        """Returns the figures; None if the process ended."""
         try:
             print(file=self.process.stdin, flush=True)
         except BrokenPipeError:
@@ -39,28 +40,28 @@ class Worker:
 
 
 def start(commands):
-    """A worker for each (command, environment) by name, after a first round that does not count.
-    Those without a command, and those that end, are left out."""
+    """Starts a worker for each (command, environment) by name, and runs a warm-up round. Omits
+    workers without a command, and workers that end."""
     workers = {}
     for name, (command, variables) in commands.items():
         if command is None:
-            print(f"{name} is left out: it is not there")
+            print(f"{name} is omitted: it is not installed")
             continue
         worker = Worker(command, variables)
         if worker.run_round() is None:
-            print(f"{name} is left out: {worker.get_last_words()}")
+            print(f"{name} is omitted: {worker.get_last_words()}")
             continue
         workers[name] = worker
     return workers
 
 
 def take_turns(workers, n_rounds):
-    """The figures by name of each round."""
+    """Returns the figures of each round, by name."""
     rounds = [{name: worker.run_round() for name, worker in workers.items()}
               for i in range(n_rounds)]
     for name, worker in workers.items():
         if None in [figures[name] for figures in rounds]:
-            raise SystemExit(f"{name} broke off: {worker.get_last_words()}")
+            raise SystemExit(f"{name} ended early: {worker.get_last_words()}")
     return rounds
 
 
@@ -69,14 +70,14 @@ def median(values):
 
 
 def print_table(lines):
-    """The first has the heads of the columns."""
+    """Prints lines of cells. The first line contains the column titles."""
     for cells in [lines[0], ["---"] * len(lines[0]), *lines[1:]]:
         print(f"| {' | '.join(cells)} |")
 
 
 def print_speeds(rounds, ours, unit="GB/s"):
-    """A line for each thing measured: speeds, and after each of the others how many times as fast
-    ours is, both as medians of all rounds."""
+    """Prints a line for each figure: the speeds, and after that of each other library the ratio to
+    ours, all as medians of all rounds."""
     lines = [[unit, ours]]
     others = [name for name in rounds[0] if name != ours]
     for name in others:

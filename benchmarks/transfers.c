@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether copies between the host and a device come up to the driver's own: of ordinary memory, by
- * size and by the number of threads that stage it; of page-locked memory, each way and both ways at
- * once. The raw calls go to a stream of their own in the same context.
+ * Compares copies between the host and a device with raw driver calls: of pageable memory, by size
+ * and by the number of staging threads; of page-locked memory, each way and both ways at once. The
+ * raw calls use a separate stream of the same context.
  *
  *   benchmarks/transfers DEVICE [MIB]
  */
@@ -24,7 +24,7 @@ typedef struct
 {
   GpuContext *context;
   GpuStream  *stream;
-  GpuStream  *back;             /* of copies the other way */
+  GpuStream  *back;             /* for copies in the other direction */
   GpuStream  *raw_stream;
   GpuStream  *raw_back;
   GpuBuffer  *buffer;
@@ -130,7 +130,7 @@ print_size (gsize size)
     printf ("%7" G_GSIZE_FORMAT " B  ", size);
 }
 
-/* Prints a row; the ratio of the speeds, as the median of rounds in which the two take turns. */
+/* Prints a row. The ratio of the speeds is the median of rounds in which the two alternate. */
 static double
 compare (const Bench  *bench,
          const char   *name,

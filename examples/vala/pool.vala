@@ -62,8 +62,8 @@ void run () throws Error {
 
     print (@"$CHUNKS chunks on $(context.get_device ().get_id ()) are correct\n");
     print (@"the pool served $(pool.n_allocs) buffers from $(pool.managed_bytes) bytes, which " +
-           @"took $(pool.n_growths) allocations by the driver; $(pool.active_blocks) are in use, and " +
-           @"the peak was $(pool.peak_active_bytes) bytes\n");
+           @"took $(pool.n_growths) allocations by the driver; $(pool.active_blocks) are in use, " +
+           @"and the peak was $(pool.peak_active_bytes) bytes\n");
 }
 
 int main () {
