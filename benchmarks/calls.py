@@ -59,7 +59,7 @@ def list_commands(device, python):
             for column, command in commands.items()}
 
 
-def tell(call, rounds, columns):
+def format_line(call, rounds, columns):
     """Formats one line of the table."""
     cells = []
     for column in columns:
@@ -88,7 +88,7 @@ def main():
     for column in workers:
         head += [column, "ratio"] if column in RIVALS else [column]
     print(f"\nns of the calling thread on {device.id}, {device.name}\n")
-    print_table([head, *(tell(call, rounds, workers) for call in rounds[0]["Python"])])
+    print_table([head, *(format_line(call, rounds, workers) for call in rounds[0]["Python"])])
 
 
 main()

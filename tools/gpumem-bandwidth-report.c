@@ -83,8 +83,7 @@ gpumem_bandwidth_print (const GpumemBench *bench)
   if (bench->peer != NULL)
     g_print ("Peer: %s, %s\n", gpu_device_get_id (bench->peer),
              gpu_device_get_name (bench->peer));
-  g_print ("GB/s, 10^9 bytes per second, compared with raw driver calls; staging by %u thread%s
-",
+  g_print ("GB/s, 10^9 bytes per second, compared with raw driver calls; staging by %u thread%s\n",
            gpu_staging_get_n_threads (), gpu_staging_get_n_threads () == 1 ? "" : "s");
   print_figures (bench);
   print_omissions (bench);

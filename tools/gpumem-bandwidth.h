@@ -30,8 +30,8 @@ typedef struct
   const char     *name;
   const char     *text;                         /* the description in --help */
   guint           directions;                   /* bits of GpumemDirection */
-  gboolean      (*check)   (GpumemBench *bench, /* nullable; fails if the device does not support
-                                                 * the path */
+  gboolean      (*check)   (GpumemBench *bench, /* nullable; fails if the path is not
+                                                 * supported */
                             GError     **error);
   gboolean      (*prepare) (GpumemBench *bench, /* allocates the memory of a lane */
                             guint        lane,

@@ -5,8 +5,7 @@
 
 #include "tools/gpumem-picture.h"
 
-#define MAX_PIXELS (G_GUINT64_CONSTANT (1) << 27)   /* 512 MiB; the tour allocates a dozen
-                                                     * pictures */
+#define MAX_PIXELS (G_GUINT64_CONSTANT (1) << 27)   /* 512 MiB; the tour uses a dozen */
 
 /* Returns: (transfer full): memory for the pixels; free with g_free() */
 guint32 *

@@ -224,9 +224,7 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
 
   print_device (bench->device);
   g_print ("Pool of kind %s; ns of an allocation and a free; the ratio is that of the driver's "
-           "time to the pool's
-
-", gpumem_pool_kind_get_name (bench->kind));
+           "time to the pool's\n\n", gpumem_pool_kind_get_name (bench->kind));
   for (guint i = 0; i < bench->latencies->len; i++)
     add_latency (table, g_ptr_array_index (bench->latencies, i));
   gpumem_table_print (table, gpumem_terminal_width ());

@@ -383,9 +383,7 @@ print_usage (void)
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
     g_print ("  gpumem %s [OPTION...] %s\n      %s\n", commands[i]->name, commands[i]->parameters,
              commands[i]->summary);
-  g_print ("
-See 'gpumem pool replay --help' and 'gpumem pool bench --help' for more.
-");
+  g_print ("\nSee 'gpumem pool replay --help' and 'gpumem pool bench --help' for more.\n");
 }
 
 static int

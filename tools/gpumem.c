@@ -35,8 +35,7 @@ print_usage (void)
   g_print ("\nOptions:\n"
            "  -h, --help         show this\n"
            "  --version          show the version\n\n"
-           "See 'gpumem COMMAND --help' for the options of a command.
-");
+           "See 'gpumem COMMAND --help' for the options of a command.\n");
 }
 
 static const GpumemCommand *

@@ -116,8 +116,8 @@ print_figures (GpuContext *context, GpuMemoryPool *pool)
            gpu_device_get_id (gpu_context_get_device (context)));
   g_print ("the pool served %" G_GUINT64_FORMAT " buffers from %" G_GUINT64_FORMAT " bytes, which "
            "took %" G_GUINT64_FORMAT " allocations by the driver; %" G_GUINT64_FORMAT " are in "
-           "use, and the peak was %" G_GUINT64_FORMAT " bytes\n", n_allocs, managed, n_growths, active,
-           peak);
+           "use, and the peak was %" G_GUINT64_FORMAT " bytes\n", n_allocs, managed, n_growths,
+           active, peak);
 }
 
 int

@@ -601,7 +601,7 @@ function _event(prototype) {
 }
 
 // Accepts data for arguments that are a GBytes or an array of bytes in C, by their position
-function _takeData() {
+function _acceptData() {
     const functions = [
         [Gpu.Arguments.prototype, 'add_value', 0],
         [Gpu.Array.prototype, 'write_bytes', 2],
@@ -661,7 +661,7 @@ function _checkTexts() {
 }
 
 // Returns results of these functions as a Uint8Array
-function _giveData() {
+function _returnData() {
     const functions = [
         [Gpu.Buffer.prototype, 'export_fds'],
         [Gpu.Buffer.prototype, 'export_handle'],
@@ -733,8 +733,8 @@ function _init() {
     _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
-    _takeData();
-    _giveData();
+    _acceptData();
+    _returnData();
     _iterators();
     for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])
         _attributes(type.prototype);

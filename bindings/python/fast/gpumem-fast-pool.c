@@ -167,7 +167,7 @@ pop (Spares *spares)
 /* Recycles a wrapper without references, and returns whether it did. Rejects wrappers with
  * attributes, weak references or signal handlers, and objects with other references. */
 static gboolean
-keep (PyGObject *self)
+recycle (PyGObject *self)
 {
   Found found = { NULL, FALSE };
   gboolean vacated;
@@ -199,7 +199,7 @@ buffer_dealloc (PyObject *self)
   PyObject_GC_UnTrack (self);
 
   if (type != gpu_fast_types.buffer || type->tp_finalize != NULL || type->tp_del != NULL
-      || !keep ((PyGObject *) self))
+      || !recycle ((PyGObject *) self))
     wrapper_dealloc (self);
 
   Py_DECREF (type);

@@ -111,7 +111,7 @@ def _to_host(array, device, copy):
     return result
 
 
-def _reaches(context, kind, number):
+def _can_access(context, kind, number):
     """Returns whether a context can access memory of a DLPack device in place."""
     own = _default_device(context)
     if kind in (CUDA, CUDA_MANAGED):
@@ -217,10 +217,10 @@ class DLPackMethods:
         kind, number = map(int, data.__dlpack_device__())
         if context is None:
             context = _find_context(kind, number)
-        if _reaches(context, kind, number):
+        if _can_access(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
             try:
-                capsule = _ask(data, asked)
+                capsule = _request_capsule(data, asked)
             except (BufferError, TypeError):
                 if copy is False or kind != CPU or not hasattr(data, "__array__"):
                     raise
@@ -323,7 +323,7 @@ def _import(context, capsule, stream):
     return array
 
 
-def _ask(data, stream):
+def _request_capsule(data, stream):
     """Returns a capsule of the newest version that the other library supports."""
     keywords = {} if stream is None else {"stream": stream}
     try:
