@@ -316,7 +316,7 @@ main (int    argc,
   if (device == NULL || !bench_raw_can (device))
     {
       fprintf (stderr, "transfers: %s\n", error != NULL ? error->message
-                                                        : "no device with calls of its own");
+                                                        : "no device with raw driver calls");
       return 77;
     }
 

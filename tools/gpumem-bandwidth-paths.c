@@ -36,7 +36,7 @@ new_ordinary (GpumemLane  *lane,
   if (posix_memalign (&data, PAGE_SIZE, size) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%" G_GSIZE_FORMAT " bytes of ordinary memory were requested", size);
+                   "cannot allocate %" G_GSIZE_FORMAT " bytes of pageable memory", size);
       return FALSE;
     }
   memset (data, 0, size);
@@ -243,7 +243,7 @@ check_peer (GpumemBench  *bench,
     bench->peer = find_peer (bench->device);
   if (bench->peer == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "there is no other device of %s",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s has no other device",
                    backend);
       return FALSE;
     }
@@ -387,15 +387,15 @@ map_raw (GpumemBench  *bench,
 /* --- the table -------------------------------------------------------------- */
 
 static const GpumemPath paths[] = {
-  { "ordinary", "ordinary memory of the host", TO_AND_FROM, NULL, prepare_ordinary,
+  { "ordinary", "pageable host memory", TO_AND_FROM, NULL, prepare_ordinary,
     copy_ordinary, copy_raw_ordinary },
-  { "locked", "page-locked memory of the host", TO_AND_FROM, NULL, prepare_locked,
+  { "locked", "page-locked host memory", TO_AND_FROM, NULL, prepare_locked,
     copy_memory, copy_raw },
-  { "registered", "ordinary memory whose pages were locked later", TO_AND_FROM, NULL,
+  { "registered", "pageable host memory that was page-locked later", TO_AND_FROM, NULL,
     prepare_registered, copy_memory, copy_raw },
-  { "mapped", "ordinary memory and mappings of a buffer, by the processor", TO_AND_FROM,
+  { "mapped", "pageable host memory and mappings of a buffer, by the CPU", TO_AND_FROM,
     check_mapped, prepare_mapped, copy_mapped, map_raw },
-  { "svm", "ordinary memory of the host, to shared virtual or managed memory", TO_AND_FROM,
+  { "svm", "pageable host memory and shared virtual or managed memory", TO_AND_FROM,
     check_svm, prepare_svm, copy_svm, copy_raw },
   { "device", "from buffer to buffer on the device", BIT (WITHIN), NULL, prepare_device,
     copy_memory, copy_raw },

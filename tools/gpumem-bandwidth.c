@@ -198,12 +198,12 @@ const GpumemCommand gpumem_bandwidth_command = {
   .parameters = "[DEVICE]",
   .summary = "measure copies on every path, and compare with raw driver calls",
   .description =
-    "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
-    "Sizes are bytes, 64K or 1GiB, or ranges of them: 4K-1G doubles, 4K-1G:16 goes up 16 times\n"
-    "at each step. A copy on the device counts its bytes once, copies both ways count those of\n"
-    "either way.\n\n"
-    "Exit status: 0 if all that the device can was measured and arrived right, 1 if something\n"
-    "failed or was wrong, 2 for a wrong command line, 130 after Ctrl-C.\n\n"
+    "DEVICE is an id from 'gpumem devices'; the default is the default device.\n"
+    "Sizes are in bytes, such as 64K or 1GiB, or ranges: 4K-1G doubles the size at each step,\n"
+    "4K-1G:16 multiplies it by 16. A copy on the device counts its bytes once, copies both ways\n"
+    "count the bytes of both directions.\n\n"
+    "Exit status: 0 if all supported paths were measured and all copies were correct, 1 if a\n"
+    "copy failed or was wrong, 2 for an invalid command line, 130 after Ctrl-C.\n\n"
     "Paths:\n",
   .run = run_bandwidth
 };

@@ -245,7 +245,7 @@ const GpumemCommand gpumem_info_command = {
   .parameters = "[DEVICE]",
   .summary = "show all properties of a device",
   .description =
-    "DEVICE is an id that 'gpumem devices' lists, such as host or opencl:0:0, or a PCI bus id.\n"
-    "Without it the default device is shown.",
+    "DEVICE is an id from 'gpumem devices', such as host or opencl:0:0, or a PCI bus id. The\n"
+    "default is the default device.",
   .run = run_info
 };

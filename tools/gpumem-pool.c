@@ -280,12 +280,12 @@ const GpumemCommand gpumem_pool_replay_command = {
   .parameters = "[DEVICE] TRACE...",
   .summary = "replay recorded allocations on a pool of a device",
   .description =
-    "DEVICE is an id that 'gpumem devices' lists; without it the default device is taken. A\n"
-    "TRACE has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is what the logging of RMM\n"
-    "writes, and may be compressed with gzip. Each is replayed on a pool of its own, with a\n"
-    "stream for each of its streams.\n\n"
-    "Exit status: 0 if there was memory for all of it, 1 if not, or if something failed, 2 for a\n"
-    "wrong command line, 130 after Ctrl-C.\n",
+    "DEVICE is an id from 'gpumem devices'; the default is the default device. A\n"
+    "TRACE has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is a log of RMM, and may be\n"
+    "compressed with gzip. Each trace is replayed on a separate pool, with a stream for each\n"
+    "of its streams.\n\n"
+    "Exit status: 0 if memory was sufficient, 1 if it was not, or after another error, 2 for an\n"
+    "invalid command line, 130 after Ctrl-C.\n",
   .run = run_replay_command
 };
 
@@ -330,7 +330,7 @@ run_bench_command (char **arguments)
       "Measure with one thread and with N threads [2]", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
       "Minimum time per figure [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
-    { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Measure 1,000,000 holes as well", NULL },
+    { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Also measure 1,000,000 holes", NULL },
 #ifdef HAVE_TOUR
     { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
 #endif
@@ -363,11 +363,11 @@ const GpumemCommand gpumem_pool_bench_command = {
   .parameters = "[DEVICE]",
   .summary = "measure allocations of a pool, and compare with the driver's",
   .description =
-    "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
-    "Figures are nanoseconds of an allocation and a release, the median of five rounds; with\n"
-    "several threads, each with a stream of its own, the mean of theirs.\n\n"
-    "Exit status: 0 if all was measured that there is memory for, 1 if something failed, 2 for a\n"
-    "wrong command line, 130 after Ctrl-C.\n",
+    "DEVICE is an id from 'gpumem devices'; the default is the default device.\n"
+    "Figures are nanoseconds of an allocation and a free, as the median of five rounds. With\n"
+    "several threads, each with its own stream, they are the mean of the threads.\n\n"
+    "Exit status: 0 if all workloads that fit in memory were measured, 1 after an error, 2 for an\n"
+    "invalid command line, 130 after Ctrl-C.\n",
   .run = run_bench_command
 };
 

@@ -214,11 +214,11 @@ const GpumemCommand gpumem_tour_command = {
   .parameters = "[PICTURE]",
   .summary = "process a picture on every device, and check the results",
   .description =
-    "PICTURE is a PNG, a JPEG or anything else gdk-pixbuf reads; without one the tour draws its\n"
-    "own. On each device it is uploaded, blurred, searched for edges and counted into histograms,\n"
-    "mapped and read back; the results are written as pictures and compared with those of plain C\n"
-    "on this CPU, bit for bit.\n\n"
-    "Exit status: 0 if every device that was visited is right, 1 if one failed or was wrong,\n"
-    "2 for a wrong command line, 130 after Ctrl-C.",
+    "PICTURE is a PNG, a JPEG or another format of gdk-pixbuf; by default the tour draws one.\n"
+    "On each device it is uploaded, blurred, searched for edges, counted into histograms, mapped\n"
+    "and read back. The results are written as pictures and compared bit for bit with the results\n"
+    "of plain C on this CPU.\n\n"
+    "Exit status: 0 if the results of all visited devices are correct, 1 if a device failed or\n"
+    "was wrong, 2 for an invalid command line, 130 after Ctrl-C.",
   .run = run_tour
 };
