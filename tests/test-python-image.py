@@ -197,7 +197,7 @@ def test_sizes(fixture):
                 fixture.context, "rgba-unorm8", (WIDTH, HEIGHT), wrong)):
             with raises(Gpu.Error.INVALID_ARGUMENT, str(len(whole)), str(size)):
                 function(bytes(size))
-    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "are 12"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "12 bytes"):
         one.write(bytes(16), 0, 3)
     with raises(Gpu.Error.INVALID_ARGUMENT, "at 7, 9, 0 exceeds", "texels of the destination"):
         one.write(bytes(16), (7, 9))
@@ -233,7 +233,7 @@ def test_regions(fixture):
         one.read((0, 0, 0, 4))
     for method in (one.read, one.to_numpy) if np is not None else (one.read,):
         for origin, extent in ((14, 8), None), ((0, 0), (1 << 40, 1)), ((0, 0), (1 << 63,) * 2):
-            with raises(Gpu.Error.INVALID_ARGUMENT, "region", str(extent[0] if extent else 14)):
+            with raises(Gpu.Error.INVALID_ARGUMENT, str(extent[0] if extent else 14)):
                 method(origin, extent)
 
 

@@ -46,12 +46,12 @@ def pools(fixture):
 def block_pools(fixture):
     """Those that have blocks."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
-        with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
+        with raises(Gpu.Error.NOT_SUPPORTED, "no device addresses"):
             Gpu.MemoryPool(fixture.context).alloc_block(10)
         raise Skip(f"{fixture.device.id} tells no addresses")
     for pool in pools(fixture):
         if pool.kind == BINS:
-            with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
+            with raises(Gpu.Error.NOT_SUPPORTED, "no device addresses"):
                 pool.alloc_block(10)
         else:
             yield pool

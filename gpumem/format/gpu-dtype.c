@@ -299,6 +299,8 @@ check_field (GpuDType             *dtype,
  * Returns: (transfer full): the new type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @dtype is
  *   not a record, has a field of that name or is too small, or if records would nest more than 64
  *   deep
+ *
+ * Since: 0.1
  */
 GpuDType *
 gpu_dtype_add_field (GpuDType      *dtype,
