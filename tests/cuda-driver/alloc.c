@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of devices and page-locked memory of the host, by call. */
+/* Entry points that allocate and free device memory and page-locked host memory. */
 #include "config.h"
 
 #include "driver.h"
@@ -10,7 +10,7 @@
 #define REGISTER_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | \
                         CU_MEMHOSTREGISTER_READ_ONLY)
 
-/* The one that begins there, of one of two kinds. */
+/* Finds the memory of either kind that begins at @address. */
 static CUresult
 find_start (guint64     address,
             MemoryKind  kind,
@@ -31,7 +31,7 @@ find_start (guint64     address,
   return CUDA_SUCCESS;
 }
 
-/* --- of devices ------------------------------------------------------------------------------- */
+/* --- device memory---------------------------------------------------------------------------- */
 
 ENTRY (cuMemGetInfo, (size_t *free_size, size_t *total_size), (free_size, total_size))
 {
@@ -114,7 +114,7 @@ ENTRY (cuMemGetAddressRange, (CUdeviceptr *base, size_t *size, CUdeviceptr addre
   return CUDA_SUCCESS;
 }
 
-/* --- of the host ------------------------------------------------------------------------------ */
+/* --- host memory ------------------------------------------------------------------------------ */
 
 ENTRY (cuMemHostAlloc, (void **data, size_t size, unsigned int flags), (data, size, flags))
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays and mipmapped arrays. Their memory has no address that a program could know. */
+/* Arrays and mipmapped arrays. Programs cannot get the address of their memory. */
 #include "config.h"
 
 #include <string.h>
@@ -50,9 +50,9 @@ format_get_info (CUarray_format  format,
 
 #undef TYPE
 
-/* --- what can be made ------------------------------------------------------------------------- */
+/* --- descriptors ------------------------------------------------------------------------------ */
 
-/* Attributes of the greatest extent; 0: the dimension is none, or has no attribute of its own. */
+/* Attributes with the maximum extents; 0 for a dimension that is unused or has no attribute. */
 typedef struct
 {
   CUdevice_attribute width;
@@ -75,7 +75,7 @@ is_within (const Limit                   *limit,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* As the table in cuda.h has them, by what there is of height, depth and layers. */
+/* The limits of the table in cuda.h, which depend on height, depth and layers. */
 static gboolean
 fits (const CUDA_ARRAY3D_DESCRIPTOR *with)
 {
@@ -188,7 +188,7 @@ array_check (CUarray  array,
   return CUDA_SUCCESS;
 }
 
-/* Without memory yet. */
+/* Creates an array that has no memory yet. */
 static Array *
 array_new (Context                       *context,
            const CUDA_ARRAY3D_DESCRIPTOR *with,
@@ -205,7 +205,7 @@ array_new (Context                       *context,
   return array;
 }
 
-/* FALSE where the device has not so much. */
+/* Returns FALSE if the device is out of memory. */
 static gboolean
 set_memory (Context  *context,
             guint64   size,
@@ -268,7 +268,7 @@ ENTRY (cuArrayDestroy, (CUarray array), (array))
 
   TRY (object_check (array, OBJECT_ARRAY));
   if (array->parent != NULL)
-    return misuse (CUDA_ERROR_INVALID_HANDLE, "a level goes with its mipmapped array");
+    return misuse (CUDA_ERROR_INVALID_HANDLE, "a level is destroyed with its mipmapped array");
   error = array->object.context->error;
   if (error == CUDA_SUCCESS)
     TRY (check_unused (array));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels of the library that come as PTX: by their names, in C. */
+/* The library's PTX kernels, implemented in C and found by name. */
 #include "config.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define TABLE_SIZE 3072
 
-/* Units of a table, over and over; as in gpumem/cuda/memory/gpu-cuda-fill.c. */
+/* Repeats the units of a table; same parameters as in gpumem/cuda/memory/gpu-cuda-fill.c. */
 static void
 fill (void (*function) (void),
       void **arguments)
@@ -20,7 +20,7 @@ fill (void (*function) (void),
   guint n_table = *(guint *) arguments[3];
   const guint8 *table = arguments[4];
 
-  /* All that the grid's threads would do, done by the first. */
+  /* The first thread does the work of the whole grid. */
   (void) function;
   for (guint64 i = 0; i < n_units; i++)
     memcpy (GSIZE_TO_POINTER (destination + i * unit_size), table + i % n_table * unit_size,

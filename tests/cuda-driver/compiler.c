@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The compiler of C++ behind the stand-ins, and the files it makes. */
+/* Runs the C++ compiler of the stand-ins, and reads and marks its object files. */
 #include "config.h"
 
 #include <elf.h>
@@ -8,7 +8,7 @@
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* ELF files for NVIDIA's devices are of this machine; the flags hold the architecture. */
+/* The e_machine of ELF files for NVIDIA's devices; e_flags hold the architecture. */
 #define MACHINE_CUDA 190
 #define PTX_MARK "// object of the stand-in: "
 #define LINE_SIZE 72
@@ -29,7 +29,7 @@ compiler_run (GPtrArray *arguments,
 
 /* --- ELF files -------------------------------------------------------------------------------- */
 
-/* Bytes may come from anywhere, aligned or not. */
+/* Copies the header, because @data may be unaligned. */
 static gboolean
 get_header (gconstpointer  data,
             Elf64_Ehdr    *header)
@@ -53,7 +53,7 @@ image_mark (const char *path,
   return g_bytes_new_take (data, size);
 }
 
-/* The table of sections ends the file. */
+/* The section header table is the end of the file. */
 gsize
 image_get_size (gconstpointer  data,
                 int           *capability,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Contexts, and which one is current on a thread. */
+/* Contexts, and the stack of current contexts of each thread. */
 #include "config.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ context_free (Context *context)
   object_kill (context);
 }
 
-/* --- what others ask -------------------------------------------------------------------------- */
+/* --- for the other files ---------------------------------------------------------------------- */
 
 Context *
 context_peek (void)
@@ -117,7 +117,7 @@ context_fail (Context  *context,
   pthread_cond_broadcast (&point_done);
 }
 
-/* Kernels of @context reach the memory of @owner. */
+/* Returns whether kernels of @context can access the memory of @owner. */
 gboolean
 context_reaches (Context *context,
                  Context *owner)

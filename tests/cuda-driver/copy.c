@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies. Ordinary memory of the host is read before the call returns, and written before it
- * returns as well; page-locked memory is touched when the operation's turn comes.
+ * Copies. Pageable host memory is read and written before the call returns; page-locked memory is
+ * accessed when the operation runs.
  */
 #include "config.h"
 
@@ -12,11 +12,11 @@
 typedef struct
 {
   CUmemorytype  type;
-  guint64       address;        /* of the first byte */
+  guint64       address;        /* the first byte */
   guint64       pitch;
   guint64       slice;
   Array        *array;          /* nullable */
-  guint64       place[3];       /* in the array: bytes, rows, slices or layers */
+  guint64       place[3];       /* offset in the array: bytes, rows, slices or layers */
 } Side;
 
 typedef struct
@@ -26,7 +26,7 @@ typedef struct
   guint64  width;
   guint64  height;
   guint64  depth;
-  guint8  *staged;              /* nullable; what stood in the source */
+  guint8  *staged;              /* nullable; copy of the source */
 } Copy;
 
 static void
@@ -71,7 +71,7 @@ is_host_kind (const Memory *memory)
          memory->kind == MEMORY_MANAGED;
 }
 
-/* TRUE: memory of the host whose first byte is not page-locked; drivers look no further. */
+/* Returns whether this is pageable host memory. As in drivers, the first byte decides. */
 static gboolean
 is_ordinary (const Side *side)
 {
@@ -79,7 +79,7 @@ is_ordinary (const Side *side)
          memory_find (side->address) == NULL;
 }
 
-/* Begins in memory of the host that is page-locked, and goes on behind it. */
+/* Returns whether the range begins in page-locked host memory and ends past it. */
 static gboolean
 runs_out (const Copy *copy,
           const Side *side)
@@ -233,7 +233,7 @@ copy_submit_to (Stream     *stream,
     code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
-      /* Nobody waits for what is not submitted. */
+      /* The operation was never submitted: complete its point, which the memory refers to. */
       point_finish (op->point);
       op_free (op);
       return code;
@@ -315,7 +315,8 @@ is_pieced (CUdeviceptr address,
   return memory != NULL && memory->address + memory->size - address < size;
 }
 
-/* Where several pieces are mapped, that of 580.159 finds them by the context that is current. */
+/* If a range consists of several mapped chunks, driver 580.159 finds them only with the stream's
+ * context current. */
 ENTRY (cuMemcpyDtoDAsync,
        (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream handle),
        (destination, source, size, handle))
@@ -431,7 +432,7 @@ ENTRY (cuMemcpy2DAsync, (const CUDA_MEMCPY2D *with, CUstream stream), (with, str
   return copy_submit (&copy, stream, FALSE);
 }
 
-/* Both structures have everything that is read here at the same places. */
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the fields read here at the same offsets. */
 static CUresult
 copy_3d (const CUDA_MEMCPY3D_PEER *with,
          Context                  *to_context,
@@ -461,7 +462,7 @@ ENTRY (cuMemcpy3DAsync, (const CUDA_MEMCPY3D *with, CUstream stream), (with, str
 
   TRY (context_current (&context));
   if (with->reserved0 != NULL || with->reserved1 != NULL)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "there is something in what is reserved");
+    return misuse (CUDA_ERROR_INVALID_VALUE, "a reserved field is not zero");
   return copy_3d ((const CUDA_MEMCPY3D_PEER *) with, context, context, stream);
 }
 

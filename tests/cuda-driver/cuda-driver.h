@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a test may ask of the stand-in for the CUDA driver. Every function is safe on any thread
- * and is no call of the driver.
+/* Functions of the stand-in for the CUDA driver that tests may call. They are safe on any thread
+ * and do not count as driver calls.
  *
  *   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
  *     n = GPUMEM_CUDA_DRIVER (get_live) ("event");
@@ -12,23 +12,23 @@
 
 #define CUDA_DRIVER_EXPORT __attribute__ ((visibility ("default")))
 
-/* One of the functions below. */
+/* Gets one of the functions below. */
 #define GPUMEM_CUDA_DRIVER(name) \
   ((__typeof__ (&gpumem_cuda_driver_##name)) gpumem_cuda_driver_symbol \
     ("gpumem_cuda_driver_" #name))
 
 G_BEGIN_DECLS
 
-/* Calls since the start; @function may be a glob ("cuMemcpy*"). */
+/* Gets the number of calls since the start; @function may be a glob ("cuMemcpy*"). */
 CUDA_DRIVER_EXPORT guint64  gpumem_cuda_driver_get_count  (const char *function);
-/* What the program still owns: "event", "stream", "device memory", ...; "" stands for all. */
+/* Gets the number of live objects of a kind: "event", "stream", "device memory", ...; "" is any. */
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_live   (const char *kind);
-/* What would have ended the program under strict=yes. */
+/* Gets the number of misuses, each of which aborts the program under strict=yes. */
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_misuse (void);
-/* As fail= in GPUMEM_CUDA_DRIVER, counted from now; "" takes it back. */
+/* Sets fail= of GPUMEM_CUDA_DRIVER, counted from now; "" clears it. */
 CUDA_DRIVER_EXPORT gboolean gpumem_cuda_driver_set_fail   (const char *spec);
 
-/* NULL where the driver is another one, or none. */
+/* Returns NULL if another driver is loaded, or no driver. */
 static inline gpointer
 gpumem_cuda_driver_symbol (const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What images tell of their kernels, as those of NVIDIA's compilers do: sections of a CUBIN,
- * entries of PTX. Drivers before CUDA 12.4 tell nothing, so that the back end reads it there. */
+/* Describes kernels in images as NVIDIA's compilers do: in sections of a CUBIN and in entries of
+ * PTX. Drivers before CUDA 12.4 cannot return parameter sizes, so the back end reads the image. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ image_list_kernels (const char *path,
 
 /* --- sections --------------------------------------------------------------------------------- */
 
-/* Of .nv.info.KERNEL: a parameter */
+/* The attribute of a parameter in .nv.info.KERNEL */
 #define INFO_PARAMETER 0x000c1704u
 
 typedef struct
@@ -133,7 +133,7 @@ read_sections (Sections *self,
   g_array_append_vals (self->sections, table, header->e_shnum);
 }
 
-/* The table of sections ends the file. */
+/* Puts the section header table at the end of the file. */
 static GBytes *
 write_sections (Sections *self)
 {

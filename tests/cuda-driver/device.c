@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Plausible devices. */
+/* Devices with plausible attributes. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "driver.h"
 
-/* The file is sparse; what was freed is punched out of it. */
+/* The file is sparse: freed ranges are punched out. */
 #define FILE_SIZE (G_GUINT64_CONSTANT (1) << 42)
 
 Device *devices;
@@ -150,7 +150,7 @@ device_get_number (CUdevice_attribute attribute)
   return 0;
 }
 
-/* The last one that a driver of that version knows. */
+/* The last attribute that a driver of that version supports. */
 static CUdevice_attribute
 last_attribute (void)
 {

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the stand-in offers: what the back end calls, and what programs of the tests call beside. */
+/* The functions of the stand-in: those that the back end calls, and others that tests call. */
 #include "gpumem/cuda/driver/gpu-cuda-symbols.h"

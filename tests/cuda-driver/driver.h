@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Inside of the stand-in for the CUDA driver. One lock guards everything; entry points hold it
- * from call_enter() to call_leave(), and the threads of the streams drop it while they work.
+ * The internals of the stand-in for the CUDA driver. One lock guards everything: entry points hold
+ * it from call_enter() to call_leave(), and stream threads release it while an operation runs.
  *
- * Locks are those of POSIX: the thread sanitizer does not see into GLib's.
+ * Locks are POSIX locks because ThreadSanitizer cannot see into GLib's.
  */
 #pragma once
 
@@ -40,18 +40,18 @@ typedef enum
 typedef struct
 {
   CallFunction function;
-  guint        number;      /* its place among all calls, from 1 */
-  CUresult     fault;       /* what it shall fail with */
+  guint        number;      /* index among all calls, from 1 */
+  CUresult     fault;       /* the injected error, or CUDA_SUCCESS */
   gboolean     locked;
 } Call;
 
-/* Goes before the body of an entry point, which then runs under the lock, as part of a call.
- * Programs that link the driver know many functions by another name. */
+/* Begins the definition of an entry point. The body that follows runs under the lock, as part of a
+ * call. Many functions are exported under another name for programs that link the driver. */
 #define ENTRY(name, parameters, arguments)                  \
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
   ENTRY_REVISED (name, parameters, arguments)
 
-/* The same for those that are another function by that name. */
+/* The same for names that exist in several revisions. */
 #define ENTRY_REVISED(name, parameters, arguments)          \
   static CUresult do_##name parameters;                     \
                                                             \
@@ -85,12 +85,12 @@ extern const char *const call_names[N_CALLS];
 CUresult    call_enter      (Call          *call);
 CUresult    call_leave      (Call          *call,
                              CUresult       code);
-/* The one that this thread is in. */
+/* Gets the call that this thread is making. */
 const Call *call_current    (void);
-/* Not a child of the process that loaded the driver. */
+/* Returns FALSE in a forked child of the process that loaded the driver. */
 gboolean    call_is_ours    (void);
 void        call_write_counts (const char  *path);
-/* Code of the application runs: it may make no call. */
+/* Forbids driver calls while a callback of the application runs. */
 void        call_forbid     (gboolean       forbidden);
 
 /* --- configuration, faults, reports ----------------------------------------------------------- */
@@ -100,32 +100,32 @@ typedef struct
   int       version;
   guint     n_devices;
   guint64   memory;         /* bytes of each device */
-  guint     delay;          /* at most so many microseconds before an operation */
+  guint     delay;          /* maximum before an operation, in microseconds */
   int       capability;     /* 90 for 9.0 */
   gboolean  strict;         /* misuse aborts */
-  gboolean  protect;        /* the host cannot touch the memory of devices, where CPUs can tell */
-  gboolean  leaks;          /* what is left at exit is an error */
-  gboolean  peers;          /* devices reach the memory of others */
-  guint     concurrent;     /* so many devices, from the first on, share memory page by page */
-  gboolean  ipc;            /* memory and events pass to other processes as bytes */
-  guint     trap;           /* the launch that traps, from 1 */
-  char     *counts;         /* files, written at exit */
+  gboolean  protect;        /* protection keys hide device memory from the host */
+  gboolean  leaks;          /* leaks at exit are an error */
+  gboolean  peers;          /* devices can access each other's memory */
+  guint     concurrent;     /* devices, from the first, that share memory page by page */
+  gboolean  ipc;            /* IPC handles are supported */
+  guint     trap;           /* index of the launch that traps, from 1 */
+  char     *counts;         /* paths of files written at exit */
   char     *report;
 } Config;
 
 extern Config config;
 
-/* config.c; once */
+/* config.c; called once */
 void        config_load     (void);
 
-/* fault.c; under the lock */
+/* fault.c; caller holds the lock */
 gboolean    fault_set       (const char    *spec);
 CUresult    fault_decide    (Call          *call);
 gboolean    fault_performs  (CallFunction   function);
 void        fault_report    (FILE          *file);
 void        fault_report_counts (FILE      *file);
 
-/* report.c: misuse and leaks; under the lock. Returns code, where it returns. */
+/* report.c: misuse and leaks; caller holds the lock. Returns @code unless it aborts. */
 CUresult    misuse          (CUresult       code,
                              const char    *format,
                              ...) G_GNUC_PRINTF (2, 3);
@@ -155,7 +155,7 @@ typedef enum
   OBJECT_FUNCTION,
   OBJECT_LINK,
   OBJECT_POOL,
-  OBJECT_SHARE,             /* of physical memory: a generic allocation handle */
+  OBJECT_SHARE,             /* a generic allocation handle of physical memory */
   OBJECT_EXTERNAL,          /* memory of another library */
   OBJECT_ARRAY,
   OBJECT_MIPMAPPED,
@@ -164,14 +164,14 @@ typedef enum
   N_OBJECT_KINDS
 } ObjectKind;
 
-/* What every handle points to. Dead ones stay for a while, so that their use is seen. */
+/* The target of every handle. Dead objects stay for a while, so that their use is detected. */
 typedef struct
 {
   ObjectKind    kind;
   gboolean      dead;
-  gboolean      hidden;     /* not made by the application: no leak */
+  gboolean      hidden;     /* not created by the application, so never a leak */
   Context      *context;    /* nullable */
-  CallFunction  function;   /* made it */
+  CallFunction  function;   /* the call that created it */
   guint         number;
 } Object;
 
@@ -182,12 +182,13 @@ gpointer    object_new      (gsize          size,
                              ObjectKind     kind,
                              Context       *context);
 void        object_kill     (gpointer       object);
-/* Alive and of this kind; else INVALID_HANDLE, and misuse if it was one once. */
+/* Fails with INVALID_HANDLE unless @handle is a live object of this kind; reports misuse if the
+ * object is dead. */
 CUresult    object_check    (gconstpointer  handle,
                              ObjectKind     kind);
-/* The object behind a number that may be any, alive or dead; NULL if it is none. */
+/* Finds the object, alive or dead, with this handle, which may be any number. (nullable) */
 Object *    object_find     (guint64        handle);
-/* Everything alive of @kind in @context, either of which may be any (N_OBJECT_KINDS, NULL). */
+/* Lists the live objects of @kind (N_OBJECT_KINDS: all) in @context (NULL: all). */
 GPtrArray * object_list     (ObjectKind     kind,
                              Context       *context);
 
@@ -197,10 +198,10 @@ struct _Device
 {
   guint         ordinal;
   int           memory_file;      /* a memfd: the device's memory */
-  guint64       file_used;        /* offsets from here on are free */
+  guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
-  guint64       pooled;           /* bytes that pools keep, and nobody uses */
-  guint64       unseen;           /* at most so many of them cannot be trimmed, see Stream */
+  guint64       pooled;           /* unused bytes that pools retain */
+  guint64       unseen;           /* maximum of these that cannot be trimmed, see Stream */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -216,8 +217,8 @@ struct CUctx_st
   CUresult      error;            /* sticky */
   Stream       *legacy;
   GHashTable   *per_thread;       /* pthread_t: Stream */
-  GPtrArray    *streams;          /* of Stream, alive or draining */
-  GHashTable   *peers;            /* Context that kernels of this one may reach */
+  GPtrArray    *streams;          /* Stream, alive or draining */
+  GHashTable   *peers;            /* contexts whose memory kernels of this one may access */
   guint64       limits[8];
   CUfunc_cache  cache_config;
 };
@@ -226,17 +227,17 @@ struct CUctx_st
 extern Device *devices;
 
 Device     *device_find     (CUdevice       ordinal);
-/* An attribute that is the same for all of them. */
+/* Gets an attribute that is the same for all devices. */
 int         device_get_number (CUdevice_attribute attribute);
-/* Host and device may use managed memory at the same time. */
+/* Returns whether host and device may use managed memory at the same time. */
 gboolean    device_is_concurrent (const Device *device);
 void        devices_init    (void);
 
 /* context.c */
-/* NULL if there is none. */
+/* Gets the current context of the thread, or NULL. */
 Context    *context_peek    (void);
 CUresult    context_current (Context      **context);
-/* As above; a context that has failed counts as well. */
+/* As above, but also accepts a context that has failed. */
 CUresult    context_current_lost (Context **context);
 void        context_fail    (Context       *context,
                              CUresult       code);
@@ -245,16 +246,16 @@ gboolean    context_reaches (Context       *context,
 
 /* --- streams, points, operations -------------------------------------------------------------- */
 
-/* A place in a stream: what an event is recorded at. */
+/* A position in a stream, at which events are recorded. */
 struct _Point
 {
   guint         refs;
   gboolean      done;
-  gboolean      work;             /* it touches memory: more than a wait or a record */
+  gboolean      work;             /* accesses memory, unlike a wait or a record */
   guint         stream_id;
   guint64       sequence;
   gint64        time;             /* nanoseconds, once done */
-  GHashTable   *before;           /* nullable; stream id: sequence; what is over when it is */
+  GHashTable   *before;           /* nullable; stream id: sequence; complete when this point is */
 };
 
 struct CUstream_st
@@ -267,29 +268,29 @@ struct CUstream_st
   gboolean       has_thread;
   gboolean       ends;
   guint64        sequence;
-  guint          n_work;          /* operations at work on memory, not yet done */
-  guint          n_value_waits;   /* waits for values, not yet over */
-  guint64        unseen;          /* bytes freed in it that nobody waited for since */
+  guint          n_work;          /* pending operations that access memory */
+  guint          n_value_waits;   /* pending waits for values */
+  guint64        unseen;          /* bytes freed in it since the last wait for it */
   GQueue         ops;
   Point         *last;            /* nullable */
-  GHashTable    *before;          /* stream id: sequence; what new work runs after */
+  GHashTable    *before;          /* stream id: sequence; new work is ordered after these */
   pthread_cond_t wake;
 };
 
-/* Nothing, or the code that the context fails with. Runs without the lock. */
+/* Returns CUDA_SUCCESS or the sticky error of the context. Called without the lock. */
 typedef CUresult (*OpFunc) (gpointer data);
-/* FALSE: what it waits for is not there yet. Runs with the lock. */
+/* Returns FALSE while the operation cannot start. Called with the lock held. */
 typedef gboolean (*OpReady) (gpointer data);
 
 struct _Op
 {
   OpFunc         run;             /* nullable */
   OpReady        ready;           /* nullable */
-  void         (*done) (gpointer data); /* nullable; with the lock */
+  void         (*done) (gpointer data); /* nullable; called with the lock held */
   gpointer       data;
   GDestroyNotify free;
   GPtrArray     *waits;           /* of Point */
-  GPtrArray     *memories;        /* of Memory that it uses */
+  GPtrArray     *memories;        /* of Memory in use */
   Point         *point;
 };
 
@@ -310,13 +311,13 @@ Op         *op_new          (OpFunc         run,
 void        op_free         (Op            *op);
 void        op_wait         (Op            *op,
                              Point         *point);
-/* Drops those that are over from a list of points. */
+/* Removes complete points from a list. */
 void        points_forget   (GPtrArray     *points);
-/* Takes part in the checks of order and of what may be freed. */
+/* Checks that @stream is ordered after the allocation, and retains the memory until @op is done. */
 CUresult    op_use          (Op            *op,
                              Stream        *stream,
                              Memory        *memory);
-/* Without the checks. */
+/* Retains the memory without the checks of op_use(). */
 void        op_hold         (Op            *op,
                              Memory        *memory);
 
@@ -324,22 +325,22 @@ void        op_hold         (Op            *op,
 Stream     *stream_new      (Context       *context,
                              guint          flags,
                              int            priority);
-/* Resolves NULL, 1 and 2, checks that it belongs to the current context. */
+/* Resolves NULL, 1 and 2, and checks that the stream belongs to the current context. */
 CUresult    stream_resolve  (CUstream       handle,
                              Stream       **stream);
 /* The same for calls that need no current context. */
 CUresult    stream_resolve_any (CUstream    handle,
                              Stream       **stream);
-/* The same for calls that belong to the context of an explicit stream, whatever is current. Before
- * CUDA 12 the stand-in refuses them where that is another one. */
+/* The same for calls that use the context of an explicit stream instead of the current one. Before
+ * CUDA 12 the stand-in rejects a stream of another context. */
 CUresult    stream_resolve_own (CUstream    handle,
                              Stream       **stream);
-/* Takes @op; the point is transfer full. */
+/* Takes ownership of @op. (transfer full) */
 Point      *stream_submit   (Stream        *stream,
                              Op            *op);
 gboolean    stream_is_after (Stream        *stream,
                              Point         *point);
-/* What is known to be over when @point is. */
+/* Records the points of other streams that are complete when @point is. */
 void        stream_snapshot (Stream        *stream,
                              Point         *point);
 void        stream_finish   (Stream        *stream);
@@ -352,11 +353,11 @@ struct CUevent_st
 {
   Object        object;
   guint         flags;
-  Point        *point;            /* nullable; of the last record */
-  gpointer      shared;           /* nullable; what another process sees */
+  Point        *point;            /* nullable; the last record */
+  gpointer      shared;           /* nullable; state that other processes share */
 };
 
-/* share.c: events between processes; those of one process have no share of that. */
+/* share.c: events between processes; these do nothing for other events. */
 void        event_share     (Event         *event);
 void        event_close     (Event         *event);
 void        event_record_shared (Event     *event,
@@ -371,15 +372,15 @@ void        event_wait      (Event         *event);
 typedef enum
 {
   MEMORY_DEVICE,
-  MEMORY_HOST,              /* page-locked, of the driver */
-  MEMORY_REGISTERED,        /* of the application */
-  MEMORY_MANAGED,           /* of host and device */
-  MEMORY_POOL,              /* freed in the order of a stream */
+  MEMORY_HOST,              /* page-locked, allocated by the driver */
+  MEMORY_REGISTERED,        /* allocated by the application */
+  MEMORY_MANAGED,           /* shared by host and device */
+  MEMORY_POOL,              /* freed in stream order */
   MEMORY_MAPPED,            /* physical memory at a reserved address */
   MEMORY_RESERVED,          /* addresses only */
-  MEMORY_IMPORTED,          /* of another process */
+  MEMORY_IMPORTED,          /* from another process */
   MEMORY_GLOBAL,            /* a variable of a module */
-  MEMORY_ARRAY,             /* behind an array, which is what the program knows */
+  MEMORY_ARRAY,             /* of an array, whose handle the program has */
   N_MEMORY_KINDS
 } MemoryKind;
 
@@ -392,23 +393,23 @@ struct _Memory
   guint64       size;
   guint64       id;
   guint         flags;
-  Context      *context;    /* nullable: of the device */
-  Device       *device;     /* nullable: of the host */
-  guint8       *map;        /* what was mapped for it, guards and all */
+  Context      *context;    /* nullable: for device memory */
+  Device       *device;     /* nullable: for host memory */
+  guint8       *map;        /* the mapping, with its guard pages */
   guint64       map_size;
-  guint8       *data;       /* page-aligned part that holds it */
+  guint8       *data;       /* the page-aligned part that holds the memory */
   guint64       data_size;
   guint64       file_offset;
   int           access;     /* for mapped memory: CU_MEM_ACCESS_FLAGS of its device */
-  guint64       peers;      /* of mapped memory: bits of the other devices that have any */
+  guint64       peers;      /* of mapped memory: bits of other devices with access */
   GPtrArray    *uses;       /* of Point */
-  Point        *made;       /* nullable; in a stream */
+  Point        *made;       /* nullable; stream-ordered allocation */
   Pool         *pool;       /* nullable */
-  gpointer      share;      /* nullable; of what is mapped */
-  gboolean      owns_file;  /* the part of the device's file is free when it goes */
-  int           process;    /* of imported memory: the other one */
+  gpointer      share;      /* nullable; the mapped physical memory */
+  gboolean      owns_file;  /* freeing it also frees its part of the device's file */
+  int           process;    /* of imported memory: the exporting process */
   gpointer      managed;    /* nullable; see managed.c */
-  CallFunction  function;   /* made it */
+  CallFunction  function;   /* the call that created it */
   guint         number;
 };
 
@@ -418,18 +419,18 @@ extern const char *const memory_kinds[N_MEMORY_KINDS];
 void        memory_init     (void);
 Memory     *memory_ref      (Memory        *memory);
 void        memory_unref    (Memory        *memory);
-/* The one that @address lies in, alive or not. */
+/* Finds the memory, alive or freed, that contains @address. */
 Memory     *memory_find     (guint64        address);
 gboolean    memory_is_taken (guint64        address,
                              guint64        size);
 Memory     *memory_find_reserved (guint64  address);
 void        memory_add      (Memory        *memory);
-/* NULL where the device has not so much. */
+/* Returns NULL if the device is out of memory. */
 Memory     *memory_new      (MemoryKind     kind,
                              Context       *context,
                              Device        *device,
                              guint64        size);
-/* Part of a file of another process. */
+/* Maps part of a file of another process. */
 Memory     *memory_new_file (MemoryKind     kind,
                              Context       *context,
                              Device        *device,
@@ -438,22 +439,22 @@ Memory     *memory_new_file (MemoryKind     kind,
                              guint64        data_size,
                              guint64        start,
                              guint64        size);
-/* Without a backing of its own. */
+/* Creates memory that has no backing of its own. */
 Memory     *memory_new_at   (MemoryKind     kind,
                              Context       *context,
                              Device        *device,
                              guint64        address,
                              guint64        size);
-/* Takes away what is behind the addresses. */
+/* Unmaps the pages and keeps the addresses reserved. */
 void        memory_unmap    (Memory        *memory);
 void        memory_kill     (Memory        *memory);
-/* One that the program has no handle of its own for. */
+/* Returns whether the program has no handle of this memory. */
 gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
-/* Until it is not; misuse, unless the context has failed with @error. */
+/* Waits until the memory is not in use; a use is misuse unless the context failed with @error. */
 void        memory_wait     (Memory        *memory,
                              CUresult       error);
-/* A range of what a device can reach. */
+/* Checks that @op may access the range. */
 CUresult    memory_check    (Op            *op,
                              Stream        *stream,
                              guint64        address,
@@ -461,7 +462,7 @@ CUresult    memory_check    (Op            *op,
                              gboolean       writes,
                              const char    *what);
 GPtrArray * memory_list     (Context       *context);
-/* Maps @size bytes of @file at @address for devices alone. */
+/* Maps @size bytes of @file at @address for devices only. */
 gboolean    memory_map_file (guint64        address,
                              guint64        size,
                              int            file,
@@ -469,10 +470,10 @@ gboolean    memory_map_file (guint64        address,
                              int            protection);
 void        memory_close_pages (gpointer   address,
                              guint64       size);
-/* Only the threads of streams reach the pages of a memory of the host, or all do. */
+/* Restricts the pages of host memory to stream threads, or opens them to all threads. */
 void        memory_close_to_host (Memory   *memory,
                                   gboolean  closed);
-/* managed.c: a use of managed memory by a device; a stream that goes. */
+/* managed.c: checks a use of managed memory by a device; detaches memory from a dying stream. */
 CUresult    managed_check   (Memory        *memory,
                              Stream        *stream);
 void        managed_forget  (Stream        *stream);
@@ -481,13 +482,13 @@ void        managed_free    (Memory        *memory);
 /* pool.c */
 void        pool_note_free  (Memory        *memory);
 void        pool_note_freed (Memory        *memory);
-/* Whether kernels on @device reach it. */
+/* Returns whether kernels on @device can access it. */
 gboolean    pool_reaches    (const Memory  *memory,
                              const Device  *device);
 
 /* virtual.c */
 void        virtual_note_unmapped (Memory  *memory);
-/* Whether kernels on @device reach it. */
+/* Returns whether kernels on @device can access it. */
 gboolean    virtual_reaches (const Memory  *memory,
                              const Device  *device);
 guint       virtual_get_handle_types (const Memory *memory);
@@ -498,14 +499,14 @@ gboolean    file_is_memory  (int            file);
 struct CUmod_st
 {
   Object         object;
-  gpointer       handle;          /* nullable; of the shared object */
-  int            file;            /* -1: none; open for as long as it is loaded */
+  gpointer       handle;          /* nullable; the shared object */
+  int            file;            /* open while the module is loaded; -1: none */
   int            capability;
-  guint          n_registers;     /* of a thread */
+  guint          n_registers;     /* per thread */
   GPtrArray     *functions;       /* of Function */
   GPtrArray     *globals;         /* of Memory */
-  guint          n_launches;      /* at work */
-  gsize          shared_size;     /* of the variables in shared memory, all together */
+  guint          n_launches;      /* pending */
+  gsize          shared_size;     /* total size of the variables in shared memory */
 };
 
 struct CUfunc_st
@@ -513,16 +514,16 @@ struct CUfunc_st
   Object         object;
   Module        *module;
   char          *name;
-  gpointer       entry;           /* KernelEntry; NULL: nobody can run it */
+  gpointer       entry;           /* KernelEntry; NULL: cannot run here */
   gboolean       is_builtin;
-  int            max_shared;      /* of a launch */
+  int            max_shared;      /* per launch */
   int            carveout;
 };
 
 /* module.c */
 void        modules_close   (Context       *context);
 
-/* builtin.c: kernels that are known by their names in PTX; a KernelEntry. */
+/* builtin.c: finds the KernelEntry of a PTX kernel by name. */
 gconstpointer builtin_find  (const char    *name);
 
 /* run.c */
@@ -534,7 +535,7 @@ struct _Launch
   guint          grid[3];
   guint          block[3];
   guint          shared_size;
-  guint8        *values;          /* of the arguments, as in the launch's buffer */
+  guint8        *values;          /* the arguments, laid out as in the launch's buffer */
   gpointer      *arguments;
   gboolean       traps;
 };
@@ -542,7 +543,7 @@ struct _Launch
 CUresult    launch_run      (gpointer       data);
 void        launch_thread_end (void);
 
-/* This thread belongs to a device. */
+/* Gives this thread access to device memory. */
 void        memory_open     (void);
 
 G_END_DECLS

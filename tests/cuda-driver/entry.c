@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every call goes through, and how programs find the functions. */
+/* The common beginning and end of every call, and the lookup of functions by name. */
 #include "config.h"
 
 #include <fnmatch.h>
@@ -33,7 +33,7 @@ entries[N_CALLS] = {
 #undef GPU_CUDA_SYMBOL
 };
 
-/* The version of CUDA from which on a name stands for other parameters than ours. */
+/* The CUDA version from which a name takes other parameters than our declaration. */
 static const struct
 {
   CallFunction function;
@@ -168,9 +168,9 @@ gpumem_cuda_driver_set_fail (const char *spec)
   return understood;
 }
 
-/* --- finding functions ------------------------------------------------------------------------ */
+/* --- function lookup -------------------------------------------------------------------------- */
 
-/* Stands in for a function with other parameters, which nobody here should ask for. */
+/* Placeholder for a function whose parameters differ. The library must not request it. */
 static CUresult
 other_parameters (void)
 {
@@ -231,7 +231,7 @@ get_address (const char *name,
 
         found = 0;
         entry = find_version (i, version, &found);
-        /* The last one that there is at that version, as drivers have it. */
+        /* As in drivers, the last revision that exists at that version. */
         if (*function == NULL || entry != NULL)
           {
             *function = entry;
@@ -263,7 +263,7 @@ cuGetProcAddress (const char  *name,
   return code == CUDA_SUCCESS && status != 0 ? CUDA_ERROR_NOT_FOUND : code;
 }
 
-/* Drivers since CUDA 12.0; older ones are a library of their own, without it. */
+/* Exists since CUDA 12.0; the stand-in for older drivers is a separate library without it. */
 #ifndef CUDA_DRIVER_OLD
 CUresult CUDAAPI
 cuGetProcAddress_v2 (const char                     *name,

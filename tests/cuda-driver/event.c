@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events: the last place at which each was recorded. */
+/* Events. Each holds the point of its last record. */
 #include "config.h"
 
 #include "driver.h"
@@ -51,10 +51,10 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   TRY (object_check (event, OBJECT_EVENT));
   if (event->object.context != stream->object.context)
     return misuse (CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
-  /* As the driver does, which has only so much room behind a wait for a value */
+  /* As in the driver, whose queue behind a wait for a value has limited space */
   while (stream->n_value_waits > 0 && stream->ops.length > MAX_BEHIND_VALUE)
     pthread_cond_wait (&point_done, &driver_lock);
-  /* Others had the lock meanwhile: they must have left both alone */
+  /* The lock was released meanwhile: check both handles again */
   TRY (stream_resolve (handle, &stream));
   TRY (object_check (event, OBJECT_EVENT));
   op = op_new (NULL, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of other libraries: any file in memory stands for it. */
+/* External memory of other APIs. Any memfd serves as such memory. */
 #include "config.h"
 
 #include <sys/stat.h>

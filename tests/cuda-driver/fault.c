@@ -2,18 +2,17 @@
 /*
  * Makes chosen calls fail:
  *
- *   17                   the 17th call, with a plausible code; not counted are those that make
- *                        contexts current or poll, of which there are many, and those that
- *                        never fail
- *   cuMem*:2             the second of these functions
+ *   17                   the 17th call, with a plausible code. Calls that never fail do not count,
+ *                        and neither do the many that make contexts current or poll
+ *   cuMem*:2             the second call of these functions
  *   cuMemAlloc:2:46      with that code
- *   cuMemAlloc:2:46:3    three times; 0: for ever
- *   lost:17              all calls from the 17th on that reach the device, with
+ *   cuMemAlloc:2:46:3    three times; 0: without end
+ *   lost:17              all calls from the 17th that use the device, with
  *                        CUDA_ERROR_LAUNCH_FAILED
- *   lost:cu*:17:46       the same of chosen functions, with that code
+ *   lost:cu*:17:46       the same for these functions, with that code
  *
- * Calls that free or wait do their work before they say that they failed, as after a failure of
- * the device; the names of errors and functions are always told.
+ * Calls that free or wait do their work before they return the error, as after a failure of the
+ * device. The names of errors and functions are always returned.
  */
 #include "config.h"
 
@@ -26,8 +25,8 @@ static struct
 {
   guint64   n;              /* 0: none */
   guint64   times;
-  guint64   code;           /* 0: a plausible one */
-  gboolean  lost;           /* the device; calls that never reach it go on */
+  guint64   code;           /* 0: a plausible code */
+  gboolean  lost;           /* the device is lost; calls that do not use it succeed */
   gboolean  matches[N_CALLS];
   guint64   n_matched;
   guint     n_failed;
@@ -142,7 +141,7 @@ fault_set (const char *spec)
   return TRUE;
 }
 
-/* What was submitted does not run any more. */
+/* Fails all contexts, so that submitted operations do not run any more. */
 static void
 lose_contexts (CUresult code)
 {
@@ -152,7 +151,7 @@ lose_contexts (CUresult code)
     context_fail (contexts->pdata[i], code);
 }
 
-/* CUDA_SUCCESS, or what the call shall fail with. */
+/* Returns CUDA_SUCCESS, or the code that the call must fail with. */
 CUresult
 fault_decide (Call *call)
 {
@@ -179,7 +178,7 @@ fault_decide (Call *call)
   return call->fault;
 }
 
-/* `failable` is the range of n; `failed` tells whether the fault was met. */
+/* `failable` is the range of n; `failed` is the number of calls that were failed. */
 void
 fault_report_counts (FILE *file)
 {

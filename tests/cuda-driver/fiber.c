@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The threads of a block: items of the host back end's fibers that wait for their block or warp. */
+/* The threads of a block: fibers of the host back end that wait for their block or warp. */
 #include "config.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct _Block Block;
 
 typedef enum
 {
-  THREAD_RUNNING,               /* or not begun */
+  THREAD_RUNNING,               /* or not started */
   THREAD_AT_BARRIER,
   THREAD_AT_WARP,
   THREAD_OVER
@@ -24,14 +24,14 @@ typedef enum
 /* A thread of the block. */
 typedef struct
 {
-  KernelThread  thread;         /* first: what the kernel knows of it */
+  KernelThread  thread;         /* first: the part that the kernel sees */
   Block        *block;
   GpuHostFiber *fiber;
   ThreadState   state;
-  guint         mask;           /* of the warp's lanes that it waits for */
+  guint         mask;           /* the lanes of the warp that it waits for */
 } Item;
 
-/* What a thread of the stand-in keeps from one block to the next. */
+/* State that a thread of the stand-in reuses for the next block. */
 struct _Block
 {
   GpuHostFibers  *fibers;
@@ -40,14 +40,14 @@ struct _Block
   guint64        *slots;
   guint           n_items;
   guint           n_allocated;
-  guint           code;         /* not 0: the kernel was stopped */
+  guint           code;         /* not 0: the kernel was terminated with this code */
 };
 
 static __thread Block *this_block;
 
 /* --- one thread of the block ------------------------------------------------------------------ */
 
-/* Returns when wake() was called for the thread. */
+/* Suspends the thread until wake() is called for it. */
 static GPU_HOST_NO_TSAN void
 wait (Item        *item,
       ThreadState  state)
@@ -81,7 +81,7 @@ fiber_stop_current (guint code)
   _gpu_host_fibers_stop (this_block->fibers);
 }
 
-/* The kernel does not go on: neither this thread of it nor another. */
+/* Terminates the kernel: this thread and all others. */
 static void
 stop (KernelThread *thread G_GNUC_UNUSED,
       guint         code)
@@ -171,7 +171,7 @@ wake (Item *item)
   item->fiber->is_blocked = FALSE;
 }
 
-/* Lets a warp go on in which all that are waited for have come. */
+/* Resumes the threads of a warp once all lanes that they wait for have arrived. */
 static gboolean
 wake_warp (Block *block,
            guint  first)

@@ -11,17 +11,17 @@ G_BEGIN_DECLS
 typedef struct
 {
   KernelThread    template;     /* block, sizes, shared memory */
-  KernelThread  **place;        /* where the kernel looks for the thread that it is */
+  KernelThread  **place;        /* where the kernel reads its current thread */
   void          (*run) (void (*function) (void), void **arguments);
   void          (*function) (void);
   void          **arguments;
 } FiberRun;
 
-/* 0, or the code that a thread stopped with; 702 if none of them can go on. */
+/* Returns 0, the code that a thread terminated with, or 702 after a deadlock. */
 guint fibers_run         (const FiberRun *run);
-/* In a handler of signals: ends fibers_run() with this code. */
+/* Ends fibers_run() with this code, from a signal handler. */
 void  fiber_stop_current (guint           code) G_GNUC_NORETURN;
-/* Frees what this thread keeps. */
+/* Frees the state that this thread retains. */
 void  fibers_free        (void);
 
 G_END_DECLS

@@ -15,10 +15,10 @@ typedef struct _Surface            Surface;
 
 typedef struct
 {
-  GpuChannelType plain;         /* as CU_TRSF_READ_AS_INTEGER has it */
-  GpuChannelType type;          /* as textures read it by default */
+  GpuChannelType plain;         /* with CU_TRSF_READ_AS_INTEGER */
+  GpuChannelType type;          /* default type that textures return */
   guint          size;          /* bytes of a channel */
-  guint          n_channels;    /* 0: as many as the descriptor says */
+  guint          n_channels;    /* 0: the number in the descriptor */
   gboolean       normalized;    /* CU_TRSF_READ_AS_INTEGER is misuse */
 } FormatInfo;
 
@@ -30,13 +30,13 @@ struct CUarray_st
   Object                   object;
   CUDA_ARRAY3D_DESCRIPTOR  descriptor;
   FormatInfo               format;
-  Memory                  *memory;      /* referenced; of the mipmapped array for a level */
-  Mipmapped               *parent;      /* nullable; of a level */
+  Memory                  *memory;      /* owned; a level uses that of its mipmapped array */
+  Mipmapped               *parent;      /* nullable; the mipmapped array of a level */
   guint64                  offset;      /* in the memory */
   guint                    element;     /* bytes */
   guint64                  width;       /* elements */
-  guint64                  height;      /* 1 where there is none */
-  guint64                  depth;       /* or layers; 1 where there are none */
+  guint64                  height;      /* 1 if unused */
+  guint64                  depth;       /* or layers; 1 if unused */
 };
 
 struct CUmipmappedArray_st
@@ -52,10 +52,10 @@ struct _Texture
   Object              object;
   CUDA_RESOURCE_DESC  resource;
   CUDA_TEXTURE_DESC   texture;
-  Array              *array;            /* nullable; the first level of a mipmapped one */
+  Array              *array;            /* nullable; the first level of a mipmapped array */
   Mipmapped          *mipmapped;        /* nullable */
   FormatInfo          format;
-  GpuHostTexture      view;             /* of the levels; as kernels read it */
+  GpuHostTexture      view;             /* the levels, as kernels read them */
   GpuHostLevel        levels[MAX_LEVELS];
   GpuSamplerDescription sampler;
   GPtrArray          *uses;             /* of Point */
@@ -69,10 +69,10 @@ struct _Surface
 };
 
 /* array.c */
-/* FALSE: no format that arrays have. */
+/* Returns FALSE if arrays do not support the format. */
 gboolean    format_get_info   (CUarray_format   format,
                                FormatInfo      *info);
-/* Of the current context. */
+/* Checks that the array belongs to the current context. */
 CUresult    array_check       (CUarray          array,
                                Context         *context);
 gboolean    array_is_layered  (const Array     *array);
@@ -83,15 +83,15 @@ void        array_get_level   (const Array     *array,
                                GpuHostLevel    *level);
 
 /* texture.c */
-/* Every handle of a texture or surface among the bytes of an argument is in use by @op. */
+/* Retains for @op every texture and surface whose handle is among the bytes of an argument. */
 CUresult    textures_use      (Op              *op,
                                Stream          *stream,
                                const guint8    *value,
                                gsize            size);
-/* What is made of an array or mipmapped array; NULL if there is nothing. */
+/* Finds a texture or surface object of an array or mipmapped array. (nullable) */
 Object     *texture_find_for  (gconstpointer    array);
 
-/* sample.c; called by kernels, without the lock */
+/* sample.c; called by kernels, without the lock held */
 void        texture_fetch     (KernelThread        *thread,
                                const KernelFetch   *fetch,
                                guint32              result[4]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stands before every CUDA C++ program that the stand-in for NVRTC compiles for the host, behind
- * kernel.h, which the driver knows as well. It is preprocessed with the program, and read with
+ * The stand-in for NVRTC puts kernel.h and this file before every CUDA C++ program that it compiles
+ * for the host. CUDA's keywords become
  *
  *   __global__, __device__, __constant__ ...    as attributes, or nothing
  *   __shared__                                  as static thread_local: the blocks of a launch
@@ -57,7 +57,7 @@ struct dim3
 
 /* --- the thread that runs --------------------------------------------------------------------- */
 
-/* One for all units that are linked together. */
+/* Weak: shared by all units that are linked together. */
 __attribute__ ((weak)) __thread gpumem_thread *gpumem_self;
 
 /* extern __shared__ T NAME[] outside of functions; see scan.c. */
@@ -245,7 +245,7 @@ static inline unsigned int atomicInc (unsigned int *place, unsigned int limit)
   return old;
 }
 
-/* What lets atomicAdd (&x, 1) add to an unsigned x. */
+/* Overloads for mixed types, such as atomicAdd (&x, 1) with an unsigned x. */
 #define GPUMEM_ATOMIC_MIXED(name)                                                  \
   template <class T, class V> static inline T name (T *place, V value)             \
   {                                                                                \
@@ -411,7 +411,7 @@ enum cudaSurfaceBoundaryMode
   cudaBoundaryModeTrap
 };
 
-/* Of what textures may be read as; the type of a component and how many there are. */
+/* For each type that textures can return: the type of a component, and their number. */
 template <class T> struct gpumem_texel;
 #define GPUMEM_TEXEL(T, E, N) \
   template <> struct gpumem_texel<T> { typedef E element; enum { n = N }; };
@@ -475,8 +475,8 @@ GPUMEM_TEXTURE (texCubemap, FETCH_CUBE, (float x, float y, float z), 0, x, y, z)
 GPUMEM_TEXTURE (texCubemapLayered, FETCH_CUBE_LAYERED, (float x, float y, float z, int layer),
                 layer, x, y, z)
 
-/* Whatever has 1, 2, 4, 8 or 16 bytes. The three numbers of a place come with the layer, which for
- * cubes counts sides. */
+/* T is any type of 1, 2, 4, 8 or 16 bytes. The third coordinate is the layer of a layered surface;
+ * for cubes it counts faces. */
 template <class T> static inline void
 gpumem_access_texel (gpumem_u64 object, gpumem_kind kind, bool writes, T *value, int mode, int x,
                      int y = 0, int z = 0, int layer = 0)
@@ -516,7 +516,7 @@ GPUMEM_SURFACE (surf2DLayered, FETCH_2D_LAYERED, (int x, int y, int layer), x, y
 GPUMEM_SURFACE (surfCubemap, FETCH_CUBE, (int x, int y, int side), x, y, 0, side)
 GPUMEM_SURFACE (surfCubemapLayered, FETCH_CUBE_LAYERED, (int x, int y, int side), x, y, 0, side)
 
-/* --- what the driver reads -------------------------------------------------------------------- */
+/* --- kernel descriptions ---------------------------------------------------------------------- */
 
 template <size_t... I> struct gpumem_numbers { };
 template <size_t N, size_t... I> struct gpumem_count : gpumem_count<N - 1, N - 1, I...> { };
@@ -549,7 +549,7 @@ gpumem_describe (const char *name, void (*function) (P...), int max_threads = 0)
            signature::alignments, sizeof... (P), max_threads };
 }
 
-/* Those of all units that were linked together are pointed to from one section. */
+/* The linker merges the pointers of all units into one section. */
 extern "C" __attribute__ ((weak, visibility ("hidden"))) gpumem_kernel *__start_gpumem_kernels;
 extern "C" __attribute__ ((weak, visibility ("hidden"))) gpumem_kernel *__stop_gpumem_kernels;
 
@@ -560,7 +560,7 @@ gpumem_get_kernels (size_t *n)
   return &__start_gpumem_kernels;
 }
 
-/* Where this thread of the stand-in finds which thread of the kernel it is. */
+/* The address at which the stand-in stores the kernel thread that this thread runs. */
 extern "C" __attribute__ ((weak, used, visibility ("default"))) gpumem_thread **
 gpumem_get_place ()
 {

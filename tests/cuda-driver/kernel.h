@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What kernels and the driver share. The driver includes it, and every program begins with it,
- * before kernel-prelude.h. */
+/* Shared by kernels and the driver. The driver includes this file, and every program begins with
+ * it, before kernel-prelude.h. */
 #pragma once
 
-/* Of textures and surfaces */
+/* Kinds of textures and surfaces */
 enum gpumem_kind
 {
   FETCH_LINEAR,
@@ -24,7 +24,7 @@ enum
   OUTSIDE_TRAP
 };
 
-/* What a function for textures asks for */
+/* The parameters of a texture fetch */
 typedef struct gpumem_fetch
 {
   __UINT64_TYPE__ object;
@@ -34,7 +34,7 @@ typedef struct gpumem_fetch
   float           level;
 } KernelFetch;
 
-/* What a function for surfaces does */
+/* The parameters of a surface access */
 typedef struct gpumem_access
 {
   __UINT64_TYPE__ object;
@@ -47,7 +47,7 @@ typedef struct gpumem_access
   void           *data;
 } KernelAccess;
 
-/* A thread of a block. Numbers of three dimensions are read as uint3. */
+/* A thread of a block. Kernels read the arrays of three as uint3. */
 typedef struct gpumem_thread KernelThread;
 struct gpumem_thread
 {
@@ -56,7 +56,7 @@ struct gpumem_thread
   unsigned int     block_size[3];
   unsigned int     grid_size[3];
   void            *shared;
-  __UINT64_TYPE__ *slots;       /* of the warp, one for each lane */
+  __UINT64_TYPE__ *slots;       /* of the warp, one per lane */
   unsigned int     lane;
   void           (*barrier)      (KernelThread *thread);
   void           (*warp_barrier) (KernelThread *thread,
@@ -75,8 +75,8 @@ typedef struct gpumem_kernel
   void               (*function) (void);
   void               (*run) (void (*function) (void), void **arguments);
   const char          *name;            /* as in the source */
-  const __SIZE_TYPE__ *sizes;           /* of the parameters */
+  const __SIZE_TYPE__ *sizes;           /* sizes of the parameters */
   const __SIZE_TYPE__ *alignments;
   __SIZE_TYPE__        n_parameters;
-  int                  max_threads;     /* 0: as many as the device has */
+  int                  max_threads;     /* 0: the maximum of the device */
 } KernelEntry;

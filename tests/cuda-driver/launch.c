@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What kernels tell of themselves, and launches. */
+/* Attributes of kernels, and launches. */
 #include "config.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #define PARAM_END 0
 #define PARAM_BUFFER 1
 #define PARAM_SIZE 2
-/* Structures beyond this size hold data rather than addresses. */
+/* Larger structures hold data rather than addresses. */
 #define MAX_POINTER_SPAN 64
 
 static guint n_launches;
@@ -168,7 +168,7 @@ launch_done (gpointer data)
   launch->function->module->n_launches--;
 }
 
-/* Memory that an argument points to is in use, and must be there. */
+/* Checks and retains the memory that an argument points to. */
 static CUresult
 check_pointers (Op           *op,
                 Stream       *stream,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed memory. On devices that do not share it with the host page by page it belongs to the
- * host, to one stream or to all, from a point of a stream on: who uses it without is misusing it,
- * and where processors have keys for pages the host cannot touch it while it is not the host's.
+ * Managed memory. On a device that does not share it with the host page by page, it is attached to
+ * the host, to one stream or to all streams, from some point of a stream on. Any other use is
+ * misuse. On processors with protection keys the host cannot access memory attached to streams.
  */
 #include "config.h"
 
@@ -14,14 +14,14 @@
 
 typedef struct
 {
-  guint     initial;        /* CU_MEM_ATTACH_ of the allocation */
+  guint     initial;        /* CU_MEM_ATTACH_ flag of the allocation */
   guint     attachment;
   guint     stream_id;      /* with CU_MEM_ATTACH_SINGLE */
-  Point    *since;          /* nullable; when it was attached */
+  Point    *since;          /* nullable; the point of the attachment */
   gboolean  read_mostly;
   CUdevice  preferred;
   CUdevice  prefetched;
-  guint64   accessors;      /* bits of devices; the host is the last one */
+  guint64   accessors;      /* bits of devices; the last bit is the host */
 } Managed;
 
 void
@@ -85,7 +85,7 @@ managed_check (Memory *memory,
   return CUDA_SUCCESS;
 }
 
-/* Whoever has used it so far is done with it by then. */
+/* Checks that @stream is ordered after all earlier uses. */
 static CUresult
 check_order (Memory *memory,
              Stream *stream)
@@ -105,7 +105,7 @@ attach_run (gpointer data G_GNUC_UNUSED)
   return CUDA_SUCCESS;
 }
 
-/* With the lock. Another one may have come since. */
+/* Called with the lock held. A later attachment may have replaced this one. */
 static void
 attach_done (gpointer data)
 {
@@ -168,7 +168,7 @@ ENTRY (cuStreamAttachMemAsync,
   return CUDA_SUCCESS;
 }
 
-/* What belongs to a stream goes back to whom it belonged to in the beginning. */
+/* Restores the initial attachment of memory that is attached to @stream. */
 void
 managed_forget (Stream *stream)
 {
@@ -185,7 +185,7 @@ managed_forget (Stream *stream)
     }
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- locations-------------------------------------------------------------------------------- */
 
 static gboolean
 is_place (CUdevice device)
@@ -194,7 +194,7 @@ is_place (CUdevice device)
          (device_find (device) != NULL && device_is_concurrent (device_find (device)));
 }
 
-/* Ordinary memory of the host. */
+/* Returns whether this is pageable host memory that the device can access. */
 static gboolean
 is_reached (guint64  address,
             Context *context)
@@ -202,7 +202,7 @@ is_reached (guint64  address,
   return address != 0 && memory_find (address) == NULL && device_is_concurrent (context->device);
 }
 
-/* What it is to functions that know no places but devices. */
+/* Converts a location to a device; the older functions take only devices. */
 static CUresult
 find_place (CUmemLocation  location,
             CUdevice      *device)

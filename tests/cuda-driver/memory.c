@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of devices: parts of a file that is the device, mapped with a page on each side that
- * nobody may touch. Where the processor has keys for pages, only the threads of streams can
- * touch what is mapped. Addresses are not used again for a long time.
+ * Device memory. A memfd holds the memory of a device. Each allocation maps a part of the file,
+ * with an inaccessible guard page on each side. On processors with protection keys
+ * only stream threads can access the mappings. Addresses are not reused for a long time.
  */
 #include "config.h"
 
@@ -32,7 +32,7 @@ const char *const memory_kinds[N_MEMORY_KINDS] = {
   [MEMORY_ARRAY] = "array memory",
 };
 
-static GPtrArray *table;            /* of Memory, by address; the dead ones too */
+static GPtrArray *table;            /* of Memory, by address; also freed memory */
 static GPtrArray *reservations;
 static GQueue dead = G_QUEUE_INIT;
 static guint64 last_id;
@@ -59,7 +59,7 @@ memory_unref (Memory *memory)
 
 /* --- the tables ------------------------------------------------------------------------------- */
 
-/* Before there is any thread of a stream. */
+/* Called before any stream thread exists. */
 void
 memory_init (void)
 {
@@ -76,7 +76,7 @@ memory_open (void)
     pkey_set (key, 0);
 }
 
-/* The place of the first one beyond @address. */
+/* Finds the index of the first memory past @address. */
 static guint
 find_place (GPtrArray *array,
             guint64    address)
@@ -118,7 +118,7 @@ memory_find_reserved (guint64 address)
   return find_in (reservations, address);
 }
 
-/* Whether some of the bytes are taken. */
+/* Returns whether some memory overlaps the range. */
 gboolean
 memory_is_taken (guint64 address,
                  guint64 size)
@@ -207,7 +207,7 @@ memory_map_file (guint64 address,
   return TRUE;
 }
 
-/* Nobody may touch them any more. */
+/* Makes the pages inaccessible to all threads. */
 void
 memory_close_pages (gpointer address,
                     guint64  size)
@@ -223,7 +223,7 @@ memory_close_to_host (Memory   *memory,
     pkey_mprotect (memory->data, memory->data_size, PROT_READ | PROT_WRITE, closed ? key : 0);
 }
 
-/* Pages with one on each side, none of which can be touched. */
+/* Reserves inaccessible pages, with a guard page on each side. */
 static gboolean
 reserve_pages (Memory  *memory,
                guint64  data_size)
@@ -252,7 +252,7 @@ poison (Memory *memory)
     g_error ("gpumem-cuda-driver: no memory for a device");
 }
 
-/* The end of it is the end of its last page. */
+/* Ends the memory at the end of its last page, so that an overrun hits the guard page. */
 static gboolean
 map_device (Memory *memory)
 {
@@ -364,7 +364,7 @@ memory_new_file (MemoryKind  kind,
   return memory;
 }
 
-/* Also called where no call is made: in the thread of a stream. */
+/* Also called from stream threads, outside of any driver call. */
 void
 memory_unmap (Memory *memory)
 {
@@ -381,7 +381,8 @@ memory_unmap (Memory *memory)
   virtual_note_unmapped (memory);
 }
 
-/* Its addresses are remembered for a while, those of the application are not. */
+/* Remembers the addresses for a while, to detect later uses. Registered memory stays the
+ * application's, so its addresses are forgotten. */
 void
 memory_kill (Memory *memory)
 {
@@ -427,7 +428,7 @@ check_part (Memory     *memory,
   return CUDA_SUCCESS;
 }
 
-/* The whole range must be of one memory, or of mappings without a gap. */
+/* The range must lie within one allocation or within adjacent mappings. */
 CUresult
 memory_check (Op         *op,
               Stream     *stream,

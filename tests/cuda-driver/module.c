@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Modules: shared objects that the stand-in for NVRTC has made, or PTX whose kernels are known by
- * name. Loading PTX links the object file in it, which is the JIT's part here.
+ * Modules: shared objects that the stand-in for NVRTC has compiled, or PTX with built-in kernels.
+ * In place of the JIT, loading PTX links the object file that the text carries.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@
 
 #define N_REGISTERS 32
 
-/* Where the caller wants to read what went wrong. */
+/* The caller's buffer for error messages. */
 typedef struct
 {
   char  *buffer;
@@ -68,7 +68,7 @@ link_objects (GPtrArray  *objects,
   return *image != NULL ? CUDA_SUCCESS : jit_fail (log, CUDA_ERROR_INVALID_IMAGE, text->str);
 }
 
-/* PTX of newer devices than this one cannot be built. */
+/* PTX for newer devices than this one cannot be built. */
 static CUresult
 check_ptx (const char *text,
            JitLog     *log)
@@ -85,7 +85,7 @@ check_ptx (const char *text,
   return CUDA_SUCCESS;
 }
 
-/* What is to be loaded for @data, or NULL for PTX that is known by name. */
+/* Finds the shared object to load for @data; NULL for PTX with built-in kernels. */
 static CUresult
 find_image (gconstpointer   data,
             JitLog         *log,
@@ -154,7 +154,7 @@ find_function (Module     *module,
   return NULL;
 }
 
-/* A kernel may be named by an expression as well. */
+/* A kernel is also found by its name expression. */
 static void
 find_functions (Module *module)
 {
@@ -175,7 +175,7 @@ find_functions (Module *module)
     }
 }
 
-/* .entry NAME, for every one of them. */
+/* Finds every ".entry NAME" in the text. */
 static void
 find_builtins (Module     *module,
                const char *text)
@@ -212,7 +212,7 @@ add_tls_size (struct dl_phdr_info *info,
   return 0;
 }
 
-/* Every module is a file of its own, or the loader would take two of them for one. */
+/* Gives every module a file of its own: dlopen() would return the same handle for the same file. */
 static CUresult
 open_image (Module *module,
             GBytes *image)
@@ -271,7 +271,7 @@ module_close (Module *module)
   object_kill (module);
 }
 
-/* With the context; what it was is told by others. */
+/* Closes the modules of a context that ends; context.c reports leaked ones. */
 void
 modules_close (Context *context)
 {
@@ -281,7 +281,7 @@ modules_close (Context *context)
     module_close (modules->pdata[i]);
 }
 
-/* What is compiled already stays as it is. */
+/* CU_JIT_MAX_REGISTERS only affects PTX: a CUBIN is compiled already. */
 static guint
 count_registers (const char    *image,
                  guint          n_options,
@@ -426,7 +426,7 @@ struct CUlinkState_st
 {
   Object     object;
   GPtrArray *objects;             /* of GBytes */
-  GBytes    *linked;              /* nullable; comes whole, or is the result */
+  GBytes    *linked;              /* nullable; a complete image, or the result */
   JitLog     log;
 };
 
@@ -485,7 +485,7 @@ ENTRY (cuLinkComplete, (CUlinkState state, void **cubin, size_t *size), (state, 
   TRY (object_check (state, OBJECT_LINK));
   if ((state->objects->len == 0) == (state->linked == NULL))
     return jit_fail (&state->log, CUDA_ERROR_INVALID_IMAGE,
-                     "nothing to link, or what is linked already");
+                     "nothing to link, or already linked");
   if (state->objects->len > 0)
     TRY (link_objects (state->objects, &state->log, &state->linked));
   *cubin = (gpointer) g_bytes_get_data (state->linked, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs that were compiled before, so that a test that is run a hundred times is quick. */
+/* A cache of compiled programs, so that a test that runs a hundred times compiles once. */
 #include "config.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 
 #include "nvrtc.h"
 
-/* Changes when the same source gives other images. */
+/* Increase this when the same source compiles to other images. */
 #define CACHE_VERSION "3"
 
-/* CUBIN, PTX, log, and names by expression */
+/* CUBIN, PTX, log, lowered names by expression */
 #define TYPE "(mayssa{ss})"
 
 static void
@@ -20,7 +20,7 @@ add (GChecksum  *checksum,
   g_checksum_update (checksum, (const guchar *) text, strlen (text) + 1);
 }
 
-/* What includes files is not kept: they may change. */
+/* Programs that include files are not cached, because the files may change. */
 char *
 nvrtc_cache_find (nvrtcProgram       self,
                   int                n_options,

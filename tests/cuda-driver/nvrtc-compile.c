@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From CUDA C++ to what runs on the host: preprocessor, scanner, compiler, linker. */
+/* Compiles CUDA C++ to a shared object for the host: preprocessor, scanner, compiler, linker. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* The prelude, as it stands in its files. */
+/* The text of kernel.h and kernel-prelude.h. */
 __asm__ (".pushsection .rodata\n"
          ".globl nvrtc_prelude\n"
          ".hidden nvrtc_prelude\n"
@@ -23,7 +23,7 @@ static const char *const common_flags[] = {
   "-fno-stack-protector", NULL,
 };
 
-/* What the scanner has to see as it was written. */
+/* Words that the scanner must see unexpanded. */
 static const char *const word_flags[] = {
   "-D__global__=__attribute__((used,noinline))", "-D__device__=", "-D__host__=", "-D__constant__=",
   "-D__shared__=static thread_local", "-D__forceinline__=inline", "-D__launch_bounds__(...)=",
@@ -123,7 +123,7 @@ add_entry (GString    *code,
                           number);
 }
 
-/* The program, and behind it what tells the driver of its kernels. */
+/* Returns the program, followed by the descriptions of its kernels for the driver. */
 static char *
 scan (nvrtcProgram  self,
       const char   *text)
@@ -166,8 +166,8 @@ compile (nvrtcProgram        self,
   return run (self, arguments, input, output);
 }
 
-/* The names of kernels in the object, by what they are called in the source, and what people look
- * for in PTX. */
+/* Finds the symbol of each kernel by its name in the source, and the lowered names of the
+ * program's name expressions. */
 static gboolean
 find_lowered (nvrtcProgram  self,
               GBytes       *image,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Makes chosen calls of NVRTC fail, in GPUMEM_CUDA_NVRTC, between commas:
+ * Makes chosen calls of NVRTC fail. GPUMEM_CUDA_NVRTC is a comma-separated list of
  *
  *   fail=17              the 17th call
- *   lost=17              all calls from the 17th on
- *   counts=FILE          how many there were, written at exit
- *   report=FILE          which one failed, written at exit
+ *   lost=17              all calls from the 17th
+ *   counts=FILE          the number of calls, written at exit
+ *   report=FILE          the function that failed, written at exit
  *
- * A program that was not destroyed ends the process with 99 then.
+ * If the variable is set, a program that was not destroyed changes the exit status to 99.
  */
 #include "config.h"
 
@@ -32,7 +32,7 @@ asked;
 static gint n_calls;                /* atomic */
 static gint n_failed;               /* atomic */
 static gint n_programs;             /* atomic */
-static const char *failed;          /* function, of the first that did */
+static const char *failed;          /* function of the first failed call */
 
 static void __attribute__ ((constructor))
 fault_init (void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The options of NVRTC that people give, and which of them mean something here. */
+/* Parses the common options of NVRTC. Some have no effect here. */
 #include "config.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ typedef enum
   OPTION_IGNORED_VALUE,         /* --name=value, --name value */
   OPTION_ARCHITECTURE,
   OPTION_STANDARD,
-  OPTION_PASSED,                /* on to c++, with a flag of one letter */
+  OPTION_PASSED,                /* passed to c++ as a flag of one letter */
   OPTION_INCLUDE,
   OPTION_RELOCATABLE,
   OPTION_MAYBE_RELOCATABLE
@@ -74,7 +74,7 @@ option_names[] = {
   { "minimal", OPTION_IGNORED, NULL },
 };
 
-/* The place in the table and where a value begins, if it is in the same word. */
+/* Returns the index in the table, and the start of the value if it is in the same word. */
 static gssize
 find_option (const char  *option,
              const char **value)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The stand-in for NVRTC: its functions. */
+/* The functions of the stand-in for NVRTC. */
 #include "config.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Handles, alive and dead. */
+/* Tables of live and dead objects. */
 #include "config.h"
 
 #include "driver.h"
 
-/* So many dead ones are remembered. */
+/* The number of dead objects to remember. */
 #define N_DEAD 20000
 
 const char *const object_kinds[N_OBJECT_KINDS] = {
@@ -44,7 +44,7 @@ object_new (gsize       size,
   return object;
 }
 
-/* The structure is freed long after, when nobody can be in it any more. */
+/* Frees the structure much later, when no thread can still use it. */
 void
 object_kill (gpointer pointer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Points of streams and the operations between them. */
+/* Points of streams, and operations. */
 #include "config.h"
 
 #include <time.h>
@@ -36,7 +36,7 @@ point_finish (Point *point)
   pthread_cond_broadcast (&point_done);
 }
 
-/* NULL is over. */
+/* NULL counts as complete. */
 gboolean
 point_over (Point *point)
 {
@@ -99,7 +99,7 @@ points_forget (GPtrArray *points)
       g_ptr_array_remove_index_fast (points, i - 1);
 }
 
-/* Takes part in the checks of order and of what may be freed. */
+/* Checks that @stream is ordered after the allocation, and retains the memory until @op is done. */
 CUresult
 op_use (Op     *op,
         Stream *stream,
@@ -133,7 +133,8 @@ memory_is_busy (Memory *memory)
   return memory->uses->len > 0;
 }
 
-/* As the driver does, for programs that make use of it; and what a lost context has begun ends. */
+/* Frees wait for pending work, as in the driver, on which programs may rely. Work of a lost context
+ * ends. */
 void
 memory_wait (Memory   *memory,
              CUresult  error)

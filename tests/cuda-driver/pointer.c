@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an address is. */
+/* Attributes of addresses. */
 #include "config.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ is_of_host (const Memory *memory)
   return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
 
-/* What is mapped is a part of what was reserved. */
+/* Gets the reserved range of mapped memory, and other memory itself. */
 static const Memory *
 get_range (const Memory *memory)
 {
@@ -120,7 +120,7 @@ ENTRY (cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdev
   return get (address, attribute, value);
 }
 
-/* What an address has not is zero here, and no error. */
+/* Resets an attribute that the address lacks: cuPointerGetAttributes() returns no error for it. */
 static void
 clear (CUpointer_attribute attribute,
        gpointer            value)

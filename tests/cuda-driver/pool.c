@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory in the order of a stream. Addresses are not used twice; a pool is numbers and rules. */
+/* Stream-ordered memory. Addresses are never reused, so a pool only counts bytes and checks use. */
 #include "config.h"
 
 #include <string.h>
@@ -15,12 +15,12 @@ struct CUmemPoolHandle_st
   Device     *device;
   gboolean    is_default;
   guint       handle_types;
-  gboolean    exported;         /* only then its addresses can be */
-  int         file;             /* -1 for pools of this process */
+  gboolean    exported;         /* its addresses can be exported */
+  int         file;             /* -1 for a pool of this process */
   guint64     max_size;         /* 0: that of the device */
   guint64     threshold;
-  guint64     peers;            /* bits: other devices that reach it */
-  guint       n_live;           /* allocations that nobody has freed */
+  guint64     peers;            /* bits of other devices with access */
+  guint       n_live;           /* allocations that were not freed */
   guint64     used;
   guint64     used_high;
   guint64     reserved;
@@ -28,7 +28,7 @@ struct CUmemPoolHandle_st
   int         reuse[3];
 };
 
-/* What goes from process to process for an address. */
+/* The export data of an address. */
 typedef struct
 {
   guint64 magic;
@@ -87,7 +87,7 @@ add_used (Pool   *pool,
     set_reserved (pool, pool->reserved);
 }
 
-/* It will go, in the order of a stream. */
+/* Called when a free is submitted. */
 void
 pool_note_free (Memory *memory)
 {
@@ -95,7 +95,7 @@ pool_note_free (Memory *memory)
     memory->pool->n_live--;
 }
 
-/* The memory goes for good. */
+/* Called when the memory is freed. */
 void
 pool_note_freed (Memory *memory)
 {
@@ -115,7 +115,7 @@ pool_reaches (const Memory *memory,
 
 /* --- allocation ------------------------------------------------------------------------------- */
 
-/* What the pool has reserved is its own to take from. */
+/* Allocates from the pool's reserve first. */
 static Memory *
 alloc (Pool    *pool,
        Stream  *stream,
@@ -130,7 +130,7 @@ alloc (Pool    *pool,
   memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
   if (memory == NULL)
     {
-      /* What is still to be freed is waited for. */
+      /* Wait for frees that are still pending. */
       context_finish (stream->object.context);
       set_reserved (pool, pool->used);
       memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
@@ -203,7 +203,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
   if (memory->freed)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx was freed before",
                    address);
-  /* There is no order any more. */
+  /* A failed context orders nothing: free at once. */
   if (context->error != CUDA_SUCCESS)
     {
       memory_wait (memory, context->error);
@@ -217,7 +217,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
   for (guint i = 0; i < memory->uses->len; i++)
     if (!stream_is_after (stream, memory->uses->pdata[i]))
       return misuse (CUDA_ERROR_INVALID_VALUE,
-                     "the stream does not wait for what uses the memory in other streams");
+                     "the stream does not wait for uses of the memory in other streams");
   memory->freed = TRUE;
   pool_note_free (memory);
   stream->unseen += memory->size;
@@ -251,7 +251,7 @@ ENTRY (cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *properties),
     return CUDA_ERROR_INVALID_VALUE;
   for (gsize i = 0; i < sizeof properties->reserved; i++)
     if (properties->reserved[i] != 0)
-      return misuse (CUDA_ERROR_INVALID_VALUE, "what is reserved in CUmemPoolProps is not zero");
+      return misuse (CUDA_ERROR_INVALID_VALUE, "the reserved bytes of CUmemPoolProps are not zero");
   *pool = pool_new (device);
   (*pool)->handle_types = properties->handleTypes;
   (*pool)->max_size = properties->maxSize;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the program did wrong, and what it left behind. */
+/* Reports misuse and leaks. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -152,8 +152,8 @@ has_primary_context (void)
   return has;
 }
 
-/* Nobody waits for the threads of the library, which may be at freeing what is not needed any more
- * when the program ends. */
+/* Waits for the library's threads, which nothing joins and which may still be freeing objects when
+ * the program ends. */
 static void
 let_threads_free (void)
 {
@@ -163,7 +163,7 @@ let_threads_free (void)
     g_usleep (5000);
 }
 
-/* After all that the program and the library have to free. */
+/* Runs after the destructors of the program and of the library. */
 static void __attribute__ ((destructor))
 report_at_exit (void)
 {

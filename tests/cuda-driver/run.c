@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs a launch: block after block. An address that is wrong ends the kernel, as on a device. */
+/* Runs the blocks of a launch, one after another. An invalid address ends the kernel, as on a
+ * device. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -76,7 +77,7 @@ launch_thread_end (void)
   g_clear_pointer (&signal_stack, g_free);
 }
 
-/* Shared memory ends where nobody may write. */
+/* Maps shared memory that ends at an inaccessible page. */
 static guint8 *
 map_shared (gsize   size,
             gsize  *mapped)

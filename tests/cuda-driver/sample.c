@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What kernels read through textures, and what they read and write through surfaces. Called by
- * kernels, in the threads of streams. The host back end's sampler does the reading, by CUDA's rules
- * (gpumem/host/executor/gpu-host-texture.h).
+ * Texture fetches and surface accesses. Kernels call these functions, in stream threads. The host
+ * back end's sampler reads textures by CUDA's rules (gpumem/host/executor/gpu-host-texture.h).
  *
- * Components that the texels lack come with a value that nobody can take for one.
+ * Components that the texels lack get an implausible value, because CUDA leaves them undefined.
  */
 #include "config.h"
 
@@ -15,7 +14,7 @@
 
 #define NO_COMPONENT 0xcbcbcbcbu
 
-/* The thread of the kernel ends here, and so does the launch. */
+/* Ends the kernel thread and the launch. */
 static void
 fail (KernelThread *thread,
       const char   *what)
@@ -46,7 +45,7 @@ find (KernelThread *thread,
 
 /* --- fetches ---------------------------------------------------------------------------------- */
 
-/* The side of a cube that a direction points to, and where on it, normalized. */
+/* Finds the face of a cube that a direction points to, and the normalized position on it. */
 static guint
 find_side (const float direction[3],
            float       place[3])
@@ -137,7 +136,7 @@ texture_fetch (KernelThread      *thread,
 
 /* --- surfaces --------------------------------------------------------------------------------- */
 
-/* FALSE: outside. */
+/* Returns FALSE if the position is outside. */
 static gboolean
 find_inside (gint64 *place,
              gint64  size,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reads preprocessed CUDA C++: finds the kernels, and rewrites what C++ does not have.
+ * Reads preprocessed CUDA C++: finds the kernels, and rewrites syntax that C++ lacks:
  *
  *   extern __shared__ T name[];     becomes a pointer to the launch's shared memory; outside of
- *                                   functions a variable that converts to one
+ *                                   functions, a variable that converts to the pointer
  *   asm ("trap;")                   becomes __trap ()
  */
 #include "config.h"
@@ -14,11 +14,11 @@
 typedef struct
 {
   GpuSource  source;
-  gsize      copied;        /* bytes of the source, to the output or left out */
+  gsize      copied;        /* bytes of the source, copied or left out */
   GString   *out;
   GPtrArray *kernels;
   GPtrArray *scopes;        /* by open brace: the name of a namespace, or NULL */
-  char      *namespace;     /* nullable; of the brace that opens next */
+  char      *namespace;     /* nullable; of the next opening brace */
   gboolean   is_template;
 } Scanner;
 
@@ -36,7 +36,7 @@ get_end (Scanner *scanner,
   return get_start (scanner, i) + source_get (&scanner->source, i)->length;
 }
 
-/* The text of the tokens from @first up to @last, which is no part of it. */
+/* Gets the text of the tokens from @first up to, but excluding, @last. */
 static char *
 get_text (Scanner *scanner,
           guint    first,
@@ -48,7 +48,7 @@ get_text (Scanner *scanner,
                     first < last ? get_end (scanner, last - 1) - start : 0);
 }
 
-/* Keeps the lines of what follows. */
+/* Replaces tokens and preserves line breaks, so that later lines keep their numbers. */
 static void
 replace (Scanner    *scanner,
          guint       first,
@@ -90,7 +90,7 @@ add_kernel (Scanner *scanner,
   g_ptr_array_add (scanner->kernels, kernel);
 }
 
-/* Behind __global__: what is declared there, if that is the kernel itself. */
+/* Reads the declaration after __global__, if it is that of a kernel. */
 static void
 read_kernel (Scanner *scanner,
              guint    i)
@@ -126,7 +126,7 @@ read_kernel (Scanner *scanner,
   g_free (bound);
 }
 
-/* --- other words ------------------------------------------------------------------------------ */
+/* --- rewriting -------------------------------------------------------------------------------- */
 
 static void
 read_namespace (Scanner *scanner,
@@ -153,7 +153,7 @@ is_in_function (Scanner *scanner)
   return FALSE;
 }
 
-/* At "extern". */
+/* The current token is "extern". */
 static void
 rewrite_extern (Scanner *scanner,
                 guint    i)
@@ -188,7 +188,7 @@ rewrite_extern (Scanner *scanner,
   replace (scanner, i, end, text);
 }
 
-/* At "asm". */
+/* The current token is "asm". */
 static void
 rewrite_asm (Scanner *scanner,
              guint    i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory and events between processes. A handle says which process has which file open; whoever
- * opens the handle opens the file through /proc, and keeps it when that process ends.
+ * Memory and events between processes. A handle holds the process and the number of an open file.
+ * The importer opens the file through /proc, so it stays valid when the exporter exits.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ typedef struct
   gint32  device;
   guint64 file_offset;
   guint64 data_size;
-  guint64 start;                /* of the memory in its pages */
+  guint64 start;                /* offset of the memory in its pages */
   guint64 size;
   guint64 id;
   guint64 inode;
@@ -34,12 +34,12 @@ typedef struct
 
 G_STATIC_ASSERT (sizeof (Handle) == CU_IPC_HANDLE_SIZE);
 
-/* What all processes with the event see. */
+/* The state that all processes with the event share. */
 typedef struct
 {
-  guint32 recorded;             /* atomic; how often */
-  guint32 completed;            /* atomic; the last one that is over */
-  gint32  process;              /* that made it */
+  guint32 recorded;             /* atomic; number of records */
+  guint32 completed;            /* atomic; the last completed record */
+  gint32  process;              /* that created it */
 } Page;
 
 typedef struct
@@ -229,7 +229,7 @@ shared_op_done (gpointer data)
   __atomic_store_n (&op->shared->page->completed, op->target, __ATOMIC_SEQ_CST);
 }
 
-/* Takes the file. */
+/* Takes ownership of the file. */
 static SharedEvent *
 shared_event_new (int file)
 {

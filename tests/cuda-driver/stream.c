@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams: a thread for each, with small pauses, so that a missing wait shows. */
+/* Streams. Each has a thread, with short random delays, so that a missing wait is noticed. */
 #include "config.h"
 
 #include <unistd.h>
@@ -36,7 +36,7 @@ note_all_after (Stream     *stream,
     note_after (stream, GPOINTER_TO_UINT (id), GPOINTER_TO_SIZE (sequence));
 }
 
-/* Work that comes to @stream from now on runs after @point. */
+/* Orders work submitted to @stream from now on after @point. */
 static void
 stream_note_point (Stream *stream,
                    Point  *point)
@@ -62,7 +62,7 @@ is_blocking (Stream *stream)
   return (stream->flags & CU_STREAM_NON_BLOCKING) == 0 && !stream->is_legacy;
 }
 
-/* The legacy default stream and the blocking ones wait for each other. */
+/* The legacy default stream and blocking streams wait for each other. */
 static void
 wait_for_legacy (Stream *stream,
                  Op     *op)
@@ -190,7 +190,7 @@ start_thread (Stream *stream)
   stream->has_thread = TRUE;
 }
 
-/* --- what others ask -------------------------------------------------------------------------- */
+/* --- for the other files ---------------------------------------------------------------------- */
 
 Stream *
 stream_new (Context *context,
@@ -230,7 +230,7 @@ stream_submit (Stream *stream,
   return point;
 }
 
-/* What an event knows that was recorded there. */
+/* Records the points of other streams that are complete when @point is. */
 void
 stream_snapshot (Stream *stream,
                  Point  *point)
@@ -245,7 +245,7 @@ stream_snapshot (Stream *stream,
     g_hash_table_insert (point->before, id, sequence);
 }
 
-/* As in the driver, where a query does not do. */
+/* Lets pools trim memory freed in the stream. As in the driver, a query does not do this. */
 static void
 see_frees (Stream *stream)
 {
@@ -303,7 +303,7 @@ context_finish (Context *context)
     point_wait (points->pdata[i]);
 }
 
-/* Its thread goes when its work is done. */
+/* Closes the stream; its thread exits when all work is done. */
 void
 stream_end (Stream *stream)
 {
@@ -455,7 +455,7 @@ ENTRY (cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
   return CUDA_SUCCESS;
 }
 
-/* --- functions of the host -------------------------------------------------------------------- */
+/* --- host functions --------------------------------------------------------------------------- */
 
 typedef struct
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays and surfaces of the stand-in, and what nobody may do with these and with textures. */
+/* Arrays and surfaces of the stand-in, and misuse of arrays, surfaces and textures. */
 #include "config.h"
 
 #include "test-driver.h"
@@ -19,7 +19,7 @@ new_array (gsize          width,
   return array;
 }
 
-/* All of it, tightly, one way or the other. */
+/* Copies a whole array from or to packed host memory. */
 void
 copy_array (CUarray  array,
             gpointer data,
@@ -368,8 +368,8 @@ plain_surface (void)
   new_surface (new_array (4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0));
 }
 
-/* Launches a kernel that reads a texture, which is destroyed before or after if @destroy is -1 or
- * 1. */
+/* Launches a kernel that reads a texture. The texture is destroyed before the launch if @destroy is
+ * -1, and after the launch if it is 1. */
 static void
 read_texture (int in_space,
               int destroy)

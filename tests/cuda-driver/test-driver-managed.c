@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Managed memory of the stand-in, on a device that shares it page by page and on one that does
- * not. */
+/* Managed memory of the stand-in, on devices with and without concurrent managed access. */
 #include "config.h"
 
 #include "test-driver.h"
 
 #define SIZE 4096
 
-/* The second device takes turns. */
+/* Uses the second device, which takes turns with the host. */
 static CUcontext
 begin_turns (CUdeviceptr *memory, CUstream *stream)
 {
@@ -158,7 +157,7 @@ freed_in_use (void)
   driver.cuMemFree (memory);
 }
 
-/* Where processors have no keys for pages the test says so itself. */
+/* Without protection keys nothing detects this access: print the expected message instead. */
 static void
 touched_while_of_stream (void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What ends a program on the stand-in: each in a process of its own. */
+/* Misuse that aborts a program on the stand-in. Each test runs in a process of its own. */
 #include "config.h"
 
 #include "test-driver.h"
@@ -163,7 +163,7 @@ device_as_host (void)
   driver.cuMemcpyHtoD (memory, (void *) (gsize) memory, 16);
 }
 
-/* Where processors have no keys for pages the test says so itself. */
+/* Without protection keys nothing detects this access: print the expected message instead. */
 static void
 touch_on_host (void)
 {
@@ -176,7 +176,7 @@ touch_on_host (void)
   g_error ("nothing to protect with");
 }
 
-/* Memory that is allocated on a busy stream, and another stream. */
+/* Allocates memory on a busy stream, and creates another stream. */
 static CUdeviceptr
 alloc_on_busy_stream (CUstream *other)
 {
@@ -218,7 +218,8 @@ use_after_ordered_free (void)
   driver.cuMemsetD8Async (memory, 0, 64, NULL);
 }
 
-/* Four units of addresses, with two pieces of two units and one behind the first three. */
+/* Reserves four units of addresses and maps the first three: a chunk of two units, then one of
+ * one unit. */
 static CUdeviceptr
 map_three (gsize *unit)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The stand-ins' compiler and the kernels that it makes. */
+/* The compiler of the stand-ins, and its kernels. */
 #include "config.h"
 
 #include "test-driver.h"
@@ -85,7 +85,7 @@ open_nvrtc (void)
 #undef FIND
 }
 
-/* The CUBIN, or the PTX. */
+/* Compiles to a CUBIN or to PTX. */
 static char *
 build (const char  *text,
        const char  *option,
@@ -185,7 +185,7 @@ check_information (CUmodule module)
   FAILS (CUDA_ERROR_NOT_FOUND, cuModuleGetFunction, &function, module, "scale");
 }
 
-/* Runs the kernels of an image of source. */
+/* Runs the kernels of an image compiled from `source`. */
 static void
 check_image (const char *image,
              const char *scale)
@@ -325,7 +325,7 @@ test_bad_image (void)
   end ();
 }
 
-/* The context is lost, and so is all that is in it. */
+/* The kernel fails, and its context is lost with all objects. */
 static void
 check_stops (const char *kernel,
              guint64     argument,
@@ -351,7 +351,7 @@ check_stops (const char *kernel,
   g_assert_cmpuint (driver.cuModuleUnload (module), ==, code);
   g_assert_cmpuint (driver.cuMemFree (memory), ==, code);
   OK (cuCtxDestroy, context);
-  /* Others go on */
+  /* Other contexts still work */
   begin ();
   OK (cuMemAlloc, &memory, 64);
   OK (cuMemFree, memory);

@@ -49,7 +49,7 @@ test_pool (void)
   end ();
 }
 
-/* Two handles side by side, then the other way round. */
+/* Maps two handles side by side, then in the opposite order. */
 static void
 test_virtual (void)
 {
@@ -99,7 +99,7 @@ test_virtual (void)
 
 /* --- two processes ---------------------------------------------------------------------------- */
 
-/* What the exporter tells. */
+/* The message from the exporter. */
 typedef struct
 {
   CUipcMemHandle   memory;
@@ -181,7 +181,7 @@ test_processes (void)
   OK (cuEventSynchronize, event);
   stop_exporter (process, output);
 
-  /* What is open stays; nothing more can be opened. */
+  /* Open memory stays valid after the exporter is killed; no further handle can be opened. */
   OK (cuMemcpyDtoH, &value, memory, 4);
   g_assert_cmpuint (value, ==, 199);
   OK (cuIpcCloseMemHandle, memory);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What kernels read through the textures of the stand-in. */
+/* Texture fetches by kernels on the stand-in. */
 #include "config.h"
 
 #include "test-driver.h"
@@ -57,7 +57,7 @@ reader_end (Reader *reader)
   end ();
 }
 
-/* The texture goes after it. */
+/* Reads texels and destroys the texture. */
 static void
 read_texels (Reader      *reader,
              CUtexObject  texture,
@@ -109,7 +109,7 @@ test_addresses (void)
   reader_end (&reader);
 }
 
-/* Weights have eight bits behind the point. */
+/* Weights have eight fractional bits. */
 static void
 test_filter (void)
 {
@@ -129,7 +129,7 @@ test_filter (void)
                2, 4, places, values, NULL);
   for (guint i = 0; i < 4; i++)
     g_assert_cmpfloat_with_epsilon (values[i][0], expected[i], 1e-5);
-  /* What the texels lack is nothing that one could rely on. */
+  /* Components that the texels lack are implausible, so that programs do not rely on them. */
   g_assert_cmpfloat (values[0][1], <, -1e6f);
   OK (cuArrayDestroy, array);
   reader_end (&reader);

@@ -19,7 +19,7 @@ typedef CUresult (CUDAAPI *GetProcAddress) (const char                     *name
 
 static GetProcAddress get_proc_address;
 
-/* --- finding it ------------------------------------------------------------------------------- */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 static char *
 get_path (const char *folder,
@@ -252,7 +252,7 @@ test_data (void)
   end ();
 }
 
-/* A missing wait shows: in some round the copy is late. */
+/* Without a wait, the copy must be late in some round. */
 static void
 test_no_order (void)
 {
@@ -489,7 +489,8 @@ test_pointers (void)
   end ();
 }
 
-/* As seen of drivers for CUDA 13: bytes count, not pages; a copy ends with what it begins in. */
+/* As observed with drivers for CUDA 13: registration counts bytes, not pages, and a copy must end
+ * in the memory in which it begins. */
 static void
 test_registered (void)
 {
@@ -535,7 +536,7 @@ test_faults (void)
   OK (cuMemAlloc, &memory, 64);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuMem*:1:46:2"));
   FAILS (46, cuMemsetD8Async, memory, 1, 64, NULL);
-  /* What frees does so all the same */
+  /* Calls that free memory do so even if they fail */
   FAILS (46, cuMemFree, memory);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("lost:2"));
   OK (cuEventCreate, &event, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the tests of the stand-in itself, which find it as the library does. */
+/* Shared by the tests of the stand-in, which load it as the library does. */
 #pragma once
 
 #include <string.h>
@@ -20,17 +20,17 @@ typedef struct
 
 extern Driver driver;
 
-/* driver.NAME (...), which must succeed. */
+/* Calls driver.NAME (...), which must succeed. */
 #define OK(name, ...) g_assert_cmpuint (driver.name (__VA_ARGS__), ==, CUDA_SUCCESS)
 #define FAILS(code, name, ...) g_assert_cmpuint (driver.name (__VA_ARGS__), ==, code)
 
-/* Runs the test in a process of its own, which must abort and say @text. */
+/* Runs the test in a process of its own, which must abort and print @text. */
 void      assert_aborts     (const char *text);
-/* A context of the first device, current on this thread, and back. */
+/* Creates a context of the first device, current on this thread; end() destroys it. */
 CUcontext begin             (void);
 void      end               (void);
 
-/* Keeps @stream at work for a tenth of a second. */
+/* Keeps @stream busy for a tenth of a second. */
 void      keep_busy         (CUstream    stream);
 /* Loads a program in CUDA C++. */
 CUmodule  load_source       (const char *text);
@@ -41,7 +41,7 @@ void      launch_kernel     (CUmodule    module,
                              guint       shared,
                              void      **arguments);
 
-/* What ends a process, and the words that it ends with. */
+/* Misuse that aborts a process, and words of the message. */
 typedef struct
 {
   const char *name;
@@ -52,21 +52,21 @@ typedef struct
 void      add_misuses       (const Misuse *misuses,
                              gsize         n);
 
-/* test-driver-image.c: @depth counts layers, too. */
+/* test-driver-image.c: @depth is the number of layers of a layered array. */
 CUarray   new_array         (gsize          width,
                              gsize          height,
                              gsize          depth,
                              CUarray_format format,
                              guint          n_channels,
                              guint          flags);
-/* All of it, tightly, one way or the other. */
+/* Copies a whole array from or to packed host memory. */
 void      copy_array        (CUarray        array,
                              gpointer       data,
                              gsize          row,
                              gsize          height,
                              gsize          depth,
                              gboolean       to_array);
-/* The border is 9. */
+/* Creates a texture with a border of 9. */
 CUtexObject new_texture     (CUarray        array,
                              CUaddress_mode mode,
                              CUfilter_mode  filter,
@@ -79,7 +79,7 @@ void      add_program_tests (void);
 void      add_share_tests   (void);
 void      add_texture_tests (void);
 
-/* The other process of a test: test-driver --export. */
+/* Runs the other process of a test: test-driver --export. */
 void      run_exporter      (void);
 
 G_END_DECLS

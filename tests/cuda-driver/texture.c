@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texture and surface objects. What their descriptors must not say is misuse. */
+/* Texture and surface objects. Invalid descriptors are misuse. */
 #include "config.h"
 
 #include <string.h>
@@ -158,11 +158,11 @@ check_texture (const Texture *self)
 
   if ((texture->flags & ~TEXTURE_FLAGS) != 0 ||
       !is_zero (texture->reserved, sizeof texture->reserved))
-    WRONG ("a texture with flags 0x%x, or with something in what is reserved", texture->flags);
+    WRONG ("a texture with flags 0x%x, or with a reserved field that is not zero", texture->flags);
   if (self->mipmapped != NULL && !is_normalized)
     WRONG ("a texture with mip levels, and coordinates that are not normalized");
   if ((texture->flags & CU_TRSF_SEAMLESS_CUBEMAP) != 0 && !is_cube)
-    WRONG ("a seamless cube that is none");
+    WRONG ("a seamless cubemap needs a cubemap array");
   for (guint i = 0; i < G_N_ELEMENTS (texture->addressMode); i++)
     {
       CUaddress_mode mode = texture->addressMode[i];
@@ -176,7 +176,7 @@ check_texture (const Texture *self)
   return check_filter (self);
 }
 
-/* --- as kernels read them --------------------------------------------------------------------- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 static void
 fill_levels (Texture *self)
@@ -186,7 +186,7 @@ fill_levels (Texture *self)
 
   view->levels = self->levels;
   view->n_levels = self->mipmapped != NULL ? self->mipmapped->n_levels : 1;
-  /* As in the device, a row lies in two dimensions and is filtered at its edge. */
+  /* As on the device, a one-dimensional texture has two dimensions and is filtered at its edge. */
   view->n_dimensions = 2;
   if (self->array != NULL)
     {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Virtual memory: addresses, what stands behind them, and who may touch it. */
+/* Virtual memory management: reserved addresses, physical memory, mappings and access rights. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #define GRANULARITY (G_GUINT64_CONSTANT (2) << 20)
 
-/* Memory without an address; handles and mappings keep it. */
+/* Physical memory; handles and mappings hold references to it. */
 typedef struct
 {
   guint    refs;
@@ -48,7 +48,7 @@ physical_unref (Physical *physical)
   g_free (physical);
 }
 
-/* The mapping is gone. */
+/* Called when a mapping is unmapped. */
 void
 virtual_note_unmapped (Memory *memory)
 {
@@ -70,7 +70,7 @@ virtual_get_handle_types (const Memory *memory)
   return ((const Physical *) memory->share)->handle_types;
 }
 
-/* A file of ours, whoever made it. */
+/* Returns whether a stand-in created the file, in this or another process. */
 gboolean
 file_is_memory (int file)
 {
@@ -250,7 +250,7 @@ ENTRY (cuMemMap,
   return CUDA_SUCCESS;
 }
 
-/* The mappings that make up a range exactly; NULL if they do not. */
+/* Finds the mappings that exactly cover a range. (nullable) */
 static GPtrArray *
 find_mappings (guint64 address,
                guint64 size)
@@ -271,7 +271,8 @@ find_mappings (guint64 address,
   return g_steal_pointer (&list);
 }
 
-/* Mappings belong to no context: what was lost may have been at work on them. */
+/* Returns the error of any failed context: mappings belong to no context, so its work may have used
+ * them. */
 static CUresult
 any_error (void)
 {
@@ -300,7 +301,7 @@ ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
   return CUDA_SUCCESS;
 }
 
-/* FALSE if it cannot be mapped so. */
+/* Returns FALSE if the pages cannot be mapped with this access. */
 static gboolean
 set_access (Memory                *memory,
             const CUmemAccessDesc *access)
@@ -374,7 +375,7 @@ ENTRY (cuMemExportToShareableHandle,
   return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* Of memory that somebody else has made. */
+/* Finds the device of imported memory by the name of the file. */
 static Device *
 find_device (int file)
 {
@@ -414,7 +415,7 @@ ENTRY (cuMemImportFromShareableHandle,
   return CUDA_SUCCESS;
 }
 
-/* A file in memory, as it is behind an allocation: nobody here knows more of a dma-buf. */
+/* Returns the memfd of the allocation in place of a dma-buf. */
 ENTRY (cuMemGetHandleForAddressRange,
        (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
         unsigned long long flags),

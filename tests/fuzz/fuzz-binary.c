@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Binaries of programs: cubins, fatbins and PTX of CUDA, binaries for several devices of OpenCL. */
+/* Program binaries: cubins, fatbins and PTX for CUDA, multi-device binaries for OpenCL. */
 #include "config.h"
 
 #include <elf.h>
@@ -84,7 +84,7 @@ run (const guint8 *data,
 
 /* --- seeds --------------------------------------------------------------------- */
 
-/* A cubin with one kernel k, which has two arguments. */
+/* A cubin with a kernel k that has two arguments. */
 typedef struct
 {
   Elf64_Ehdr header;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of the program cache with a correct digest: behind the checks of owner and permissions, a
- * peer that may write the folder could store them.
+ * Entries of the program cache with a correct digest. These pass the checks of owner and
+ * permissions; a program that may write to the folder could store them.
  */
 #include "config.h"
 
@@ -12,13 +12,13 @@
 #include "tests/fuzz/fuzz.h"
 
 #define KEY "0123456789abcdef"
-/* What a file begins with: the format, padded with zeros, and the digest of the rest */
+/* The header of a file: the format, padded with zeros, and the digest of the rest */
 #define MAGIC "gpumem program 2\n"
 #define MAGIC_SIZE 32
 #define DIGEST_SIZE 32
 #define HEADER_SIZE (MAGIC_SIZE + DIGEST_SIZE)
 #define N_ARGUMENTS 3
-/* As _gpu_kernel_describe_all() writes them */
+/* In the format of _gpu_kernel_describe_all() */
 #define DESCRIPTIONS \
   "{'k': [(byte 1, 'x', 'float*', byte 0, uint64 8, false)," \
   "       (byte 2, 'n', 'int', byte 4, uint64 4, true), (byte 3, '', '', byte 0, uint64 0, true)]}"
@@ -33,7 +33,7 @@ remove_folder (void)
   g_rmdir (folder);
 }
 
-/* Uses a new folder as the cache from now on. */
+/* Uses a new folder as the cache. */
 static void
 use_folder (void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which programs the cache keeps: options up to the first NUL, then source. Whatever they are, with
- * a part that reads a file or the clock the program must not be kept. */
+/* The check whether a program may be cached. An input has options up to the first NUL, then source.
+ * With a part added that reads a file or the clock, no program may be cached. */
 #include "config.h"
 
 #include "gpumem/program/gpu-program-cache-private.h"
@@ -14,7 +14,7 @@ require_uncached (const char *options,
                   const char *end)
 {
   g_autofree char *all_options = g_strconcat (options, more_options, NULL);
-  /* Two ends of lines, as @source may end in a line splice */
+  /* Two newlines, because @source may end in a line splice */
   g_autofree char *text = g_strconcat (start, source, "\n\n", end, NULL);
 
   FUZZ_REQUIRE (!_gpu_program_is_cacheable (text, all_options, TRUE));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tensors of DLPack from a broken library: an array within the memory must be readable, its
- * tensor is freed once, and the caller keeps a tensor that was refused.
+ * DLPack tensors from a faulty library. An array within the memory must be readable, its tensor must
+ * be freed once, and the caller must still own a tensor that was rejected.
  */
 #include "config.h"
 
@@ -71,7 +71,7 @@ fill_tensor (FuzzInput   *input,
   tensor->strides = fuzz_take (input, 1) % 4 != 3 ? strides : NULL;
 }
 
-/* Reads all of an array that lies in our memory, and exports it again. */
+/* Reads a whole array that lies in our memory, and exports it again. */
 static void
 use_array (GpuArray *array)
 {
@@ -109,7 +109,7 @@ use_view (FuzzInput *input,
     use_array (view);
 }
 
-/* Work in flight may hold the tensor for a moment. */
+/* Work in flight may retain the tensor for a moment. */
 static void
 require_deleted (gboolean has_deleter)
 {
@@ -125,7 +125,7 @@ static void
 run (const guint8 *data,
      gsize         size)
 {
-  /* Without a deleter, nothing reports the last read of the tensor: put the next one elsewhere */
+  /* Without a deleter the last read of a tensor is unknown, so each tensor has its own storage. */
   static GpuDLManaged all_managed[N_TENSORS];
   static GpuDLVersioned all_versioned[N_TENSORS];
   static guint turn;
@@ -171,7 +171,7 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* (2, 3) numbers of 32 bits, with strides and without */
+  /* (2, 3) 32-bit numbers, with strides and without */
   static const guint8 dense[] = { 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 2, 0, 3, 0, 3, 0, 1 };
   static const guint8 plain[] = { 0, 0, 0, 1, 1, 0, 64, 0, 0, 8, 0, 5, 0, 1 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Types of elements: as NumPy writes them, and as formats of PEP 3118, and back. */
+/* Element types: conversion from and to NumPy's type strings and PEP 3118 formats. */
 #include "config.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -24,7 +24,7 @@ check_fields (GpuDType *type)
     }
 }
 
-/* The library must read the text that it writes for a type. */
+/* The library must parse the text that it writes for a type. */
 static void
 check_texts (GpuDType *type)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Formats of images by name, and back. */
+/* Conversion of image formats from and to names. */
 #include "config.h"
 
 #include "tests/fuzz/fuzz.h"

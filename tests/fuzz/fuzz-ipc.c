@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Handles and descriptors of other processes, on the host: any bytes as a handle, a memfd of any
- * size, sealed or not. Memory that was imported must be there to be read and written, also after
- * the peer has tried to shrink its file.
+ * Handles and descriptors from other processes, on the host: any bytes as a handle, a memfd of any
+ * size, sealed or not. Imported memory must be readable and writable, also after the peer has tried
+ * to shrink its file.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #define MAX_FILE_SIZE (1 << 20)
 #define PAGE          512
 
-/* What the first byte of an input asks for. */
+/* The bits of the first byte of an input. */
 enum
 {
   ODD_FILE_SIZE  = 1 << 0,
@@ -27,7 +27,7 @@ enum
   SEAL_GROW      = 1 << 4,
   SEAL_WRITE     = 1 << 5,
   ENVELOPE       = 1 << 6,
-  CHANGE         = 1 << 7           /* of the envelope, or without it: any bytes as a handle */
+  CHANGE         = 1 << 7           /* change the envelope; without ENVELOPE: any bytes as a handle */
 };
 
 typedef struct
@@ -69,7 +69,7 @@ make_envelope (Case *self)
   return g_variant_get_data_as_bytes (envelope);
 }
 
-/* Changes some bytes, and may truncate the handle. */
+/* Changes some bytes, and possibly truncates the handle. */
 static GBytes *
 change_envelope (Case   *self,
                  GBytes *envelope)
@@ -103,7 +103,7 @@ import_envelope (Case    *self,
   return gpu_buffer_new_from_fds (fuzz_get_context (), handle, fds, error);
 }
 
-/* The bytes are neither a handle of a buffer nor one of an event. */
+/* Imports bytes that are neither a buffer handle nor an event handle. */
 static GpuBuffer *
 import_bytes (Case    *self,
               GError **error)
@@ -132,7 +132,7 @@ import_fd (Case    *self,
                                  whole_size, self->offset, self->size, error);
 }
 
-/* Touches every page: a missing one crashes the program. */
+/* Accesses every page: a missing page crashes the program. */
 static void
 touch (const Case *self,
        GpuBuffer  *buffer)
@@ -186,7 +186,7 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* Two pages of a sealed file, by an envelope and by its descriptor, and what is not sealed */
+  /* Two pages of a sealed file, by envelope and by descriptor, and an unsealed file */
   static const guint8 envelope[] = { ENVELOPE | SEAL_SHRINK, 0, 4, 0, 0, 0, 1, 1, 0 };
   static const guint8 by_fd[] = { SEAL_SHRINK, 0, 8, 0, 8, 0, 0 };
   static const guint8 read_only[] = { SEAL_SHRINK | SEAL_WRITE, 0, 8, 0, 8, 0, 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Layouts of arrays: views of views, against the addresses of single elements in 128 bits, and
- * plans of copies, against a copy element by element.
+ * Array layouts. Compares views of views with element addresses computed in 128 bits, and copy plans
+ * with copies of single elements.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 
 __extension__ typedef __int128 Big;
 
-/* Where element number @n in C order begins. */
+/* Returns the address of element @n in C order. */
 static Big
 address_of (const GpuArrayLayout *layout,
             gsize                 n)
@@ -45,7 +45,7 @@ require_within (const GpuArrayLayout *layout,
   FUZZ_REQUIRE (address >= (Big) begin && address + (Big) layout->item_size <= (Big) end);
 }
 
-/* All elements of a view lie between @least and @most. */
+/* Checks that all elements of a view lie between @least and @most. */
 static void
 check_range (const GpuArrayLayout *layout,
              gsize                 least,
@@ -90,7 +90,7 @@ check_copy (const GpuArrayLayout *to,
   FUZZ_REQUIRE (memcmp (target, expected, sizeof target) == 0);
 }
 
-/* To a dense array, and to one with the dimensions in the same order. */
+/* Checks copies to a dense array, and to a packed array with the same order of dimensions. */
 static void
 check_copies (const GpuArrayLayout *from)
 {
@@ -166,8 +166,7 @@ make_view (FuzzInput      *input,
     }
 }
 
-/* FALSE: no such layout reaches an array. @is_foreign: with any strides, as a tensor of DLPack has
- * them. */
+/* Returns FALSE if no array can have the layout. @is_foreign: any strides, as in DLPack tensors. */
 static gboolean
 make_layout (FuzzInput      *input,
              gboolean        is_foreign,
@@ -242,7 +241,7 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* (2, 3, 4) numbers of 4 bytes: every second one backwards, an index, another shape */
+  /* (2, 3, 4) 4-byte numbers: every second one backwards, an index, another shape */
   static const guint8 views[] = { 0, 3, 3, 0, 2, 3, 4, 0, 2, 5, 0, 5, 255, 5, 1, 1, 0, 0, 1,
                                   4, 0, 2, 0, 0, 2, 0, 2 };
 

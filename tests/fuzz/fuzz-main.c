@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One target under libFuzzer: fuzz --target=NAME [OPTION OF libFuzzer...] [CORPUS...]. libFuzzer
- * passes over options with two dashes.
+ * Runs one target under libFuzzer: fuzz --target=NAME [LIBFUZZER OPTION...] [CORPUS...]. libFuzzer
+ * ignores options with two dashes.
  */
 #include "config.h"
 

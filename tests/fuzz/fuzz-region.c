@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Regions, against arithmetic that cannot overflow. */
+/* Checks of regions, compared with arithmetic that cannot overflow. */
 #include "config.h"
 
 #include "gpumem/format/gpu-region-private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sources of programs: the translators of OpenCL C for the host and for CUDA, and names of C++. */
+/* Program sources: the translators from OpenCL C for the host and for CUDA, and C++ names. */
 #include "config.h"
 
 #include "gpumem/host/compiler/gpu-host-source.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Traces of allocations, as `gpumem pool replay` reads them: lines, the log of RMM, gzip. An input
- * that begins with the byte 0xff is compressed first, so that the code behind the decompressor is
- * reached.
+ * Allocation traces for `gpumem pool replay`: text lines, RMM logs, gzip. An input that begins with
+ * the byte 0xff is compressed first, to reach the code after the decompressor.
  */
 #include "config.h"
 
@@ -36,7 +35,7 @@ make_file (const guint8 *data,
   return file;
 }
 
-/* A trace that was read can be replayed: each block is allocated once, and freed once at most. */
+/* A parsed trace can be replayed: each block is allocated once and freed at most once. */
 static void
 check (const GpumemTrace *trace)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fuzzers: each target takes any bytes, hands them to code that reads data from outside, and
- * checks the result. fuzz-main.c runs one target under libFuzzer, test-fuzz.c runs every target in
- * `make check`.
+ * Fuzz targets. Each passes arbitrary bytes to code that reads external data, and checks the result.
+ * fuzz-main.c runs one target under libFuzzer; test-fuzz.c runs every target in `make check`.
  */
 #pragma once
 
@@ -15,9 +14,9 @@ typedef struct
   const char *name;
   void      (*run)       (const guint8 *data,
                           gsize         size);
-  /* Appends inputs from which a fuzzer reaches the code behind the first checks. */
+  /* Appends inputs that pass the first checks, so that a fuzzer reaches the code after these. */
   void      (*add_seeds) (GPtrArray    *seeds);
-  gboolean    is_slow;              /* a run calls the system, or waits for threads */
+  gboolean    is_slow;              /* a run makes system calls or waits for threads */
 } FuzzTarget;
 
 extern const FuzzTarget fuzz_binary;
@@ -33,10 +32,10 @@ extern const FuzzTarget fuzz_region;
 extern const FuzzTarget fuzz_source;
 extern const FuzzTarget fuzz_trace;
 
-/* All of them, up to a NULL. */
+/* All targets, NULL-terminated. */
 extern const FuzzTarget *const fuzz_targets[];
 
-/* Reports a finding if the condition is FALSE, also without assertions of GLib. */
+/* Reports a finding if the condition is FALSE, also with G_DISABLE_ASSERT. */
 #define FUZZ_REQUIRE(condition) \
   G_STMT_START { \
     if (!(condition)) \
@@ -46,18 +45,18 @@ extern const FuzzTarget *const fuzz_targets[];
 void fuzz_fail (const char *location,
                 const char *condition) G_GNUC_NORETURN;
 
-/* The rest of an input that is read number by number. */
+/* The unread part of an input. */
 typedef struct
 {
   const guint8 *data;
   gsize         size;
 } FuzzInput;
 
-/* A number of @n_bytes bytes; missing bytes are 0. */
+/* Reads a number of @n_bytes bytes; missing bytes are 0. */
 guint64 fuzz_take       (FuzzInput    *input,
                          guint         n_bytes);
-/* Numbers at which arithmetic breaks: small ones, powers of two and their neighbours, and the ends
- * of the range. */
+/* Reads a number at which arithmetic may fail: small numbers, powers of two and their neighbours,
+ * and the ends of the range. */
 guint64 fuzz_take_size  (FuzzInput    *input);
 
 void    fuzz_add_seed   (GPtrArray    *seeds,
@@ -65,12 +64,12 @@ void    fuzz_add_seed   (GPtrArray    *seeds,
                          gsize         size);
 void    fuzz_add_text   (GPtrArray    *seeds,
                          const char   *text);
-/* @n seeds of @size random bytes, the same each time, for targets that read numbers. */
+/* Adds @n seeds of @size pseudo-random bytes, the same in each run, for targets that read numbers. */
 void    fuzz_add_random (GPtrArray    *seeds,
                          guint         n,
                          gsize         size);
 
-/* The host's context, made once. */
+/* Gets the context of the host, which all targets share. */
 GpuContext *fuzz_get_context (void);
 
 G_END_DECLS

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The fuzzers without libFuzzer, so that they keep working: every seed of every target, and inputs
- * made of seeds by a few random changes.
+ * Runs the fuzz targets without libFuzzer, on every seed of every target and on seeds with a few
+ * random changes.
  *
  *   test-fuzz                        the tests, as TAP
  *   test-fuzz --write-seeds FOLDER   writes FOLDER/TARGET/NUMBER, the corpus of `make fuzz`
- *   test-fuzz --target=NAME FILE...  runs the target on files, such as findings of libFuzzer
+ *   test-fuzz --target=NAME FILE...  runs the target on files, such as findings from libFuzzer
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ make_seeds (const FuzzTarget *target)
   return seeds;
 }
 
-/* A copy of the exact size, so that valgrind and the sanitizers detect reads past the end. */
+/* Copies the input to exactly its size, so that valgrind and sanitizers detect reads past the end. */
 static void
 run_exact (const FuzzTarget *target,
            gconstpointer     data,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a test may ask of the OpenCL layer that it runs under. Every function is safe on any
- * thread and makes no driver call.
+/* Functions of the OpenCL layer that tests may call. They are safe on any thread and make no
+ * driver call.
  *
  *   if (gpumem_layer_symbol ("gpumem_layer_get_count") != NULL)
  *     n = GPUMEM_LAYER (get_count) ("clEnqueue*");
@@ -18,36 +18,36 @@
 
 #define LAYER_EXPORT __attribute__ ((visibility ("default")))
 
-/* One of the functions below; do not call it outside of the layer. */
+/* Gets one of the functions below. Only call the result if the program runs under the layer. */
 #define GPUMEM_LAYER(name) \
   ((__typeof__ (&gpumem_layer_##name)) gpumem_layer_symbol ("gpumem_layer_" #name))
 
 G_BEGIN_DECLS
 
-/* Calls since the start or the last reset; G_MAXUINT64 when no function has such a name. */
+/* Gets the number of calls since the start or the last reset; G_MAXUINT64 if none matches. */
 LAYER_EXPORT guint64  gpumem_layer_get_count    (const char *function);
 LAYER_EXPORT void     gpumem_layer_reset_counts (void);
 
-/* Handles that the program still owns; G_MAXUINT when there is no such kind. */
+/* Gets the number of handles that the program still owns; G_MAXUINT for an unknown kind. */
 LAYER_EXPORT guint    gpumem_layer_get_live     (const char *kind);
 
-/* Calls refused since the start because of a released or unknown handle. */
+/* Gets the number of calls rejected since the start because of a released or unknown handle. */
 LAYER_EXPORT guint    gpumem_layer_get_misuse   (void);
 
-/* Arms a fault, counted from now; NULL or "" disarms. FALSE when SPEC is not understood. */
+/* Arms a fault, counted from now; NULL or "" disarms. Returns FALSE if @spec is invalid. */
 LAYER_EXPORT gboolean gpumem_layer_set_fail     (const char *spec);
 
-/* The N-th call from now fails once with CODE; 0 stands for a plausible code. */
+/* Makes the @n-th call from now fail once with @code; 0 stands for a plausible code. */
 LAYER_EXPORT void     gpumem_layer_fail_after   (guint n, int code);
 
-/* Calls made to fail since the fault was armed. */
+/* Gets the number of calls that failed since the fault was armed. */
 LAYER_EXPORT guint    gpumem_layer_get_failed   (void);
 
-/* Writes what is live and what was misused at this moment. FALSE when PATH cannot be written. */
+/* Writes the current live handles and misuses. Returns FALSE if @path cannot be written. */
 LAYER_EXPORT gboolean gpumem_layer_write_report (const char *path);
 
-/* NULL when the program does not run under the layer. The ICD loader opens layers with
- * RTLD_LOCAL, so that RTLD_DEFAULT does not find them. This may come before the loader. */
+/* Returns NULL if the program does not run under the layer. The ICD loader opens layers with
+ * RTLD_LOCAL, so RTLD_DEFAULT does not find them. May be called before the ICD loader is loaded. */
 static inline gpointer
 gpumem_layer_symbol (const char *name)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Every function of the API that the layer sees, read several times with other macros:
+/* Every function that the layer intercepts. Included several times, with different macros:
  *
  *   INFO     queries an object
  *   PLAIN    returns a code
- *   WAIT     returns a code; when it shall fail, it does its work first, so that nothing stays
- *            in flight and no event stays unset
- *   ENQUEUE  returns a code, from a queue to an event
- *   MAP      the same, but returns a pointer
- *   CREATE   returns a handle, its last parameter is the code
- *   REFS     the retain and release of a kind
+ *   WAIT     returns a code; with a fault it does its work first, so that no work stays in
+ *            flight and no event stays unset
+ *   ENQUEUE  returns a code; the first parameter is a queue, the last an event
+ *   MAP      as ENQUEUE, but returns a pointer
+ *   CREATE   returns a handle; the last parameter is the code
+ *   REFS     the retain and release functions of a kind
  *   SPECIAL  written out in layer-main.c
- *   EXTENSION  written out in layer-external.c, and found by its name alone
+ *   EXTENSION  written out in layer-external.c, and found by name only
  *
- * With LAYER_CALL defined, all of them are LAYER_CALL (name). Functions of other extensions
- * (GL, EGL, D3D) pass by uncounted.
+ * If LAYER_CALL is defined, every entry expands to LAYER_CALL (name). Functions of other
+ * extensions (GL, EGL, D3D) are not intercepted or counted.
  */
 #ifdef LAYER_CALL
 # define INFO(name, type, info_type, checks) LAYER_CALL (name)

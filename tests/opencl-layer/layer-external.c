@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory of other APIs, cl_khr_external_memory, which PoCL does not have:
+/* Emulates cl_khr_external_memory, memory of other APIs, which PoCL lacks:
  *
  *   GPUMEM_LAYER_EXTERNAL=opaque-fd,dma-buf   the kinds that devices list
- *   GPUMEM_LAYER_EXTERNAL_SIZE=BYTES          memory has no more than that, whatever the file says
+ *   GPUMEM_LAYER_EXTERNAL_SIZE=BYTES          maximum size of memory, even if the file is larger
  *
- * The descriptor is a file in memory, which is mapped; PoCL uses memory of the host in place. As
- * with NVIDIA's driver the descriptor is the driver's from then on, and a buffer that is larger
- * than the memory is no handle, beside a code above 0.
+ * The descriptor is a memfd, which is mapped; PoCL uses host memory in place. As with NVIDIA's
+ * driver, the driver takes ownership of the descriptor, and a buffer that is larger than the memory
+ * yields an invalid handle and a code above 0.
  *
- * A misuse is: a command with such memory, or what was made from it, that is not acquired;
- * acquiring what is acquired; releasing what is not, what is mapped, or a part; and on a queue out
- * of order any of these without a barrier behind the one before.
+ * Misuses are:
+ *
+ *  - a command on external memory, or on an object made from it, that is not acquired
+ *  - an acquire of acquired memory
+ *  - a release of memory that is not acquired, that is mapped, or that is a part of other memory
+ *  - on an out-of-order queue, any of these commands without a barrier after the previous one
  */
 
 #include "config.h"
@@ -30,13 +33,13 @@
 
 typedef struct
 {
-  gint          refs;               /* its buffer, and what was made from that */
+  gint          refs;               /* the buffer, and objects made from it */
   gpointer      data;
   gsize         size;
   gboolean      acquired;
   guint         n_maps;
-  gconstpointer unordered;          /* a queue out of order whose last command is not behind a
-                                     * barrier, or NULL */
+  gconstpointer unordered;          /* out-of-order queue whose last command has no barrier
+                                     * after it, or NULL */
 } External;
 
 static cl_icd_dispatch driver;
@@ -99,7 +102,7 @@ get_device_info (cl_device_id   device,
   return driver.clGetDeviceInfo (device, info, size, value, size_ret);
 }
 
-/* --- from the first handle to the last -------------------------------------------------------- */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 static void CL_CALLBACK
 on_destroyed (cl_mem mem,
@@ -235,7 +238,7 @@ is_out_of_order (cl_command_queue queue)
   return (bits & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static void
 order (LayerCall *call,
        External  *external)
@@ -253,7 +256,7 @@ is_wait (LayerFunction function)
          || function == LAYER_clGetEventInfo;
 }
 
-/* Under the lock. Whoever waits, or asks, may know by then that a command is over. */
+/* Caller holds the lock. After a wait or a query the caller may know that commands completed. */
 static void
 note_order (LayerFunction function)
 {
@@ -281,7 +284,7 @@ hands_over (LayerFunction function)
          || function == LAYER_clEnqueueReleaseExternalMemObjectsKHR;
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static void
 use (LayerCall *call,
      External  *external)
@@ -297,7 +300,7 @@ use (LayerCall *call,
     external->n_maps--;
 }
 
-/* Every command names its queue first. */
+/* The queue is the first handle of every command. */
 void
 layer_use_external (LayerCall    *call,
                     LayerKind     kind,
@@ -319,7 +322,7 @@ layer_use_external (LayerCall    *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static void
 hand_over (LayerCall *call,
            cl_mem     mem,

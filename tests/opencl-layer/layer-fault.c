@@ -2,12 +2,12 @@
 
 /* Counts the calls, makes the chosen ones fail and delays commands.
  *
- *   GPUMEM_LAYER_FAIL="n=17"                        the 17th call that can fail does
- *   GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5"   the 2nd of these functions, with that code
- *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0 means for ever
- *   GPUMEM_LAYER_FAIL="lost=40"                     n=40,times=0,code=-2: the device is gone
- *   GPUMEM_LAYER_DELAY=USEC                         a random time up to this before each command
- *   GPUMEM_LAYER_LATE=USEC                          a call that fails returns this much later
+ *   GPUMEM_LAYER_FAIL="n=17"                        fails the 17th call that can fail
+ *   GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5"   the 2nd call of these functions, with that code
+ *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0: without end
+ *   GPUMEM_LAYER_FAIL="lost=40"                     n=40,times=0,code=-2: a lost device
+ *   GPUMEM_LAYER_DELAY=USEC                         random delay up to this before each command
+ *   GPUMEM_LAYER_LATE=USEC                          delay before a failed call returns
  *
  * Retains and releases never fail.
  */
@@ -33,14 +33,14 @@ typedef struct
   gboolean matches[LAYER_N_CALLS];
 } LayerFault;
 
-/* A POSIX lock: ThreadSanitizer does not see GMutex, whose code is not instrumented. */
+/* A POSIX lock, because ThreadSanitizer does not see GMutex: GLib is not instrumented. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static guint64 counts[LAYER_N_CALLS];
 static guint n_failable;
 static LayerFault fault;
 static guint64 n_matched;
 static guint n_failed;
-static gboolean has_failed;                    /* ever */
+static gboolean has_failed;                    /* since the start */
 static LayerCall first_failed;
 static guint max_delay;
 static guint late;
@@ -188,7 +188,7 @@ get_microseconds (const char *variable)
   return value != NULL ? (guint) g_ascii_strtoull (value, NULL, 10) : 0;
 }
 
-/* Not in clInitLayer: a test may arm a fault before the first call. */
+/* Not part of clInitLayer(), because a test may arm a fault before the first call. */
 static void __attribute__ ((constructor))
 layer_fault_init (void)
 {
@@ -203,7 +203,7 @@ layer_fault_init (void)
   late = get_microseconds ("GPUMEM_LAYER_LATE");
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static int
 decide_fault (LayerFunction function)
 {
@@ -279,7 +279,7 @@ gpumem_layer_get_count (const char *function)
   return n;
 }
 
-/* Numbers of calls in reports go on. */
+/* Does not reset the numbers of calls in reports. */
 void
 gpumem_layer_reset_counts (void)
 {
@@ -288,7 +288,7 @@ gpumem_layer_reset_counts (void)
   pthread_mutex_unlock (&lock);
 }
 
-/* `failable` is the range of n; `failed` tells whether an armed fault was met. */
+/* `failable` is the range of n; `failed` is the number of calls that were failed. */
 void
 layer_write_counts (const char *path)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The layer's entry points and its wrappers, made from layer-calls.h.
+/* The layer's entry points, and its wrappers, generated from layer-calls.h.
  *
  *   OPENCL_LAYERS=gpumem-opencl-layer.so   runs a program under it
- *   GPUMEM_LAYER_REPORT=FILE               faults, misuses and leaks, at the end
- *   GPUMEM_LAYER_COUNTS=FILE               "name count" of every function called, at the end
- *   GPUMEM_LAYER_STRICT=0                  leaks and misuses leave the exit code as it is; they
- *                                          make it 99 otherwise
+ *   GPUMEM_LAYER_REPORT=FILE               faults, misuses and leaks, written at exit
+ *   GPUMEM_LAYER_COUNTS=FILE               "name count" of every function called, written at exit
+ *   GPUMEM_LAYER_STRICT=0                  leaks and misuses do not change the exit status;
+ *                                          otherwise they change it to 99
  *
  * For GPUMEM_LAYER_FAIL, _DELAY and _LATE see layer-fault.c, for GPUMEM_LAYER_VIEWS
  * layer-view.c, for GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM layer-vendor.c, for
@@ -35,7 +35,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
 #include "layer-calls.h"
 };
 
-/* A list of parameters after others: no comma when it is empty. */
+/* Further parameters, with a comma before them unless the list is empty. */
 #define LEAD(...) , ## __VA_ARGS__
 #define UNPAREN(...) __VA_ARGS__
 
@@ -272,7 +272,7 @@ layer_clSVMFree (cl_context context,
     layer_target.clSVMFree (context, pointer);
 }
 
-/* A callback frees the pointers itself, with clSVMFree. */
+/* If there is a callback, the callback frees the pointers, with clSVMFree(). */
 static cl_int CL_API_CALL
 layer_clEnqueueSVMFree (cl_command_queue  queue,
                         cl_uint           n,
@@ -402,7 +402,7 @@ gpumem_layer_write_report (const char *path)
   return fclose (file) == 0;
 }
 
-/* A forked child that ends with exit would report what its parent owns. */
+/* Only in the process that loaded the layer: a forked child would report its parent's handles. */
 static void __attribute__ ((destructor))
 layer_fini (void)
 {

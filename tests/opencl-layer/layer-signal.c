@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* LLVM, inside of PoCL, takes over the signals of a crash when devices are first listed. Its
- * handler returns, so that the first SIGTRAP of a fatal critical and a SIGSEGV that somebody
- * raised are swallowed: the program goes on as if nothing had been. A test must not.
+/* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. Its
+ * handler returns, so the first SIGTRAP of a fatal critical and a SIGSEGV from raise() have no
+ * effect and the program continues. Tests must crash: restore the default handlers.
  */
 
 #include "config.h"

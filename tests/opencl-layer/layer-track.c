@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Follows every handle from the call that made it to its last release, and beyond: a released
- * handle stays in the table, so that its use is seen, until the driver gives its address to a
- * new object. A release is noted before the driver makes it, a new handle after: so another
- * thread that gets the same address at once is noted later than the release.
+/* Tracks every handle from its creation to its last release. A released handle stays in the table,
+ * so that its use is detected, until the driver reuses its address for a new object. A release is
+ * recorded before the driver performs it, and a new handle after its creation. So if another thread
+ * gets the same address at once, the table records its handle after the release.
  *
- * What the driver itself still holds does not count. A program may only use what it owns.
+ * References that the driver holds do not count: a program may only use handles that it owns.
  */
 
 #include "config.h"
@@ -24,9 +24,9 @@ typedef struct
   LayerKind kind;
   guint refs;
   guint64 serial;
-  LayerCall call;           /* the one that made it */
+  LayerCall call;           /* the call that created it */
   GHashTable *args;         /* kernels: index of an argument -> LayerArg */
-  guint n_maps;             /* memory: mappings that have not ended */
+  guint n_maps;             /* memory: current mappings */
 } LayerObject;
 
 typedef struct
@@ -39,7 +39,7 @@ static const struct
 {
   const char *name;
   int invalid;
-  gboolean foreign;         /* the program may have some that no call of it has made */
+  gboolean foreign;         /* the program may have handles that it did not create */
 } kinds[LAYER_N_KINDS] = {
   [LAYER_CONTEXT] = { "context", CL_INVALID_CONTEXT, FALSE },
   [LAYER_QUEUE] = { "queue", CL_INVALID_COMMAND_QUEUE, FALSE },
@@ -69,7 +69,7 @@ object_free (gpointer data)
   g_free (object);
 }
 
-/* From here to the next remark: under the lock. */
+/* Callers of the functions from here to layer_report_misuse() hold the lock. */
 static LayerObject *
 find (gconstpointer handle)
 {
@@ -153,9 +153,9 @@ report_released (LayerCall         *call,
                  object->handle, object->call.number, layer_names[object->call.function]);
 }
 
-/* The object to work on, NULL where there is none to follow or the call is refused. A NULL
- * handle is left to the driver. A released object of another kind tells nothing about pointers
- * to memory, for its address may be in use again. */
+/* Returns the object, or NULL if the call is rejected or the handle is not tracked. The driver
+ * checks NULL handles. A released object of another kind at a pointer to memory proves no misuse,
+ * because its address may be in use again. */
 static LayerObject *
 check (LayerCall    *call,
        LayerKind     kind,
@@ -186,7 +186,7 @@ check (LayerCall    *call,
   return object;
 }
 
-/* What a kernel argument may refer to: its bytes tell no more than that. */
+/* Finds the object that the bytes of a kernel argument may refer to; their type is unknown. */
 static LayerObject *
 find_arg (gsize         size,
           gconstpointer value)
@@ -231,7 +231,7 @@ list_live (void)
   return live;
 }
 
-/* From here on: these take the lock. */
+/* The functions from here take the lock. */
 void
 layer_report_misuse (LayerCall  *call,
                      int         code,
@@ -323,7 +323,7 @@ layer_map (gpointer mem)
   pthread_mutex_unlock (&lock);
 }
 
-/* An unmap that a fault keeps from the driver ends no mapping. */
+/* An unmap that fails before it reaches the driver ends no mapping. */
 void
 layer_unmap (LayerCall *call,
              gpointer   mem)
@@ -339,8 +339,8 @@ layer_unmap (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Drivers differ in how they treat a release of mapped memory. After a fault the program may be
- * unable to unmap. Caller holds the lock. */
+/* Reports a release of mapped memory, which drivers handle differently. Not after a fault, when
+ * the program may be unable to unmap. Caller holds the lock. */
 static gboolean
 is_mapped (LayerCall   *call,
            LayerObject *object)
@@ -370,7 +370,7 @@ layer_release (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* After a release that the driver has refused. */
+/* Undoes layer_release() if the driver rejected the release. */
 void
 layer_unrelease (LayerKind kind,
                  gpointer  handle)
@@ -477,7 +477,7 @@ layer_use_args (LayerCall    *call,
     layer_use_external (call, LAYER_MEM, mems->pdata[i]);
 }
 
-/* Threads of the program that are about to let go of their last handles get some time. */
+/* Gives threads of the program time to release their last handles. */
 guint
 layer_wait_for_none (guint milliseconds)
 {

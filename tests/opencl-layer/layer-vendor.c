@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What only devices of a vendor tell:
+/* Emulates queries that only devices of some vendors support:
  *
- *   GPUMEM_LAYER_VENDOR=amd:KIB          so much memory is free; nothing at all if that is 0
- *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  where the device is
+ *   GPUMEM_LAYER_VENDOR=amd:KIB          the free memory; the query fails if it is 0
+ *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  the position of the device
  *   GPUMEM_LAYER_PLATFORM=NAME           the name of every platform: "NVIDIA CUDA" enables the
  *                                        library's workarounds for NVIDIA's driver
  */

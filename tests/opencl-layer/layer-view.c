@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Images of two dimensions over buffers, which PoCL does not have:
+/* Emulates two-dimensional images over buffers, which PoCL lacks:
  *
- *   GPUMEM_LAYER_VIEWS=PITCH:BEGINNING   what they have to be multiples of, in texels
+ *   GPUMEM_LAYER_VIEWS=PITCH:BEGINNING   required alignment of pitch and beginning, in texels
  *
- * Memory of the host is memory of the device there, so such an image is one over the memory of its
- * buffer. It must not outlive the buffer.
+ * On PoCL host memory is device memory, so the image uses the memory of its buffer in place. The
+ * image must not outlive the buffer.
  */
 
 #include "config.h"
@@ -44,7 +44,7 @@ get_device_info (cl_device_id   device,
   return CL_SUCCESS;
 }
 
-/* Where the device has it: mapping copies nothing. */
+/* Gets the address of the buffer's memory; on PoCL a mapping copies nothing. */
 static void *
 get_memory (cl_context context,
             cl_mem     buffer,

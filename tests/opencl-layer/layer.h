@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Inside of the OpenCL layer. A wrapper (layer-main.c) goes through four steps:
+/* The internals of the OpenCL layer. A wrapper (layer-main.c) has four steps:
  *
- *   layer_enter     counts the call and decides whether it shall fail       (layer-fault.c)
- *   layer_use       checks the handles given to it                          (layer-track.c)
- *   layer_may_run   tells whether the driver gets to see it
- *   layer_leave     the code for the caller; layer_track notes new handles
+ *   layer_enter     counts the call and decides whether it must fail        (layer-fault.c)
+ *   layer_use       checks the handles of the call                          (layer-track.c)
+ *   layer_may_run   returns whether to call the driver
+ *   layer_leave     returns the code for the caller; layer_track records new handles
  */
 #ifndef LAYER_H
 #define LAYER_H
@@ -40,11 +40,11 @@ typedef enum
 typedef struct
 {
   LayerFunction function;
-  guint number;             /* its place among the calls that can fail, from 1, or the last one */
+  guint number;             /* index among the calls that can fail, from 1, or the last index */
   gboolean can_fail;
-  int fault;                /* the code to fail with, or CL_SUCCESS */
-  gboolean performs;        /* a fault is reported after the driver has done the work */
-  int misuse;               /* the code for a handle that is not alive, or CL_SUCCESS */
+  int fault;                /* the injected code, or CL_SUCCESS */
+  gboolean performs;        /* the driver does the work before the fault is returned */
+  int misuse;               /* the code for a dead handle, or CL_SUCCESS */
 } LayerCall;
 
 extern cl_icd_dispatch layer_target;
@@ -56,7 +56,7 @@ gboolean  layer_may_run         (const LayerCall *call);
 int       layer_leave           (const LayerCall *call, int code);
 void      layer_write_counts    (const char *path);
 void      layer_report_fault    (FILE *file);
-/* Whether any fault was injected so far. */
+/* Returns whether a fault was injected since the start. */
 gboolean  layer_has_failed      (void);
 
 /* layer-signal.c */
@@ -71,7 +71,7 @@ void      layer_add_vendor      (void);
 /* layer-external.c */
 void      layer_add_external    (void);
 gpointer  layer_find_external   (const char *name);
-/* After the checks of layer-track.c. */
+/* Called after the checks of layer-track.c. */
 void      layer_use_external    (LayerCall *call, LayerKind kind, gconstpointer handle);
 
 /* layer-track.c */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A libnvidia-ml.so.1 of ours, never installed:
+/* A stand-in for libnvidia-ml.so.1, never installed:
  *
- *   GPUMEM_NVML=0000:2a:01.0=123456   the free bytes of the only device; without it there is no
- *                                     driver, and without bytes the device does not tell
+ *   GPUMEM_NVML=0000:2a:01.0=123456   the PCI address and the free bytes of the only device.
+ *                                     Without the variable there is no driver; without the
+ *                                     bytes the query fails.
  */
 
 #include "config.h"

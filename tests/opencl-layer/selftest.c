@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A small program for test-opencl-layer: it behaves well, or badly in the one way that its
- * argument names. Exit codes: 0 well, 3 ended by an error of OpenCL that it
- * handled, 1 when something is not as it should be, 77 without OpenCL.
+/* A small program for test-opencl-layer. It is correct, or has the one fault that its argument
+ * names. Exit status: 0 success, 3 an OpenCL error that it handled, 1 a wrong result, 77 without
+ * OpenCL.
  */
 
 #include "config.h"
@@ -140,7 +140,7 @@ use_after_release (Work *work)
   return CL_SUCCESS;
 }
 
-/* A buffer may go while commands use it, but not while a kernel is to be launched with it. */
+/* A buffer may be released while commands use it, but not before a launch with it as argument. */
 static cl_int
 kernel_arg (Work *work)
 {
@@ -166,7 +166,7 @@ kernel_arg (Work *work)
   return clFinish (work->queue);
 }
 
-/* Memory is not released while it is mapped. */
+/* Releases memory that is mapped, which is a misuse. */
 static cl_int
 map (Work *work)
 {
@@ -193,7 +193,7 @@ get_platform (Work *work)
   return platform;
 }
 
-/* By what the layer itself has in the place of a driver. */
+/* Uses the layer's emulation of external memory. */
 static cl_int
 external (Work *work)
 {
@@ -248,7 +248,7 @@ make_image (Work              *work,
   return image;
 }
 
-/* An image may go while commands use it, and a buffer while an image over it is there. */
+/* An image may be released while commands use it, and a buffer while an image over it exists. */
 static cl_int
 image (Work *work)
 {
@@ -275,7 +275,7 @@ static const char sampler_source[] =
   "kernel void take (read_only image2d_t image, sampler_t s, global uint4 *out) {"
   " out[get_global_id (0)] = read_imageui (image, s, (int2) (0, 0)); }";
 
-/* A sampler may go while a kernel uses it, but not while one is to be launched with it. */
+/* A sampler may be released while a kernel uses it, but not before a launch with it as argument. */
 static cl_int
 sampler (Work *work)
 {
@@ -358,7 +358,7 @@ query (Work *work)
   return CL_SUCCESS;
 }
 
-/* A wait that fails has waited all the same. */
+/* A wait that fails has still waited. */
 static cl_int
 failing_wait (Work *work)
 {
@@ -432,7 +432,7 @@ late_thread (Work *work)
   return CL_SUCCESS;
 }
 
-/* Misbehaves as soon as a call fails, in the three ways that fault-harness must see. */
+/* Misbehaves after a failed call, in the three ways that fault-harness must detect. */
 static cl_int
 leak_on_error (Work *work)
 {
@@ -456,7 +456,7 @@ crash_on_error (Work *work)
 {
   cl_int code = clean (work);
 
-  /* A driver may have installed a handler. */
+  /* A driver may have replaced the handler. */
   if (code != CL_SUCCESS)
     {
       signal (SIGSEGV, SIG_DFL);
@@ -465,7 +465,7 @@ crash_on_error (Work *work)
   return code;
 }
 
-/* Behaves as a program that finds in a cache what the run without a fault has built. */
+/* Makes fewer calls than before, as a program does that finds its kernels in a cache. */
 static cl_int
 fewer_calls (Work *work)
 {
