@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of every allocator through a stack of all adaptors, in two orders, while calls of the
- * driver fail. The counts of the adaptors stay right. */
+/* Allocates from every allocator through a stack of all adaptors, in two orders, while driver calls
+ * fail. The counts of the adaptors must stay correct. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct
   GpuStream  *stream;
 } Fixture;
 
-/* Each class with the construct property that it requires. */
+/* Creates an allocator of each class, with the construct property that it requires. */
 static GpuAllocator *
 new_base (Fixture *fixture, guint i, GError **error)
 {
@@ -48,7 +48,7 @@ new_adaptor (guint i, GpuAllocator *upstream)
   return g_object_new (types[i], "upstream", upstream, "output", output, NULL);
 }
 
-/* Stacks all adaptors, the first one innermost, or outermost if @reverse. (transfer full) */
+/* Stacks all adaptors. The first is innermost, or outermost if @reverse. (transfer full) */
 static GPtrArray *
 make_chain (GpuAllocator *base, gboolean reverse)
 {
@@ -72,7 +72,7 @@ expect_none (const char *what, gint64 n)
   exit (1);
 }
 
-/* No memory is in use or pending. */
+/* Checks that no memory is in use or pending. */
 static void
 check_empty (GPtrArray *chain)
 {
@@ -101,7 +101,7 @@ check_empty (GPtrArray *chain)
         {
           g_autoptr (GVariant) list = gpu_tracking_allocator_list_blocks (allocator);
 
-          expect_none ("memories that are followed", g_variant_n_children (list));
+          expect_none ("tracked memories", g_variant_n_children (list));
         }
     }
 }
@@ -132,7 +132,7 @@ use (Fixture *fixture, GpuMemory *memory, guint8 value, GError **error)
   return TRUE;
 }
 
-/* Memory that is freed, unreferenced, and kept after its allocator. */
+/* Allocates memory that is freed, unreferenced, or outlives its allocator. */
 static gboolean
 use_chain (Fixture *fixture, GPtrArray *chain, GpuMemory **kept, GError **error)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: arrays, their copies with whatever strides, and tensors of
- * DLPack. A step that fails is made again, and has to go well then: one failure, told once, leaves
- * everything as it has to be. */
+/* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. A failed step is
+ * repeated and must then succeed: one failure is reported once and leaves a consistent state. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -34,7 +33,7 @@ make (GpuContext *context, GpuStream *stream, GError **error)
                                    GPU_ARRAY_ORDER_C, bytes, error);
 }
 
-/* Every second column, and in the order of columns: many regions. */
+/* Returns a view of every second column, in column-major order, which consists of many regions. */
 static GpuArray *
 narrow (GpuArray *array, GError **error)
 {
@@ -61,7 +60,7 @@ expect (GBytes *bytes, gboolean narrowed, const char *what)
 
       if (data[i] == number)
         continue;
-      g_printerr ("%s: element %u is %u, not %u, and nobody said why\n", what, i, data[i], number);
+      g_printerr ("%s: element %u is %u, not %u, and no call failed\n", what, i, data[i], number);
       exit (1);
     }
 }
@@ -77,7 +76,7 @@ check (GpuArray *array, GpuStream *stream, gboolean narrowed, const char *what, 
   return TRUE;
 }
 
-/* --- new ones, and to the host and back ------------------------------------------------------- */
+/* --- creation, copies to the host and back ---------------------------------------------------- */
 
 static gboolean
 fill (GpuContext *context, GError **error)
@@ -180,7 +179,7 @@ copy (GpuContext *context, GError **error)
   if (dense == NULL || !check (dense, NULL, TRUE, "a copy", error))
     return FALSE;
 
-  /* Backwards and back again, over the same memory. */
+  /* Reverse the array twice; all views share the memory. */
   back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, error);
   return back != NULL && gpu_stream_copy_array (stream, array, back, error)
          && gpu_stream_copy_array (stream, back, array, error)
@@ -188,8 +187,8 @@ copy (GpuContext *context, GError **error)
          && check (back, stream, FALSE, "turned around", error);
 }
 
-/* So many regions that it takes a kernel; where that cannot be built they do it. What is in flight
- * keeps what nobody else has any more. */
+/* Copies so many regions that the library uses a kernel, or copies them singly if the kernel cannot
+ * be built. Only the work in flight refers to the memory. */
 static gboolean
 by_kernel (GpuContext *context, GError **error)
 {
@@ -238,7 +237,7 @@ from_a_pool (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* To the host back end and back, with other strides everywhere. */
+/* Copies to the host back end and back, with different strides. */
 static gboolean
 across (GpuContext *context, GError **error)
 {
@@ -267,7 +266,7 @@ across (GpuContext *context, GError **error)
 
 /* --- other libraries -------------------------------------------------------------------------- */
 
-/* Out for work on a stream, and in again; what was not taken is freed. */
+/* Exports a tensor for work on a stream and imports it again. A rejected tensor is freed. */
 static gboolean
 tensor (GpuContext *context, gboolean versioned, GError **error)
 {
@@ -304,7 +303,7 @@ tensors (GpuContext *context, GError **error)
   return tensor (context, TRUE, error) && tensor (context, FALSE, error);
 }
 
-/* What the CUDA Array Interface comes to: an address, and the stream of the other library. */
+/* Wraps an address with the stream of another library, as the CUDA Array Interface does. */
 static gboolean
 address (GpuContext *context, GError **error)
 {
@@ -333,18 +332,18 @@ address (GpuContext *context, GError **error)
          && check (again, NULL, FALSE, "at an address", error);
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- all steps -------------------------------------------------------------------------------- */
 
-/* Whether the harness has all calls fail from some one on. */
+/* Returns whether the harness simulates a lost device, on which all later calls fail. */
 static gboolean
-is_gone (void)
+is_device_lost (void)
 {
   const char *words = g_getenv ("GPUMEM_CUDA_DRIVER");
 
   return words != NULL && strstr (words, "lost=") != NULL;
 }
 
-/* The first error is what the program ends in. */
+/* Runs a step, and once more after an error, which the program then returns. */
 static gboolean
 step (FaultFunc func, GpuContext *context, GError **error)
 {
@@ -353,9 +352,9 @@ step (FaultFunc func, GpuContext *context, GError **error)
 
   if (func (context, &first))
     return TRUE;
-  if (!is_gone () && !func (context, &second))
+  if (!is_device_lost () && !func (context, &second))
     {
-      g_printerr ("after \"%s\" the next one fails as well: %s\n",
+      g_printerr ("after \"%s\" the second attempt also fails: %s\n",
                   first != NULL ? first->message : "no error",
                   second != NULL ? second->message : "no error");
       exit (1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: devices, contexts, buffers of every kind, blocking verbs. */
+/* Devices, contexts, all kinds of buffers and blocking operations, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: contexts of the program's own, what they are set to, streams
- * that come from elsewhere, and memory that runs short while a pool holds some. */
+/* Contexts that the program created, their settings, wrapped streams, and a shortage of memory while
+ * a pool has free memory, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -33,7 +33,7 @@ settings (GpuContext *context, GError **error)
          && gpu_context_stop_profiler (context, error);
 }
 
-/* A stream of ours that is borrowed gets no work: it has to be there for as long as that lasts. */
+/* The borrowed stream gets no work, because a borrowed stream must outlive its work. */
 static gboolean
 wrapped_streams (GpuContext *context, GError **error)
 {
@@ -66,7 +66,7 @@ wrapped_streams (GpuContext *context, GError **error)
          && gpu_stream_synchronize (wrapped, NULL, error);
 }
 
-/* What the pool keeps is what the allocation needs. */
+/* The allocation needs the memory that the pool retains. */
 static gboolean
 shortage (GpuContext *context, GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: copies between it and memory of the host back end, in both
- * directions, by streams of either side. */
+/* Copies between a driver and the host back end, in both directions and on streams of both sides,
+ * while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of CUDA: arrays of every kind and their levels, arrays of others, copies in
- * pieces, mappings through page-locked blocks, texture and surface objects. */
+/* All kinds of CUDA arrays and their levels, wrapped arrays, copies in pieces, mappings through
+ * page-locked blocks, texture and surface objects, while CUDA calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -127,7 +127,7 @@ levels (GpuContext *context, GError **error)
   return wrapped != NULL && check (wrapped, 5, "a level, wrapped", error);
 }
 
-/* Slices that are no whole number of rows apart go one by one. */
+/* Slices are copied one by one if the slice pitch is not a multiple of the row pitch. */
 static gboolean
 pieces (GpuContext *context, GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: memory of the host back end in OpenCL, acquired and released
- * around every use, whatever fails. No descriptor may be left at the end. */
+/* Memory of the host back end in OpenCL, while driver calls fail. It must be acquired and released
+ * around every use, and no descriptor may stay open at the end. */
 #include "config.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ fill (GpuStream *stream, GpuBuffer *buffer, guint8 value, GError **error)
   return gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE / 2, &value, 1, error);
 }
 
-/* What comes later finds the memory in order, be it that this fails. */
+/* Leaves the memory in a consistent state for later uses, even if this use fails. */
 static gboolean
 use_once (GpuStream *stream, GpuBuffer *ours, GpuBuffer *far, GpuBuffer *plain, GError **error)
 {
@@ -95,7 +95,7 @@ external (GpuContext *context, GError **error)
          && use (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, ours, far, error);
 }
 
-/* Of memory: drivers have others. */
+/* Counts descriptors of memory only, because drivers open others. */
 static guint
 count_descriptors (void)
 {
@@ -113,7 +113,7 @@ count_descriptors (void)
   return n;
 }
 
-/* Without a fault: all memory that was acquired has been released to the other API. */
+/* Returns whether all acquired memory was released to the other API. Only valid without a fault. */
 static gboolean
 is_released (void)
 {
@@ -131,11 +131,11 @@ main (void)
 
   if (!is_released ())
     {
-      g_printerr ("memory of the host stays acquired\n");
+      g_printerr ("host memory stays acquired\n");
       return 1;
     }
   if (count_descriptors () == 0)
     return code;
-  g_printerr ("%u descriptors of memory are left\n", count_descriptors ());
+  g_printerr ("%u descriptors of memory are still open\n", count_descriptors ());
   return 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: memory of the host of every kind, and its allocator. */
+/* All kinds of host memory, and its allocator, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: images of every origin, copies between all kinds of memory,
- * whole and in pieces, fills, mappings, samplers, kernels with both. */
+/* Images of all origins, copies between all kinds of memory, whole and in pieces, fills, mappings,
+ * samplers, and kernels with images and samplers, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -132,7 +132,7 @@ over_buffer (GpuContext *context, GError **error)
   fault_check (gpu_mapping_get_data (mapping), 6, 4 * WIDTH, "map of a buffer");
   if (!gpu_mapping_unmap (mapping, error))
     return FALSE;
-  /* CUDA has no handles of images that are memory of buffers. */
+  /* In CUDA an image over a buffer has no handle. */
   if (g_str_equal (gpu_device_get_backend (gpu_context_get_device (context)), "cuda"))
     return TRUE;
   wrapped = gpu_image_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (image)), NULL,
@@ -144,7 +144,7 @@ over_buffer (GpuContext *context, GError **error)
          check (wrapped, 6, "wrapped over a buffer", error);
 }
 
-/* Slices have an order of their own to be let go in. */
+/* A slice of a buffer has its own order of release. */
 static gboolean
 over_slice (GpuContext *context, GError **error)
 {
@@ -185,7 +185,7 @@ rows_over_buffer (GpuContext *context, GError **error)
          check (image, 5, "rows over a buffer", error);
 }
 
-/* Few rows go in pieces, many through a buffer. */
+/* Few rows are copied in pieces, many rows through a buffer. */
 static gboolean
 gaps (GpuContext *context, GpuStream *stream, gsize height, GError **error)
 {
@@ -234,7 +234,7 @@ formats (GpuContext *context, GpuStream *stream, GError **error)
          check (same, 8, "copies between formats", error);
 }
 
-/* The blocking verbs: with an event of the last command, and of a marker behind pieces. */
+/* Blocking operations that wait for the event of the last command, or of a marker after pieces. */
 static gboolean
 blocking (GpuContext *context, GError **error)
 {
@@ -257,7 +257,7 @@ blocking (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* What drivers make another number of goes through a buffer. */
+/* Fills with a color that drivers convert differently go through a buffer. */
 static gboolean
 infinite (GpuContext *context, GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: two contexts, on two devices where there are as many, access
- * to each other's memory, that of pools as well, and copies between them. */
+/* Two contexts, on two devices if available, with access to each other's memory and pools, and copies
+ * between them, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -24,7 +24,7 @@ check (GpuBuffer *buffer, guint8 value, const char *what, GError **error)
   return TRUE;
 }
 
-/* Plain memory, and memory of the context's pool. */
+/* Allocates plain memory, or memory of the context's pool. */
 static GpuBuffer *
 allocate (GpuContext *context, gboolean pooled, GError **error)
 {
@@ -37,7 +37,7 @@ allocate (GpuContext *context, gboolean pooled, GError **error)
                                                     error) : NULL;
 }
 
-/* There and back. */
+/* Copies in both directions. */
 static gboolean
 copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
 {
@@ -68,7 +68,7 @@ copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
          && check (here, 3, "region from a peer", error);
 }
 
-/* Between contexts: of arrays, and of an array and a buffer in pieces. */
+/* Copies between contexts: whole arrays, and an array and a buffer in pieces. */
 static gboolean
 copy_images (GpuContext *context, GpuContext *peer, GError **error)
 {
@@ -131,7 +131,7 @@ with_access (GpuContext *context, GpuContext *peer, GError **error)
     gpu_device_get_peer_attributes (gpu_context_get_device (context),
                                     gpu_context_get_device (peer), error);
 
-  /* The pools are there for one direction, and come later for the other. */
+  /* For the first direction access is enabled before the pools are used, for the other after. */
   return attributes != NULL && gpu_context_enable_peer_access (context, peer, error)
          && all_copies (context, peer, error)
          && gpu_context_enable_peer_access (peer, context, error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: pools of every kind, with memory that goes from one stream to
- * another, comes back while it is in use, and outlives the pool. */
+/* All kinds of pools, while driver calls fail. Memory is reused by another stream, freed while it is
+ * in use, and outlives the pool. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -32,7 +32,7 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, GError **error)
   return TRUE;
 }
 
-/* To the host and back. What could not move is as it was. */
+/* Spills a buffer and unspills it. A failed step must not change the contents. */
 static gboolean
 move (GpuBuffer *buffer, GpuStream *first, GpuStream *second, guint8 value, GError **error)
 {
@@ -52,7 +52,7 @@ move (GpuBuffer *buffer, GpuStream *first, GpuStream *second, guint8 value, GErr
   return check (buffer, first, value, error);
 }
 
-/* The limit has room for two: the second stream needs what the first one has given back. */
+/* The limit allows two buffers, so the second stream needs memory that the first has freed. */
 static gboolean
 use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
 {

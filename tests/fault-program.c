@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: programs from source, cache and binary, kernels, launches. */
+/* Programs from source, cache and binary, kernels and launches, while driver calls fail. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -26,7 +26,7 @@ static const char main_part[] =
   "  x[get_global_id (0)] = next (value - 1);\n"
   "}\n";
 
-/* Prepared, and timed where a stream can time it. */
+/* Prepares and launches a kernel, on a profiling stream where supported. */
 static gboolean
 launch_prepared (GpuContext *context, GpuKernel *kernel, GpuBuffer *buffer, GError **error)
 {
@@ -135,7 +135,7 @@ broken (GpuContext *context, GError **error)
                                                                 &failure);
 
   if (program != NULL)
-    g_error ("what is no program was built");
+    g_error ("an invalid program was built");
   return TRUE;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: memory and events that pass to other processes and come from
- * them. The other process is this program again, whose driver does not fail. */
+/* Memory and events that are exported to and imported from another process, while driver calls fail.
+ * The other process runs this program with a driver that does not fail. */
 #include "config.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, const char *what, GEr
 
 /* --- file descriptors ------------------------------------------------------------------------- */
 
-/* Out and in again, twice, the second time a part. */
+/* Exports and imports memory twice, the second time a part. */
 static gboolean
 pass_fd (GpuContext *context, GpuStream *stream, GpuBuffer *buffer, GError **error)
 {
@@ -109,7 +109,7 @@ print (GBytes *handle)
   g_print ("%s\n", text);
 }
 
-/* The handles of a buffer, and of an event after which it is full of 5. */
+/* Exports a buffer, and an event after which all its bytes are 5. */
 static gboolean
 export (GpuContext *context, GError **error)
 {
@@ -141,7 +141,7 @@ read_handle (GDataInputStream *answers, GError **error)
   guchar *data;
 
   if (line == NULL)
-    g_error ("the other process tells nothing");
+    g_error ("the other process printed no handles");
   data = g_base64_decode (line, &size);
   return g_bytes_new_take (data, size);
 }
@@ -197,7 +197,7 @@ handles (GpuContext *context, GError **error)
   return imported;
 }
 
-/* What goes out; nobody takes it. */
+/* Exports handles that are never imported. */
 static gboolean
 own_handles (GpuContext *context, GError **error)
 {

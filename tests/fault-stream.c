@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: streams, hazards between them, events, asynchronous calls. */
+/* Streams, hazards between them, events and asynchronous calls, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -49,7 +49,7 @@ two_streams (GpuContext *context, GpuStreamFlags flags, GError **error)
          gpu_context_synchronize (context, error);
 }
 
-/* Nobody keeps anything but the work itself. */
+/* Only the pending work refers to the buffers. */
 static gboolean
 drop (GpuContext *context, GError **error)
 {
@@ -176,7 +176,7 @@ events (GpuContext *context, GError **error)
   if (!gpu_event_fail (gate, "on purpose", error))
     return FALSE;
   if (gpu_event_wait (behind, NULL, &failure))
-    g_error ("work behind a failed event went well");
+    g_error ("work after a failed event succeeded");
   return TRUE;
 }
 

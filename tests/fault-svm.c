@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: shared virtual memory, on two streams, mapped, and reached
- * through pointers. */
+/* Shared virtual memory, used on two streams, mapped, and accessed through pointers, while driver
+ * calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -106,7 +106,7 @@ walk (GpuContext *context, GpuSvm *first, GError **error)
       !gpu_buffer_read (sum, NULL, 0, &value, sizeof value, NULL, error))
     return FALSE;
   if (value != 42)
-    g_error ("the sum is %d, and nobody said why", value);
+    g_error ("the sum is %d, and no call failed", value);
   return TRUE;
 }
 

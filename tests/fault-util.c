@@ -15,7 +15,7 @@ fault_check (gconstpointer data, guint8 value, gsize size, const char *what)
   for (gsize i = 0; i < size; i++)
     if (((const guint8 *) data)[i] != value)
       {
-        g_printerr ("%s: byte %" G_GSIZE_FORMAT " is 0x%02x, not 0x%02x, and nobody said why\n",
+        g_printerr ("%s: byte %" G_GSIZE_FORMAT " is 0x%02x, not 0x%02x, and no call failed\n",
                     what, i, ((const guint8 *) data)[i], value);
         exit (1);
       }

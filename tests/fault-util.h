@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For the programs that run while calls of the driver fail (tests/fault-harness): whatever fails,
- * they end in good time, with right data or in a GError, and leave nothing alive. */
+/* Shared by the programs that run while driver calls fail (tests/fault-harness). With any fault they
+ * must end in time, with correct data or a GError, and without live objects. */
 #pragma once
 
 #include <string.h>
@@ -12,10 +12,10 @@ G_BEGIN_DECLS
 typedef gboolean (*FaultFunc) (GpuContext  *context,
                                GError     **error);
 
-/* Runs @func on the OpenCL device that GPUMEM_DEVICE names, or the first one. The exit code: 0,
- * 3 if it ended in a GError, 77 without a device, 1 if a promise was broken. */
+/* Runs @func on the device that GPUMEM_DEVICE names, or on the first OpenCL device. Returns the exit
+ * code: 0, 3 after a GError, 77 without a device, 1 for a wrong result. */
 int      fault_run   (FaultFunc      func);
-/* Ends the program with 1 unless @size bytes of @data are all @value. */
+/* Exits with 1 unless all @size bytes of @data are @value. */
 void     fault_check (gconstpointer  data,
                       guint8         value,
                       gsize          size,

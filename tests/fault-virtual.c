@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: pieces of memory that are mapped, written, moved to other
- * addresses while a peer gets and loses access to them, and read. */
+/* Chunks of memory that are mapped, written, moved to other addresses and read, while a peer gets
+ * and loses access, and while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -81,7 +81,7 @@ clear (Range *range)
   g_clear_object (&range->buffer);
 }
 
-/* Ends with all that was submitted over, whatever fails: what is unmapped is used no more. */
+/* Blocks until the fill has completed or failed, so that the chunk is unused and can be unmapped. */
 static gboolean
 fill (Range *range, guint which, guint8 value, GError **error)
 {
@@ -110,7 +110,7 @@ move (Range *range, GError **error)
          && check (range, 2, 3, error);
 }
 
-/* The context of another device, or NULL. */
+/* Creates a context of another device, or returns NULL. */
 static GpuContext *
 find_peer (GpuContext *context, GError **error)
 {

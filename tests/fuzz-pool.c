@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A pool driven by bytes. For libFuzzer:
+ * Runs a pool with operations chosen by input bytes. For libFuzzer:
  *
  *   clang -fsanitize=fuzzer,address -DGPUMEM_FUZZER ...
  *
- * and otherwise a test program that feeds it bytes at random, and those of the files it is given.
+ * Otherwise it is a test program that uses random bytes, and the bytes of files given as arguments.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@ typedef struct
   gsize         size;
 } Bytes;
 
-/* Zeros when there are no more. */
+/* Returns 0 at the end of the input. */
 static guint64
 choose (gpointer data,
         guint64  n)

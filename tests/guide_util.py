@@ -75,8 +75,8 @@ class Lacking(Skip):
 
 
 class Row:
-    """A task that a guide must show. `omitted` is the reason why none does, and `waits` what the
-    row waits for; both are None for all other rows."""
+    """A task that a guide must show. `omitted` is the reason why no guide does, and `waits` the
+    feature that the row needs first; both are None for all other rows."""
 
     def __init__(self, line):
         text, _, why = line.strip().partition(" | ")
@@ -92,7 +92,7 @@ def read_rows():
 
 
 class Block(NamedTuple):
-    """Code of a guide. Runs on all back ends unless some are named."""
+    """Code of a guide. Runs on all back ends unless the block names some."""
     language: str
     first: int                                  # the number of its first line
     text: str
@@ -126,7 +126,7 @@ class Guide:
 
     @property
     def frame(self):
-        """The program that contains the C of a section."""
+        """Returns the program that contains the C code of a section."""
         return next((block.text for block in self.preamble.blocks if FRAME in block.text), None)
 
     def _read(self, lines):
@@ -175,7 +175,7 @@ def run_python(path, first, text, names):
 
 
 def run_command(*command):
-    """The last line of a program that exits with 77 is the reason why it was skipped."""
+    """Runs a command. The last line of a program that exits with 77 is the reason for skipping."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
@@ -333,7 +333,7 @@ def parity_cases(name):
 
 
 def main_in_folder(tests):
-    """Runs the tests in an empty folder, for guides write files, with the tool of this build."""
+    """Runs the tests in an empty folder, because guides write files, with the tool of this build."""
     tool = os.environ.get("GPUMEM_TOOL")
     if tool:
         os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A program of somebody else: compiled and linked with what pkg-config says of
- * the installed library. make installcheck gives it the version to expect. */
+/* A user's program, compiled and linked with the flags from pkg-config for the
+ * installed library. make installcheck passes the expected version. */
 
 #include <gpumem/gpumem.h>
 

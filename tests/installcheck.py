@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Loads the installed typelib with the installed override, of the folder that is given, and has
-bytes go through memory."""
+"""Loads the installed typelib with the installed override from the given folder, and copies bytes
+to and from a device."""
 
 import os
 import sys
@@ -21,6 +21,6 @@ assert os.path.exists(os.path.abspath(stubs)), f"there is no {os.path.abspath(st
 context = Gpu.Context("host")
 data = bytes(range(256)) * 16
 buffer = Gpu.Buffer(context, data)
-assert buffer.read() == data, "other bytes came back"
+assert buffer.read() == data, "the bytes read differ from those written"
 where = "in a virtual environment" if sys.prefix != sys.base_prefix else "as installed"
 print(f"installcheck: Python, {where}, on {context.device.name}")

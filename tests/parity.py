@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""make parity: prints every row of the guides, its test, and the back ends on which it passes.
+"""Prints every row of the guides, its test and the back ends on which it passes: make parity.
 
 The exit status is 1 if a row is missing or fails. If a back end has several devices with different
 results, the cell has the result of each device.

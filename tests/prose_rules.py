@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Patterns that tests/check-style rejects in prose: see "Language" in CONTRIBUTING.md.
 
-A rule has a name, a regular expression, the reason and what to write instead. Upper and lower case
-are the same unless a rule says otherwise. START matches where a sentence begins. ALLOWED lists the
-exceptions, each with its reason: an entry that no longer matches anything is a fault.
+A rule has a name, a regular expression, the reason and the replacement. Case does not matter
+unless a rule says otherwise. START matches where a sentence begins. ALLOWED lists the
+exceptions, each with its reason. An entry that matches nothing is a fault.
 """
 
 import re
 from typing import NamedTuple
 
-# The start of a passage, of a description behind "@name:" or "Returns:", or of a sentence in it
+# The start of a passage, of a description after "@name:" or "Returns:", or of a sentence
 START = (r"(?:^(?:\W*\s)?|^[@#%|:\w.-]+: (?:\([^)]*\):? )*|^Returns: (?:\([^)]*\):? )*"
          r"|[.!?][)\"']? |(?<=[^:]): )")
 PEOPLE = "".join(f"(?<!{noun} )" for noun in (
@@ -200,7 +200,7 @@ used = set()
 
 
 def is_allowed(name, sentence):
-    """Remembers which entries of ALLOWED matched."""
+    """Returns whether an entry of ALLOWED matches, and records the entry."""
     matching = {(rule_name, pattern) for rule_name, pattern, _ in ALLOWED
                 if rule_name == name and re.search(pattern, sentence)}
     used.update(matching)
@@ -212,7 +212,7 @@ def unused():
 
 
 def find(passage):
-    """A Hit for everything in a passage that a rule rejects and no entry of ALLOWED keeps."""
+    """Yields a Hit for each text that a rule rejects and no entry of ALLOWED allows."""
     for each in RULES:
         for match in each.pattern.finditer(passage.text):
             text = match.group().lstrip(" .!?:")

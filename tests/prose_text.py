@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Prose in the files of the project, for tests/check-style.
+"""Extracts prose from the files of the project, for tests/check-style.
 
 passages(path, text) yields a Passage for each paragraph of a comment, a document or a docstring,
 for each message in a string and for each name of a test. Lines of one paragraph are joined; code
@@ -41,7 +41,7 @@ class Passage:
         self.text = text
 
     def line(self, offset):
-        """The number of the line at an offset of the text."""
+        """Returns the line number at an offset of the text."""
         return max((start, number) for start, number in self.starts if start <= offset)[1]
 
     def sentence(self, offset):
@@ -55,7 +55,7 @@ def number_lines(text, first=1):
 
 
 def split_paragraphs(kind, lines, is_break=lambda line: False, is_over=lambda line: False):
-    """Breaks lines at blank ones, before lines that begin a paragraph, after lines that end one."""
+    """Yields paragraphs. They end at blank lines, before breaks and after lines that end one."""
     part = []
     for number, line in [*lines, (0, "")]:
         if (not line.strip() or is_break(line)) and part:
@@ -82,7 +82,7 @@ DOC_CODE = re.compile(r"\|\[.*?\]\||<programlisting>.*?</programlisting>", re.S)
 
 
 def blank_out(match):
-    """Text without anything but its line ends."""
+    """Returns only the newlines of the text."""
     return "\n" * match.group().count("\n")
 
 
@@ -100,7 +100,7 @@ def c_comment(first, text):
 
 
 def c_passages(path, text):
-    """Comments, with those of adjacent lines that begin with // as one, and strings."""
+    """Yields comments, with adjacent // comments joined, and strings."""
     comment, strings, end = [], [], 0
     for match in C_TOKEN.finditer(text):
         token, first = match.group(), text.count("\n", 0, match.start()) + 1
@@ -123,7 +123,7 @@ def c_passages(path, text):
 
 
 def message_passages(strings):
-    """Adjacent literals: a message, a name of a test, or code."""
+    """Classifies adjacent literals: a message, a test name, or code."""
     whole = "".join(text for _, text in strings)
     if TEST_NAME.match(whole):
         yield Passage("test name", [(strings[0][0], re.sub("[/-]+", " ", whole))])
@@ -135,7 +135,7 @@ def message_passages(strings):
         for index, piece in enumerate(pieces):
             if index:
                 lines.append((number, ""))
-            elif goes_over:          # a word that one literal begins and the next one ends
+            elif goes_over:          # a word that is split over two literals
                 number_before, before = lines.pop()
                 piece = before + piece
                 number = number_before
@@ -152,7 +152,7 @@ def is_message(text):
 # --- Python ---
 
 def python_strings(text):
-    """The first line and the text of every string, with CODE for values in it; is it a long one."""
+    """Yields the first line and text of every string, with CODE for values, and whether it is long."""
     tree, lines = ast.parse(text), text.split("\n")
     inner = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
              for part in ast.walk(node) if part is not node}
@@ -194,7 +194,7 @@ def is_list_item(line):
 
 
 def script_passages(path, text):
-    """Shell, make, m4 and tables: comments, and what stands in quotation marks or brackets."""
+    """Yields comments and text in quotation marks or brackets, from shell, make, m4 and tables."""
     comment = []
     mark = re.compile(r"(?:^|\s)(?:#+|dnl\b)(?!\{)(.*)")
     for number, line in number_lines(text):
@@ -214,7 +214,7 @@ def script_passages(path, text):
 
 
 def mutant_passages(path, text):
-    """Comments, and the titles of the mutants."""
+    """Yields comments, and the titles of the mutants."""
     lines = number_lines(text)
     yield from split_paragraphs("comment", [
         (number, line.lstrip("# ") if line.startswith("#") else "") for number, line in lines])
@@ -245,7 +245,7 @@ def markdown_passages(path, text):
 
 
 def fenced_comments(fence):
-    """Comments in a block of code of a document."""
+    """Yields comments in a code block of a document."""
     part = []
     for number, line in fence[2:]:
         found = re.search(r"(?:^|\s)(?:#|//)\s(.*)", line)

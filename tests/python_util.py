@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the Python tests share: devices, errors, waiting, and TAP."""
+"""Shared by the Python tests: devices, errors, waiting, and TAP."""
 
 import faulthandler
 import gc
@@ -110,8 +110,8 @@ class Fixture:
         return Gpu.Event.new_user(self.context)
 
     def gate(self, stream, must_hold=True):
-        """Holds the stream until the event is completed. Where the device has no such event, and
-        it need not hold, it does nothing."""
+        """Holds the stream until the event is completed. Does nothing if the device has no such event
+        and the test does not require one."""
         if not must_hold and not self.device.capabilities & Gpu.Capabilities.USER_EVENTS:
             return NoGate()
         gate = self.user_event()
@@ -128,7 +128,7 @@ class NoGate:
 
 
 class raises:
-    """The block must raise what is given: a type, or a code of Gpu.Error with words of its text."""
+    """The block must raise the given type, or the given code of Gpu.Error with words of its text."""
 
     def __init__(self, what, *words):
         self.what = what
@@ -147,7 +147,7 @@ class raises:
                 f"{error.domain} {error.code}: {error.message} instead of {self.what}"
         for word in self.words:
             assert word in str(error), f"'{word}' is not in '{error}'"
-        # The traceback holds the locals of the test, some of which it wants to see gone.
+        # The traceback refers to the locals of the test, some of which must be freed now.
         error.__traceback__ = None
         return True
 
@@ -168,7 +168,7 @@ def need(fixture, capability):
 
 
 def spin(done, context=None):
-    """Serves the main context until done ()."""
+    """Runs the main context until done() returns true."""
     context = context or GLib.MainContext.default()
     deadline = time.monotonic() + DEADLINE
     tick = GLib.timeout_source_new(10)
@@ -185,7 +185,7 @@ def spin(done, context=None):
 # --- running -------------------------------------------------------------------------------------
 
 def matches(device, word):
-    """As in test-util.c: an id, a back end, a part of the platform, or one of the name."""
+    """Matches an id, a back end, or a part of the platform or of the name, as in test-util.c."""
     if word in (device.id, device.backend):
         return True
     if word.startswith(device.backend + ":"):
@@ -231,7 +231,7 @@ def check_nothing_lives():
 
 
 def trace_lines(frame, event, arg):
-    """Tells each line of a test before it runs: the last one is where a driver crashed."""
+    """Prints each line of a test before it runs: the last printed line is where a driver crashed."""
     name = os.path.basename(frame.f_code.co_filename)
     if not name.startswith("test-python"):
         return None

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DLPack tensors from a faulty library. An array within the memory must be readable, its tensor must
- * be freed once, and the caller must still own a tensor that was rejected.
+ * DLPack tensors from a faulty library. An array within the memory must be readable, its tensor
+ * must be freed once, and the caller must still own a tensor that was rejected.
  */
 #include "config.h"
 

@@ -27,7 +27,7 @@ enum
   SEAL_GROW      = 1 << 4,
   SEAL_WRITE     = 1 << 5,
   ENVELOPE       = 1 << 6,
-  CHANGE         = 1 << 7           /* change the envelope; without ENVELOPE: any bytes as a handle */
+  CHANGE         = 1 << 7           /* edits the envelope; without ENVELOPE: any bytes as handle */
 };
 
 typedef struct

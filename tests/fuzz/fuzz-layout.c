@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Array layouts. Compares views of views with element addresses computed in 128 bits, and copy plans
- * with copies of single elements.
+ * Array layouts. Compares views of views with element addresses computed in 128 bits, and copy
+ * plans with copies of single elements.
  */
 #include "config.h"
 

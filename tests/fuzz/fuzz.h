@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fuzz targets. Each passes arbitrary bytes to code that reads external data, and checks the result.
+ * Fuzz targets. Each passes any bytes to code that reads external data, and checks the result.
  * fuzz-main.c runs one target under libFuzzer; test-fuzz.c runs every target in `make check`.
  */
 #pragma once
@@ -64,7 +64,7 @@ void    fuzz_add_seed   (GPtrArray    *seeds,
                          gsize         size);
 void    fuzz_add_text   (GPtrArray    *seeds,
                          const char   *text);
-/* Adds @n seeds of @size pseudo-random bytes, the same in each run, for targets that read numbers. */
+/* Adds @n seeds of @size random bytes, the same in each run, for targets that read numbers. */
 void    fuzz_add_random (GPtrArray    *seeds,
                          guint         n,
                          gsize         size);

@@ -26,7 +26,7 @@ make_seeds (const FuzzTarget *target)
   return seeds;
 }
 
-/* Copies the input to exactly its size, so that valgrind and sanitizers detect reads past the end. */
+/* Copies the input to a block of its size, so that valgrind and sanitizers detect overruns. */
 static void
 run_exact (const FuzzTarget *target,
            gconstpointer     data,
