@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. A failed step is
- * repeated and must then succeed: one failure is reported once and leaves a consistent state. */
+/* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. A failed step
+ * is repeated and must then succeed: one failure is reported once and leaves a consistent state. */
 #include "config.h"
 
 #include <stdlib.h>

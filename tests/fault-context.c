@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Contexts that the program created, their settings, wrapped streams, and a shortage of memory while
- * a pool has free memory, while driver calls fail. */
+/* Contexts that the program created, their settings, wrapped streams, and a shortage of memory
+ * while a pool has free memory; all while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two contexts, on two devices if available, with access to each other's memory and pools, and copies
- * between them, while driver calls fail. */
+/* Two contexts, on two devices if available, with access to each other's memory and pools, and
+ * copies between them, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All kinds of pools, while driver calls fail. Memory is reused by another stream, freed while it is
- * in use, and outlives the pool. */
+/* All kinds of pools, while driver calls fail. Memory is reused by another stream, freed while it
+ * is in use, and outlives the pool. */
 #include "config.h"
 
 #include "fault-util.h"

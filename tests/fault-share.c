@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory and events that are exported to and imported from another process, while driver calls fail.
- * The other process runs this program with a driver that does not fail. */
+/* Memory and events that are exported to and imported from another process, while driver calls
+ * fail. The other process runs this program with a driver that does not fail. */
 #include "config.h"
 
 #include <stdio.h>

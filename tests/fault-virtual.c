@@ -81,7 +81,7 @@ clear (Range *range)
   g_clear_object (&range->buffer);
 }
 
-/* Blocks until the fill has completed or failed, so that the chunk is unused and can be unmapped. */
+/* Blocks until the fill has completed or failed, so that the chunk can be unmapped. */
 static gboolean
 fill (Range *range, guint which, guint8 value, GError **error)
 {

@@ -333,7 +333,7 @@ def parity_cases(name):
 
 
 def main_in_folder(tests):
-    """Runs the tests in an empty folder, because guides write files, with the tool of this build."""
+    """Runs the tests in an empty folder, since guides write files, with the tool of this build."""
     tool = os.environ.get("GPUMEM_TOOL")
     if tool:
         os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]

@@ -152,7 +152,7 @@ def is_message(text):
 # --- Python ---
 
 def python_strings(text):
-    """Yields the first line and text of every string, with CODE for values, and whether it is long."""
+    """Yields the first line and text of every string, with CODE for values, and if it is long."""
     tree, lines = ast.parse(text), text.split("\n")
     inner = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
              for part in ast.walk(node) if part is not node}

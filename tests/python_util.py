@@ -110,8 +110,8 @@ class Fixture:
         return Gpu.Event.new_user(self.context)
 
     def gate(self, stream, must_hold=True):
-        """Holds the stream until the event is completed. Does nothing if the device has no such event
-        and the test does not require one."""
+        """Holds the stream until the event is completed. Does nothing if the device has no such
+        event and the test does not require one."""
         if not must_hold and not self.device.capabilities & Gpu.Capabilities.USER_EVENTS:
             return NoGate()
         gate = self.user_event()
@@ -128,7 +128,7 @@ class NoGate:
 
 
 class raises:
-    """The block must raise the given type, or the given code of Gpu.Error with words of its text."""
+    """The block must raise the given type, or a code of Gpu.Error with words of its text."""
 
     def __init__(self, what, *words):
         self.what = what
@@ -231,7 +231,7 @@ def check_nothing_lives():
 
 
 def trace_lines(frame, event, arg):
-    """Prints each line of a test before it runs: the last printed line is where a driver crashed."""
+    """Prints each line of a test before it runs: the last line is where a driver crashed."""
     name = os.path.basename(frame.f_code.co_filename)
     if not name.startswith("test-python"):
         return None

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What orders threads in GLib, told to the thread sanitizer: GLib is not built with it and has
- * locks of its own, so that the sanitizer sees neither them nor what they protect.
+ * Makes the ordering of threads by GLib visible to the thread sanitizer. GLib is not built with the
+ * sanitizer and implements its own locks, so the sanitizer does not see which accesses they order.
  *
- * Linked into the programs of a build with -fsanitize=thread. Each function here stands in front
- * of the one of the same name in GLib, for the program and for all libraries but GLib's own. A
- * lock of ours is a mutex to the sanitizer, which reports locks taken in different orders as well.
+ * Linked into the programs of a build with -fsanitize=thread. Each function here overrides the GLib
+ * function of the same name, for the program and for all libraries except GLib's own. A GLib lock
+ * becomes a POSIX mutex, so the sanitizer also reports inconsistent lock orders.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ find (gpointer   *place,
   return function;
 }
 
-/* GLib allocates its lock of error domains, which it keeps to itself, when it is first used. */
+/* Uses an error domain early: GLib allocates its private lock of error domains at first use. */
 static void __attribute__ ((constructor))
 use_error_domains (void)
 {
@@ -150,7 +150,7 @@ g_rw_lock_writer_unlock (GRWLock *lock)
   __tsan_mutex_post_unlock (lock, 0);
 }
 
-/* --- done once: the macros in front of these read the same place atomically -- */
+/* --- once: the macros for these functions read the same location atomically -- */
 
 gboolean
 g_once_init_enter (volatile void *location)
@@ -214,8 +214,8 @@ g_thread_pool_push (GThreadPool  *pool,
   return REAL (g_thread_pool_push) (pool, data, error);
 }
 
-/* Whoever drops the last reference frees what others have used, and may not be GLib: see
- * g_source_attach(). What goes with a context may hold another one. */
+/* Orders uses of a context before its last unref, which must not happen within GLib: see
+ * g_source_attach(). Recursive, because freeing a context may unref another context. */
 static pthread_mutex_t contexts_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void
@@ -226,14 +226,15 @@ g_main_context_unref (GMainContext *context)
   pthread_mutex_unlock (&contexts_lock);
 }
 
-/* Not in its header. */
+/* Not declared in a header of the sanitizer. */
 void AnnotateIgnoreReadsBegin  (const char *file, int line);
 void AnnotateIgnoreReadsEnd    (const char *file, int line);
 void AnnotateIgnoreWritesBegin (const char *file, int line);
 void AnnotateIgnoreWritesEnd   (const char *file, int line);
 
-/* The tables of a context, which GLib has a lock of its own for, may grow here. What orders the
- * threads is the pipe by which GLib wakes the one that runs the context: that is seen. */
+/* Ignores accesses to the tables of a context, which may grow here under a lock of GLib. The
+ * sanitizer sees the pipe with which GLib wakes the thread that runs the context, and which orders
+ * the threads. */
 guint
 g_source_attach (GSource      *source,
                  GMainContext *context)
@@ -250,8 +251,9 @@ g_source_attach (GSource      *source,
   return id;
 }
 
-/* What GLib would allocate for the thread that attaches a source, and free for the one that runs
- * its context: that one is woken, and so is seen to follow, only if it is waiting already. */
+/* Replaces the callback data that GLib allocates in the attaching thread and frees in the thread
+ * that runs the context. The sanitizer only sees the order of these threads if the second thread is
+ * already waiting, and so is woken. */
 typedef struct
 {
   gatomicrefcount refs;
@@ -330,8 +332,8 @@ g_async_queue_pop (GAsyncQueue *queue)
 
 /* --- memory of instances ------------------------------------------------------ */
 
-/* Under names of their own in reports: what GLib itself frees as slices, which are nodes of lists
- * under locks unseen, is in tsan.supp. */
+/* Separate names, for reports: tsan.supp suppresses g_slice_free1(), with which GLib itself frees
+ * nodes of lists under locks that the sanitizer does not see. */
 gpointer slice_alloc  (gsize size) __asm__ ("g_slice_alloc");
 gpointer slice_alloc0 (gsize size) __asm__ ("g_slice_alloc0");
 void     slice_free   (gsize size, gpointer memory) __asm__ ("g_slice_free1");
@@ -355,9 +357,9 @@ slice_free (gsize    size G_GNUC_UNUSED,
   g_free (memory);
 }
 
-/* --- counts of references ---------------------------------------------------- */
+/* --- reference counts -------------------------------------------------------- */
 
-/* As in every GLib so far. */
+/* The layout of GBytes in every GLib so far. */
 typedef struct
 {
   gconstpointer   data;
@@ -378,7 +380,8 @@ g_atomic_ref_count_compare (gatomicrefcount *refs,
   return __atomic_load_n (refs, __ATOMIC_ACQUIRE) == value;
 }
 
-/* FALSE if there is only one: what GLib does when that goes follows all that others did. */
+/* Returns FALSE for the last reference. The atomic operation orders all earlier uses before GLib's
+ * finalization. */
 static gboolean
 drop_one_of_many (guint *refs)
 {
@@ -400,7 +403,7 @@ g_bytes_unref (GBytes *bytes)
     REAL (g_bytes_unref) (bytes);
 }
 
-/* Those with toggle references, which are of bindings, are left to GLib. */
+/* Leaves objects with toggle references, which bindings add, to GLib. */
 void
 g_object_unref (gpointer data)
 {
