@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An allocator of the program, with scripted results. It keeps freed memory. */
+/* An allocator implemented by the program, with scripted results. It retains freed memory. */
 #pragma once
 
 #include "test-util.h"
@@ -26,7 +26,7 @@ struct _TestAllocator
   GpuContext *context;
   TestGives   gives;
   guint       n_allocs;
-  GQueue      kept;                 /* of freed GpuMemory */
+  GQueue      kept;                 /* freed GpuMemory */
 };
 
 TestAllocator *test_allocator_new     (TestFixture  *fixture);
@@ -44,10 +44,10 @@ GpuAllocator  *test_deferred          (TestFixture  *fixture);
     }                                                                                \
   G_STMT_END
 
-/* Memory of exactly @size bytes. */
+/* Allocates memory of exactly @size bytes. */
 GpuMemory     *test_alloc             (GpuAllocator *allocator,
                                        gsize         size);
-/* Writes the memory, copies it, and compares. */
+/* Writes the memory, copies it, and compares the contents. */
 void           test_check_memory      (TestFixture  *fixture,
                                        GpuMemory    *memory);
 /* Allocates two memories of @type, uses and compares them, and requests 0 bytes. */

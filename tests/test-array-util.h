@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of arrays share: an array, and what the host knows of its memory. */
+/* Shared by the tests of arrays: an array, and a copy of its memory on the host. */
 #pragma once
 
 #include "test-util.h"
@@ -17,7 +17,7 @@ void      test_array_clear         (TestArray      *model);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TestArray, test_array_clear)
 
-/* With random content, on both sides. */
+/* Creates an array with random content, and its copy on the host. */
 void      test_array_init          (TestArray      *model,
                                     TestFixture    *fixture,
                                     GpuDType       *dtype,
@@ -26,17 +26,17 @@ void      test_array_init          (TestArray      *model,
                                     GpuArrayOrder   order);
 gsize     test_array_get_offset    (GpuArray       *array,
                                     const gssize   *index);
-/* FALSE after the last one, and then @index is that of the first. */
+/* Advances @index. After the last element it returns FALSE and resets @index to the first. */
 gboolean  test_array_next_index    (GpuArray       *array,
                                     GpuArrayOrder   order,
                                     gssize         *index);
-/* All elements, without gaps, and back: on the host. */
+/* Packs all elements into bytes, and unpacks them again, on the host. */
 GBytes   *test_array_gather        (TestArray      *model,
                                     GpuArrayOrder   order);
 void      test_array_scatter       (TestArray      *model,
                                     GpuArrayOrder   order,
                                     GBytes         *bytes);
-/* That the device has what the host knows, also between the elements. */
+/* Asserts that the device memory equals the copy, including gaps between elements. */
 void      test_array_assert_memory (TestArray      *model);
 
 G_END_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests that call the driver themselves, by the functions that the library found. */
+/* For tests that call the driver directly, through the functions that the library loaded. */
 #pragma once
 
 #include "gpumem/cuda/core/gpu-cuda.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images and samplers for tests. What fails ends the test. */
+/* Images and samplers for tests. A failure ends the test. */
 #pragma once
 
 #include "test-util.h"
@@ -14,7 +14,7 @@ GpuImage   *test_image_from     (TestFixture          *fixture,
                                  GpuImageType          type,
                                  GpuExtent             extent,
                                  GBytes               *bytes);
-/* Texels of one channel of 32 bits, which count from @first. */
+/* Creates an image of one 32-bit channel whose texels count from @first. */
 GpuImage   *test_image_numbers  (TestFixture          *fixture,
                                  const GpuImageFormat *format,
                                  GpuImageType          type,
@@ -24,11 +24,11 @@ GpuSampler *test_sampler        (TestFixture          *fixture,
                                  gboolean              normalized,
                                  GpuAddressMode        mode,
                                  GpuFilterMode         filter);
-/* All that @image holds is @expected. */
+/* Asserts that the content of @image is @expected. */
 void        test_assert_texels  (GpuImage             *image,
                                  GBytes               *expected);
 gsize       test_count_texels   (const GpuExtent      *extent);
-/* All that @image holds are the @size bytes of @expected. */
+/* Asserts that the content of @image is the @size bytes at @expected. */
 void        test_assert_image   (GpuImage             *image,
                                  gconstpointer         expected,
                                  gsize                 size);
@@ -40,8 +40,8 @@ void        test_copy_region    (GpuStream            *stream,
                                  gpointer              from,
                                  const GpuLayout      *from_layout,
                                  GpuExtent             extent);
-/* A row of @width texels of four 8-bit integers. */
+/* Creates an image over a buffer: a row of @width texels of four 8-bit integers. */
 GpuImage   *test_image_over     (GpuBuffer            *buffer,
                                  gsize                 width);
-/* Otherwise the test is skipped. */
+/* Skips the test, with a reason, unless this returns TRUE. */
 gboolean    test_has_opencl_images (TestFixture       *fixture);

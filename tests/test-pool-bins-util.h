@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools of items on host memory, with an owner that has a given amount of it, and with simulated
- * streams. */
+/* Pools with bins on host memory, with an owner of limited memory and simulated streams. */
 #pragma once
 
 #include "gpumem/pool/core/gpu-pool-bins.h"
@@ -15,8 +14,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   gsize    size;
-  guint8   byte;                    /* the user's value */
-  guint    n_uses;                  /* when it was freed, if the test says so */
+  guint8   byte;                    /* value written by the user */
+  guint    n_uses;                  /* number of uses when it was freed, if the test sets it */
   guint    streams[POOL_N_STREAMS];
   guint64  points[POOL_N_STREAMS];
 } PoolMemory;
@@ -24,32 +23,32 @@ typedef struct
 typedef struct
 {
   GpuPoolBins *bins;
-  GMutex       lock;                /* guards what follows */
+  GMutex       lock;                /* guards the fields below */
   guint64      capacity, used;
   guint        n_live, n_allocs, n_frees, n_refused;
   GError      *failure;             /* of the next alloc_item(), nullable */
   GArray      *freed;               /* sizes, in order */
   GString     *steps;               /* a: alloc_item, f: free_item, rN: make_room(N) */
-  guint        n_rooms;             /* how often make_room() returns TRUE */
+  guint        n_rooms;             /* number of make_room() calls that return TRUE */
   GPtrArray   *garbage;             /* items that make_room() releases */
-  gboolean     trims;               /* the pool, when it has just refused an item */
-  GpuPoolItem *churned;             /* then given back and taken again, nullable */
+  gboolean     trims;               /* trims the pool after it refused an item */
+  GpuPoolItem *churned;             /* released and taken again by make_room(), nullable */
 } PoolOwner;
 
-/* What is submitted to it, and done of that; all atomic. */
+/* A simulated stream: submitted and completed work; all fields are atomic. */
 typedef struct
 {
   guint    number;
   guint    refs;
   guint64  submitted, completed;
-  guint64  waits[POOL_N_STREAMS];   /* for so much of others */
+  guint64  waits[POOL_N_STREAMS];   /* point of each other stream that it waits for */
   guint    n_fences, n_waits;
-  gboolean broken;                  /* marks fail */
+  gboolean broken;                  /* recording a mark fails */
   gboolean gone;                    /* closed, and all work completed */
 } PoolStream;
 
 extern PoolStream pool_streams[POOL_N_STREAMS];
-/* How often the host waited. */
+/* The number of waits by the host. */
 extern guint pool_n_blocked;
 
 GpuPoolBins *pool_begin           (PoolOwner   *owner,
@@ -57,14 +56,14 @@ GpuPoolBins *pool_begin           (PoolOwner   *owner,
 /* Asserts that all memory was returned to the owner. */
 void         pool_end             (PoolOwner   *owner);
 
-/* Fails unless there is an item, and it is as asked for. */
+/* Takes an item, and asserts that it matches the request. */
 GpuPoolItem *pool_take            (GpuPoolBins *bins,
                                    gsize        size,
                                    PoolStream  *stream);
-/* After one more piece of work. */
+/* Submits work that uses the item and releases the item. */
 void         pool_give            (GpuPoolItem *item,
                                    PoolStream  *stream);
-/* Of the owner, since this was last asked. */
+/* Asserts the steps of the owner since the last call. */
 void         pool_assert_steps    (PoolOwner   *owner,
                                    const char  *steps);
 /* Asserts that the known uses of an item have completed or that @stream waits for them; NULL is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A program that does with a pool whatever it is told by numbers, and checks all that can be seen
- * from the outside. Random tests and the fuzz target feed it.
+ * Runs pool operations chosen by a sequence of numbers, and checks all visible results. Random
+ * tests and the fuzz target supply the numbers.
  */
 #pragma once
 
@@ -11,17 +11,17 @@ G_BEGIN_DECLS
 
 typedef struct _Model Model;
 
-/* Numbers to decide by: below @n. */
+/* Returns the next number, less than @n. */
 typedef guint64 (*ModelChoose) (gpointer data,
                                 guint64  n);
 
 Model   *model_new   (gboolean     chunks,
                       ModelChoose  choose,
                       gpointer     data);
-/* Everything is given back, and has come back. */
+/* Releases all blocks, and asserts that all memory was returned. */
 void     model_free  (Model       *model);
 void     model_step  (Model       *model);
-/* The sums are those of what is alive, and the map of the pool is whole. */
+/* Asserts that the counters match the live blocks, and that the pool's map is consistent. */
 void     model_check (Model       *model);
 GpuPool *model_pool  (Model       *model);
 

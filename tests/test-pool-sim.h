@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A simulated owner of a pool and simulated streams, whose work completes when the test says so.
- * Aborts when the pool hands out memory that does not exist or has pending uses: for every unit it
- * records whether it is allocated and which work of which stream touched it, and for every stream
- * what has to complete before its next work begins.
+ * Aborts if the pool returns memory that does not exist or has pending uses. It records for every
+ * unit whether the unit is allocated and the work of each stream that used it, and for every stream
+ * the points that must complete before its next work begins.
  */
 #pragma once
 
@@ -20,9 +20,9 @@ typedef struct
 {
   guint64 n_segments, n_chunks;     /* current */
   guint64 bytes, peak_bytes;        /* current; chunks also while they have no address */
-  guint64 n_allocs, n_frees;        /* calls, of segments or chunks */
+  guint64 n_allocs, n_frees;        /* number of calls, for segments or chunks */
   guint64 n_maps, n_unmaps;
-  guint64 n_mapped;                 /* chunks, of all calls */
+  guint64 n_mapped;                 /* chunks, in all calls */
   guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
 } SimStats;
@@ -33,7 +33,7 @@ Sim        *sim_new             (gsize                  capacity,
                                  gsize                  unit,
                                  gsize                  granularity,
                                  gboolean               checked);
-/* All memory must have been returned. */
+/* Frees the owner. All memory must have been returned. */
 void        sim_free            (Sim                   *sim);
 void        sim_config          (Sim                   *sim,
                                  GpuPoolConfig         *config);
@@ -46,20 +46,20 @@ void        sim_set_capacity    (Sim                   *sim,
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);
-/* Whether it has. */
+/* Returns whether the call has failed. */
 gboolean    sim_has_failed      (Sim                   *sim);
-/* The callback of make_room(); without one, it returns FALSE. */
+/* Sets the callback of make_room(), which returns FALSE without a callback. */
 void        sim_set_make_room   (Sim                   *sim,
                                  gboolean             (*make_room) (gpointer data),
                                  gpointer               data);
 
-/* Work completes when @lag more items were submitted, or when it is waited for. */
+/* Work completes after @lag further submissions, or when the host waits for it. */
 SimStream  *sim_stream_new      (Sim                   *sim,
                                  guint64                lag);
 void        sim_stream_unref    (SimStream             *stream);
 /* Submits work without memory. */
 void        sim_stream_submit   (SimStream             *stream);
-/* Completes all its work. */
+/* Completes all work of the stream. */
 void        sim_stream_finish   (SimStream             *stream);
 /* Closes the stream for submissions. */
 void        sim_stream_close    (SimStream             *stream);
@@ -70,7 +70,7 @@ void        sim_take            (Sim                   *sim,
                                  SimStream             *stream,
                                  guint64                address,
                                  gsize                  size);
-/* Work on it. */
+/* Submits work that uses the memory. */
 void        sim_use             (Sim                   *sim,
                                  SimStream             *stream,
                                  guint64                address,

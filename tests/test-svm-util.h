@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of shared virtual memory share. */
+/* Shared by the tests of shared virtual memory. */
 #pragma once
 
 #include "test-util.h"
 
 G_BEGIN_DECLS
 
-/* Skips the test, with a reason, unless the device has such memory. */
+/* Skips the test, with a reason, unless the device supports shared virtual memory. */
 gboolean    test_has_svm     (TestFixture *fixture);
-/* The host and a stream of a device cannot both use it. */
+/* Returns whether the host and a stream cannot use the memory at the same time. */
 gboolean    test_has_exclusive_handover (TestFixture *fixture);
 GpuSvm     *test_svm         (TestFixture *fixture,
                               GpuSvmFlags  flags,
@@ -21,7 +21,7 @@ void        test_svm_set     (GpuSvm      *svm,
                               gsize        offset,
                               gsize        size,
                               guint8       value);
-/* Fails unless all of the range is @value. */
+/* Asserts that all bytes of the range are @value. */
 void        test_svm_check   (GpuSvm      *svm,
                               gsize        offset,
                               gsize        size,

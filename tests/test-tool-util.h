@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs of the command. GPUMEM_TOOL is its path; one that is installed is found without it. */
+/* Runs the gpumem command. GPUMEM_TOOL is its path; by default the installed command is used. */
 #pragma once
 
 #include <gio/gio.h>
@@ -13,13 +13,13 @@ typedef struct
   char *err;
 } TestRun;
 
-/* Before test_init(). Returns: %FALSE if there is no command to run */
+/* Call this before test_init(). Returns %FALSE if there is no command to run. */
 gboolean     test_tool_init   (void);
 void         test_tool_clear  (void);
-/* Where tests may write; it goes with test_tool_clear(). */
+/* Gets a folder to which tests may write; test_tool_clear() removes it. */
 const char  *test_tool_folder (void);
 
-/* The words up to a NULL, the command left out. */
+/* Starts the command with a NULL-terminated list of arguments. */
 GSubprocess *test_tool_start  (GSubprocessFlags   flags,
                                const char *const *words);
 /* Runs the command with /dev/full as standard output. */
@@ -27,9 +27,9 @@ GSubprocess *test_tool_start_full (const char *const *words);
 TestRun      test_tool_run    (const char        *word,
                                ...) G_GNUC_NULL_TERMINATED;
 TestRun      test_tool_wait   (GSubprocess       *process);
-/* With the program itself, and not with the script around it, which needs those in PATH. */
+/* Runs the program itself instead of the libtool script, which needs programs in PATH. */
 void         test_tool_direct (gboolean           direct);
-/* Interrupts the tool once it takes signals: it must report what it has, the device @id first. */
+/* Interrupts the tool once it handles signals. It must print its results, device @id first. */
 void         test_tool_interrupt (const char        *id,
                                   const char *const *arguments);
 void         test_run_clear   (TestRun           *run);

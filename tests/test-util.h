@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the C tests share: devices, data that can be told apart, errors that name their values,
- * and the check that a test leaves nothing alive. */
+/* Shared by the C tests: devices, distinguishable data, checks of errors, and the check that a test
+ * leaves no live objects. */
 #pragma once
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Each test has a context of its own on one device; stream is the context's default stream. */
+/* Each test has its own context on one device; `stream` is the context's default stream. */
 typedef struct
 {
   GpuDevice  *device;
@@ -20,7 +20,7 @@ typedef struct
 typedef void (*TestFunc) (TestFixture *fixture);
 typedef struct _TestHold TestHold;
 
-/* Seconds after which something counts as hung. */
+/* Seconds after which an operation counts as hung. */
 #define TEST_DEADLINE 30
 
 /* GPUMEM_TEST chooses the devices: ids, back ends, or parts of names, between commas or
@@ -42,17 +42,17 @@ int           test_run            (void);
 void          test_run_under_layer (TestFixture  *fixture,
                                    const char    *name);
 
-/* Lets go of the fixture's context, which no longer serves then. */
+/* Unrefs the fixture's context, which the test must not use afterwards. */
 void          test_drop_context   (TestFixture   *fixture);
 
-/* Skips the test, with a reason, unless the device can. */
+/* Skips the test, with a reason, unless the device has the capabilities. */
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
-/* The same, unless it is a device of CUDA that can. */
+/* Skips the test, with a reason, unless it is a CUDA device with the capabilities. */
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
-/* A property: a string is interned, a number of any type is converted. */
+/* Gets a property: a string is interned, a number of any type is converted. */
 const char   *test_get_string     (gpointer       object,
                                    const char    *property);
 guint64       test_get_number     (gpointer       object,
@@ -66,16 +66,16 @@ gboolean      test_launch         (GpuStream       *stream,
                                    GpuLaunchFlags   flags,
                                    GpuArguments    *arguments,
                                    GError         **error);
-/* One of the attributes of a device or a kernel, or NULL. */
+/* Gets an attribute of a device or a kernel. (nullable) */
 GVariant     *test_take_attribute (GVariant      *attributes,
                                    const char    *nick);
-/* Borrowed: @object holds the reference. */
+/* (transfer none): @object holds the reference. */
 gpointer      test_get_object     (gpointer       object,
                                    const char    *property);
 /* Deviations from OpenCL: see docs/internals/pocl.md and opencl-drivers.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);
-/* Skips the test, with a reason, unless writes of kernels outside of images do nothing. */
+/* Skips the test, with a reason, unless the device ignores kernel writes outside of images. */
 gboolean      test_drops_writes   (TestFixture   *fixture);
 
 GpuBuffer    *test_buffer         (TestFixture   *fixture,
@@ -88,7 +88,7 @@ GpuBuffer    *test_buffer_from    (TestFixture   *fixture,
 GpuStream    *test_stream         (TestFixture   *fixture,
                                    GpuStreamFlags flags);
 GpuEvent     *test_record         (GpuStream     *stream);
-/* Holds the stream until the event, which is the caller's, is completed. */
+/* Holds the stream until the returned event is completed. (transfer full) */
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
@@ -108,11 +108,11 @@ GpuKernel    *test_kernel         (TestFixture   *fixture,
 GBytes       *test_random_bytes   (gsize          size);
 GBytes       *test_value_bytes    (gsize          size,
                                    guint8         value);
-/* The content of a whole buffer, read on a stream of its own. */
+/* Reads a whole buffer, on a separate stream. */
 GBytes       *test_content        (GpuBuffer     *buffer);
 
-/* Fails unless what one stream writes at an offset of @to is what another one finds at one of
- * @from, each time, without being told to wait. */
+/* Asserts that a write at an offset of @to on one stream is visible at an offset of @from on
+ * another stream, each time, without an explicit wait. */
 void          test_same_memory    (TestFixture   *fixture,
                                    GpuBuffer     *to,
                                    gsize          to_offset,
@@ -121,12 +121,12 @@ void          test_same_memory    (TestFixture   *fixture,
 
 /* Waits until *@done, serving the thread's GMainContext; fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
-/* A GAsyncReadyCallback for a GAsyncResult **, and the wait for it. */
+/* A GAsyncReadyCallback that stores into a GAsyncResult **, and a wait for the result. */
 void          test_take_result    (GObject       *source,
                                    GAsyncResult  *result,
                                    gpointer       user_data);
 GAsyncResult *test_await          (GAsyncResult **result);
-/* Fails unless the library's objects are all gone soon. */
+/* Asserts that all objects of the library are finalized within a time limit. */
 void          test_check_no_objects (void);
 
 #define test_assert_ok(expression, error) \
@@ -136,7 +136,7 @@ void          test_check_no_objects (void);
     g_assert_true (test_ok_); \
   } G_STMT_END
 
-/* Clears the error after checking its code and that its text has every one of the words. */
+/* Asserts that the error has the code and all the words, and clears the error. */
 #define test_assert_gpu_error(error, code, ...) \
   test_assert_error_at (G_STRLOC, &(error), GPU_ERROR, code, __VA_ARGS__ __VA_OPT__ (,) NULL)
 #define test_assert_any_error(error, domain, code, ...) \
@@ -147,7 +147,7 @@ void          test_assert_error_at (const char   *location,
                                     int           code,
                                     ...) G_GNUC_NULL_TERMINATED;
 
-/* Tells the first byte that differs. */
+/* Asserts that two blocks of memory are equal, and prints the first byte that differs. */
 #define test_assert_mem(got, expected, size) \
   test_assert_mem_at (G_STRLOC, got, expected, size)
 void          test_assert_mem_at   (const char   *location,

@@ -71,7 +71,7 @@ void check_array (uint8[] got, uint8[] expected) {
     check_bytes (new Bytes (got), expected);
 }
 
-// Bytes are uint8[] everywhere.
+// All functions take bytes as uint8[].
 void with_bytes (Gpu.Context context) throws Error {
     var data = ramp (100);
     var buffer = Gpu.Buffer.from_data (context, data);
@@ -233,7 +233,7 @@ void with_regions (Gpu.Context context) throws Error {
                  (uint8) (51 * 7) });
 }
 
-// Gives what it has counted.
+// An allocator that counts its allocations.
 class Counting : Object, Gpu.Allocator {
     private Gpu.Context context;
     public int n = 0;
@@ -408,7 +408,7 @@ void with_samplers (Gpu.Context context) throws Error {
     }
 }
 
-// What stands last in Vala stands first in C.
+// The last parameter in Vala is the first in C.
 void with_host_memory (Gpu.Context context) throws Error {
     var memory = new Gpu.HostMemory (context, 1000);
     var flagged = new Gpu.HostMemory (context, 10, Gpu.HostMemoryFlags.WRITE_COMBINED);
@@ -508,7 +508,7 @@ const string[] IMAGES = { "images", "samplers" };
 [CCode (has_target = false)]
 delegate void TestFunc (Gpu.Context context) throws Error;
 
-// As in test-util.c: an id, a back end, a part of the platform, or one of the name
+// Matches an id, a back end, or a part of the platform or of the name, as in test-util.c
 bool matches (Gpu.Device device, string word) {
     if (word == device.get_id () || word == device.get_backend ())
         return true;
