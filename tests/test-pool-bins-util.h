@@ -31,8 +31,8 @@ typedef struct
   GString     *steps;               /* a: alloc_item, f: free_item, rN: make_room(N) */
   guint        n_rooms;             /* number of make_room() calls that return TRUE */
   GPtrArray   *garbage;             /* items that make_room() releases */
-  gboolean     trims;               /* trims the pool after it refused an item */
-  GpuPoolItem *churned;             /* released and taken again by make_room(), nullable */
+  gboolean     trims;               /* trims the pool after refusing an item */
+  GpuPoolItem *churned;             /* released and taken again after a refusal, nullable */
 } PoolOwner;
 
 /* A simulated stream: submitted and completed work; all fields are atomic. */
