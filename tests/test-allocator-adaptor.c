@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Adaptors: what they count, refuse, log and free, however memory is freed. */
+/* Adaptors: statistics, limits, logging and deferred frees, with every way of freeing memory. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -78,7 +78,7 @@ assert_memory_info (GpuAllocator *allocator, guint64 free_size, guint64 total_si
   g_assert_cmpuint (sizes[1], ==, total_size);
 }
 
-/* An adaptor returns memory of its upstream. */
+/* An allocation through an adaptor has the properties that its upstream gave it. */
 static void
 adaptor_passes (TestFixture *fixture)
 {
@@ -151,7 +151,8 @@ adaptor_limit_failed (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (limit, "limit"), ==, 10000);
 }
 
-/* Slices and mappings are users of the memory; the last one returns it, once. */
+/* Slices and mappings keep the memory allocated; releasing the last of them frees it exactly
+ * once. */
 static void
 adaptor_comes_back (TestFixture *fixture)
 {
@@ -219,7 +220,7 @@ adaptor_statistics (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no push");
 }
 
-/* Memory may outlive its adaptors, in any order. */
+/* Memory may outlive its adaptors, freed in any order. */
 static void
 adaptor_gone (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers as arguments, in every form that a kernel can ask for. */
+/* Numbers as arguments, converted to every type that a kernel may have. */
 #include "config.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ to_half (double value)
   return arguments->items[0].value.number.half;
 }
 
-/* Every number of half precision comes back as it was; what is between two of them goes to the
- * nearer one, and from the middle to the even one. */
+/* Every half converts to double and back unchanged. A number between two halves is rounded to the
+ * nearer one, and a tie to the even one. */
 static void
 arguments_half (void)
 {
@@ -115,7 +115,7 @@ arguments_unsigned (void)
   g_assert_cmphex (item->value.number.half, ==, 0x7c00);
 }
 
-/* More than fit into the structure itself, and bytes of every length. */
+/* More arguments than fit into the structure itself, and values of every size. */
 static void
 arguments_many (void)
 {

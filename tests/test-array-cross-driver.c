@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of arrays between memory of different drivers, whatever their strides are: every pair of
- * the chosen devices, in both directions, by streams of either side. */
+/* Copies of arrays with all kinds of strides between memory of different drivers: every pair of the
+ * chosen devices, in both directions, on streams of either side. */
 #include "config.h"
 
 #include "test-util.h"
@@ -9,14 +9,14 @@
 
 static const gssize shape[N_DIMS] = { 4, 6, 10 };
 
-/* Ways in which the elements may lie. */
+/* Layouts of the elements. */
 typedef enum
 {
   DENSE,
-  TURNED,                           /* dense, the dimensions in another order */
+  TURNED,                           /* dense, with permuted dimensions */
   SLICED,
   BACKWARDS,
-  REPEATED,                         /* only to copy from */
+  REPEATED,                         /* only as a source */
   N_FORMS
 } Form;
 
@@ -68,7 +68,7 @@ copy (GpuStream *stream, GpuArray *to, GpuArray *from)
   test_assert_ok (gpu_stream_copy_array (stream, to, from, &error), error);
 }
 
-/* What lies between the elements of an array. */
+/* Reads all bytes of the memory, with the gaps between the elements. */
 static GBytes *
 fetch_around (GpuArray *array)
 {
@@ -164,7 +164,7 @@ across_out_of_order (TestFixture *fixture)
     for_others (fixture, out_of_order);
 }
 
-/* Repeated along dimensions that the source does not have. */
+/* The source has fewer dimensions and is repeated along the others. */
 static void
 repeat (GpuContext *to_context, GpuContext *from_context, GpuStream *stream)
 {
@@ -200,7 +200,8 @@ across_repeats (TestFixture *fixture)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* Memory that nobody keeps an order for but the stream: there, and back with other strides. */
+/* Untracked memory is ordered by the stream alone: copy to the other side, and back with other
+ * strides. */
 static void
 order (TestFixture *fixture, GpuContext *other)
 {
@@ -230,7 +231,8 @@ across_order (TestFixture *fixture)
   for_others (fixture, order);
 }
 
-/* Work of the other side begins when it is its turn in the stream, which is over when that is. */
+/* The host accesses the other side's memory in stream order: not before earlier work of the stream,
+ * and before the stream completes. */
 static void
 turns (TestFixture *fixture, GpuContext *other)
 {
@@ -249,7 +251,7 @@ turns (TestFixture *fixture, GpuContext *other)
   g_assert_nonnull (host);
   test_assert_ok (gpu_stream_wait_event (stream, gate, &error), error);
   copy (stream, here, sliced);
-  /* The program itself writes, and then lets the stream go on. */
+  /* The copy is still pending: the program changes its source, then opens the gate. */
   for (gsize i = 0; i < g_bytes_get_size (host); i++)
     ((guint8 *) g_bytes_get_data (host, NULL))[i] ^= 0x5a;
   test_assert_ok (gpu_event_complete (gate, &error), error);
@@ -258,7 +260,7 @@ turns (TestFixture *fixture, GpuContext *other)
   got = fetch (here);
   test_assert_bytes (got, expected);
 
-  /* What is in memory of the host when the stream has been waited for. */
+  /* The host memory has the result as soon as the stream is synchronized. */
   g_clear_pointer (&expected, g_bytes_unref);
   expected = randomize (here);
   copy (stream, sliced, here);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tensors of DLPack, given away and taken, on every device. */
+/* Exports and imports of DLPack tensors on every device. */
 #include "config.h"
 
 #include "gpumem/format/gpu-dlpack-private.h"
@@ -7,7 +7,7 @@
 
 #define N 12
 
-/* A tensor of somebody else over memory that the context reaches. */
+/* A tensor of another library over memory that the context can access. */
 typedef struct
 {
   GpuDLVersioned  tensor;
@@ -76,7 +76,7 @@ assert_elements (GpuArray   *array,
   g_assert_cmpmem (g_bytes_get_data (got, NULL), g_bytes_get_size (got), expected, size);
 }
 
-/* Without strides, and from some byte on. */
+/* Imports a tensor without strides, and one with a byte offset. */
 static void
 dlpack_taken (TestFixture *fixture)
 {
@@ -136,7 +136,7 @@ dlpack_read_only (TestFixture *fixture)
   await_deleted (&foreign);
 }
 
-/* What is refused stays the caller's. */
+/* A failed import leaves the tensor to the caller. */
 static void
 dlpack_refused (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between arrays on the device for which there is a kernel: in other orders, and of many
- * rows, on every device that has a compiler, and right where there is none. */
+/* Copies between arrays for which there is a kernel: permuted dimensions and many short rows, on
+ * every device with a compiler. Devices without a compiler give the same result. */
 #include "config.h"
 
 #include "test-array-util.h"
@@ -41,8 +41,8 @@ shuffle (guint *axes,
     }
 }
 
-/* A view of the shape @shape, within an array whose dimensions are in another order and up to three
- * times as long. */
+/* A view of the shape @shape, within an array whose dimensions are permuted and up to three times
+ * as long. */
 static void
 make_view (TestArray     *model,
            TestFixture   *fixture,
@@ -125,7 +125,7 @@ kernel_orders (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
 
-/* More dimensions than a launch takes, none of which goes on where another ends. */
+/* More dimensions than a launch has, none of which can be merged with another. */
 static void
 kernel_many_dimensions (TestFixture *fixture)
 {
@@ -141,7 +141,7 @@ kernel_many_dimensions (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Elements that lie at no multiple of their size. */
+/* Elements at addresses that are not a multiple of their size. */
 static void
 kernel_odd_places (TestFixture *fixture)
 {
@@ -166,7 +166,7 @@ kernel_odd_places (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* One region, of so many short rows that a kernel is quicker on a GPU. */
+/* One region with so short rows that a kernel is faster on a GPU. */
 static void
 kernel_narrow_rows (TestFixture *fixture)
 {
@@ -192,7 +192,7 @@ kernel_narrow_rows (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core") > before, ==, has_compiler (fixture));
 }
 
-/* What is repeated is read again and again. */
+/* A source of stride 0 is repeated. */
 static void
 kernel_repeated (TestFixture *fixture)
 {
@@ -211,7 +211,7 @@ kernel_repeated (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Memory that kernels do not reach, or may not write, and memory of a pool. */
+/* Memory that kernels cannot access or must not write, and memory of a pool. */
 static void
 check_memory (TestFixture *fixture,
               GpuMemory   *to_memory,
@@ -279,7 +279,7 @@ kernel_memory (TestFixture *fixture)
   check_memory (fixture, GPU_MEMORY (first), GPU_MEMORY (second));
 }
 
-/* What lies between the regions may be mapped. */
+/* A mapping of the gap between two regions does not block the copy. */
 static void
 kernel_mapped (TestFixture *fixture)
 {
@@ -311,8 +311,8 @@ kernel_mapped (TestFixture *fixture)
   test_assert_bytes (got, content);
 }
 
-/* The copy is in order with what is submitted around it, on other streams as well, and keeps what
- * it uses. */
+/* The copy is ordered with other work on its own and on other streams, and keeps its memory
+ * alive. */
 static void
 kernel_order (TestFixture *fixture)
 {

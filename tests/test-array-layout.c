@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shapes and strides: views, what overlaps, and copies between two layouts, against what one finds
- * by walking over all elements. */
+/* Shapes and strides: views, overlaps, and copies between two layouts, compared with a loop over
+ * all elements. */
 #include "config.h"
 
 #include "gpumem/format/gpu-array-plan-private.h"
@@ -49,7 +49,7 @@ init (GpuArrayLayout *layout,
                   error);
 }
 
-/* Dimensions in any order, some of them backwards, with gaps. */
+/* Permuted dimensions, some of them reversed, with gaps. */
 static void
 make_random (GpuArrayLayout *layout,
              gboolean        with_repeats)
@@ -166,7 +166,7 @@ layout_refused (void)
   g_assert_true (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_C));
 }
 
-/* Indices that Python's slices would have: walked, and not computed. */
+/* The indices of Python's slices, counted one by one and not computed. */
 static void
 check_slice (gssize length,
              gssize start,
@@ -349,7 +349,8 @@ layout_reshape (void)
   g_assert_cmpuint (n_views, >, N_CASES / 4);
 }
 
-/* No byte twice, if it says so; and the other way round where strides go up one over another. */
+/* For random layouts with nested strides, an overlap is reported if and only if two elements share
+ * a byte. */
 static void
 layout_overlaps (void)
 {
@@ -402,7 +403,7 @@ typedef struct
   gsize           source_size;
 } Copy;
 
-/* Regions as back ends take them: rows do not overlap, nor slices. */
+/* Copies a region as back ends do. Asserts that neither rows nor slices overlap. */
 static gboolean
 copy_region (const GpuArrayPlan  *plan,
              gsize                to,
@@ -455,7 +456,7 @@ check_copy (Copy *copy)
   test_assert_mem (by_host, copy->expected, copy->size);
 }
 
-/* The same shape with any other strides; those of the source may repeat. */
+/* Two layouts of one shape with unrelated strides; those of the source may be 0. */
 static void
 layout_plans (void)
 {
@@ -497,7 +498,7 @@ layout_plans (void)
     }
 }
 
-/* What lies next to each other is one region; three dimensions with gaps are, too. */
+/* Adjacent elements are merged into one region; so are three dimensions with gaps. */
 static void
 layout_few_regions (void)
 {
@@ -565,7 +566,7 @@ layout_huge_strides (void)
   g_assert_cmpint (layout.strides[0], ==, 1);
   g_assert_cmpint (layout.strides[2], ==, huge);
 
-  /* Without elements, and with one alone */
+  /* A layout without elements, and one with a single element */
   init (&layout, none, 2, 1, GPU_ARRAY_ORDER_C);
   layout.strides[0] = huge;
   test_assert_ok (_gpu_array_layout_slice (&layout, 0, 2, 0, -huge, "f", &error), error);
@@ -576,7 +577,7 @@ layout_huge_strides (void)
   g_assert_cmpuint (layout.offset, ==, 0);
 }
 
-/* Rows of the source that go backwards, as of a[::-1]. */
+/* Source rows in reverse order, as in a[::-1]. */
 static void
 layout_backwards (void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays on every device: what comes back is what elements were walked over on the host. */
+/* Arrays on every device: each result is compared with a loop over the elements on the host. */
 #include "config.h"
 
 #include "test-array-util.h"
@@ -19,7 +19,7 @@ random_dtype (void)
          ? gpu_dtype_ref (numbers[i]) : gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
 }
 
-/* Takes a part along one dimension, or another order of them. */
+/* Narrows one dimension, or permutes the dimensions. */
 static void
 narrow (TestArray *model)
 {
@@ -98,7 +98,7 @@ check_write (TestArray *model)
   test_array_assert_memory (model);
 }
 
-/* Both in streams of their own, which nobody tells to wait for each other. */
+/* Writes and reads on two streams, without a wait in the program. */
 static void
 check_strided (TestArray       *model,
                GpuStream   *first,
@@ -176,7 +176,7 @@ check_copy (TestArray *model)
   test_assert_bytes (bytes, expected);
 }
 
-/* Sub-blocks of three dimensions, as many as a program has in a day. */
+/* Blocks of three-dimensional arrays, as many as a program uses in a day. */
 static void
 array_blocks (TestFixture *fixture)
 {
@@ -223,7 +223,7 @@ array_dimensions (TestFixture *fixture)
     }
 }
 
-/* --- one by one --------------------------------------------------------------- */
+/* --- single features ---------------------------------------------------------- */
 
 static void
 array_properties (TestFixture *fixture)
@@ -261,7 +261,7 @@ array_properties (TestFixture *fixture)
   g_assert_false (gpu_array_is_contiguous (part, GPU_ARRAY_ORDER_C));
 }
 
-/* A view keeps the memory, whatever else goes. */
+/* A view keeps the memory alive after the array and the buffer are freed. */
 static void
 array_views (TestFixture *fixture)
 {
@@ -328,7 +328,7 @@ array_split (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "length 0", "axis 1");
 }
 
-/* No elements, and no dimensions. */
+/* Arrays without elements, and arrays without dimensions. */
 static void
 array_edges (TestFixture *fixture)
 {
@@ -362,7 +362,7 @@ array_edges (TestFixture *fixture)
   test_assert_bytes (got, one);
 }
 
-/* The offset of no elements means nothing, and nor does the stride of a single one. */
+/* The offset of an array without elements is ignored, and the stride of a dimension of length 1. */
 static void
 array_meaningless (TestFixture *fixture)
 {
@@ -426,7 +426,8 @@ array_filled (TestFixture *fixture)
     test_assert_mem ((const guint8 *) g_bytes_get_data (all, NULL) + i * 12, pattern, 12);
 }
 
-/* From one part of the memory to another that shares bytes with it, as if there were a third. */
+/* A copy between overlapping parts of one memory gives the same result as a copy through a third
+ * memory. */
 static void
 array_shift (TestFixture *fixture)
 {
@@ -483,7 +484,7 @@ array_repeated (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "float32", "uint8");
 }
 
-/* Over memory of every kind, and from a pool. */
+/* Arrays over memory of every kind, and from a pool. */
 static void
 check_over (TestFixture *fixture,
             GpuMemory   *memory)
@@ -597,7 +598,7 @@ array_fields (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'y'");
 }
 
-/* Where it is, for the host and for kernels. */
+/* Addresses for the host and for kernels. */
 static void
 array_addresses (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What an asynchronous wait holds, and for how long. */
+/* References that an asynchronous wait holds, and their lifetime. */
 #include "config.h"
 
 #include "test-util.h"
@@ -12,8 +12,7 @@ set_true (gpointer data, GObject *object)
   *(gboolean *) data = TRUE;
 }
 
-/* A wait that was cancelled holds its event no more: dropping that fails what waits for it, as if
- * nobody had ever asked. */
+/* A cancelled wait releases its event. Then dropping the user event fails the work behind it. */
 static void
 async_cancelled_user_event (TestFixture *fixture)
 {
@@ -44,7 +43,7 @@ async_cancelled_user_event (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "dropped");
 }
 
-/* The same for the objects of a stream, whose work goes on. */
+/* A cancelled wait releases the objects of a stream whose work is still pending. */
 static void
 async_cancelled_stream (TestFixture *fixture)
 {
@@ -83,7 +82,7 @@ async_cancelled_stream (TestFixture *fixture)
   test_open (gate);
 }
 
-/* The thread that the last reference on the source object goes on. */
+/* The thread that frees the source object. */
 typedef struct
 {
   GThread  *thread;
@@ -107,7 +106,8 @@ drop_source (GObject *source, GAsyncResult *result, gpointer data)
   owner->done = TRUE;
 }
 
-/* However the thread that found out and the one that is told are ahead of each other. */
+/* The main context's thread frees the source object, even if the completion thread is slow to
+ * release its own references. */
 static void
 async_own_thread (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* When a stream out of order gets a barrier of ours. The back end in front of the real one counts
- * them. */
+/* The library adds barriers to out-of-order streams only where they are needed. A back end in front
+ * of the real one counts them. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -28,7 +28,7 @@ refuse_wait (GpuNativeStream *stream, GpuNativeEvent *const *events, guint n_eve
   return FALSE;
 }
 
-/* A stream out of order, in a context that counts. */
+/* Creates an out-of-order stream in a context that counts barriers. */
 static GpuStream *
 begin (TestFixture *fixture)
 {
@@ -44,7 +44,7 @@ begin (TestFixture *fixture)
   return test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* Once it is idle nobody else looks at the back end of the context. */
+/* The stream is idle, so that no other thread uses the back end of the context. */
 static void
 end (TestFixture *fixture, GpuStream *stream)
 {
@@ -53,7 +53,7 @@ end (TestFixture *fixture, GpuStream *stream)
   _gpu_context_get_native (fixture->context)->backend = real;
 }
 
-/* Nobody waited for the mapping before it is dropped. */
+/* Drops a mapping that was not waited for. */
 static void
 unmap (TestFixture *fixture, GpuMemoryFlags flags)
 {
@@ -89,8 +89,8 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* Of a wait that the driver refused a part may be there, and an earlier barrier forgotten: what
- * depends on work before that gets a new one. */
+/* A failed wait may be partly enqueued and may have superseded the last barrier: the next dependent
+ * work gets a new barrier. */
 static void
 barrier_refused (TestFixture *fixture)
 {
@@ -132,8 +132,8 @@ assert_pending (GpuEvent *event)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* Looks at memory that a stream is about to write: the thread sanitizer cannot see that the kernel
- * holds the stream. */
+/* Reads memory that a stream is about to write: the thread sanitizer cannot see that the kernel
+ * blocks the stream. */
 __attribute__ ((no_sanitize ("thread"))) static guint8
 peek (const volatile guint8 *data)
 {

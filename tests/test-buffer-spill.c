@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers whose content is on the host for a while: it is right when it comes back, their memory is
- * somebody else's meanwhile, and nobody uses it by mistake. */
+/* Spilled buffers: their content survives, their memory serves other allocations, and commands
+ * refuse them until they are restored. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -12,7 +12,7 @@
 
 #define SIZE (1 << 20)
 
-/* Without a pool, and with one of every kind that the device can have. */
+/* Runs @func without a pool and with each kind of pool that the device supports. */
 static void
 for_each_source (TestFixture *fixture, TestPoolFunc func, gboolean plain)
 {
@@ -75,7 +75,7 @@ count (guint *n)
   (*n)++;
 }
 
-/* There and back, again and again, on several streams and with work under way. */
+/* Spills and restores repeatedly, on several streams and with work in flight. */
 static void
 check_content (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -129,7 +129,7 @@ spill_content (TestFixture *fixture)
   for_each_source (fixture, check_content, TRUE);
 }
 
-/* All that would use it says so, and is right again afterwards. */
+/* Every command refuses a spilled buffer, and accepts the restored one. */
 static void
 check_refused (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -183,7 +183,8 @@ spill_refused (TestFixture *fixture)
   for_each_source (fixture, check_refused, TRUE);
 }
 
-/* A prepared launch has looked at the memory for good. */
+/* A prepared launch has looked up its memory already; it must refuse a spilled buffer all the
+ * same. */
 static void
 check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -217,7 +218,7 @@ spill_prepared (TestFixture *fixture)
     for_each_source (fixture, check_prepared, TRUE);
 }
 
-/* Released, and gone, while it is spilled; the pool stays for it. */
+/* A spilled buffer may be released or freed; it keeps its pool alive. */
 static void
 check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -259,7 +260,7 @@ spill_gone (TestFixture *fixture)
   for_each_source (fixture, check_gone, FALSE);
 }
 
-/* The next write of the driver; FALSE where none can be made to fail. */
+/* Makes the next write of the driver fail. Returns FALSE if the driver cannot fail on demand. */
 static gboolean
 arm (TestFixture *fixture, gboolean fails)
 {
@@ -274,8 +275,8 @@ arm (TestFixture *fixture, gboolean fails)
   return FALSE;
 }
 
-/* The way back fails when nobody else has the pool any more: all is as it was, and the next one
- * succeeds, from the same pool, which goes with the buffer. */
+/* A restore fails after the program has dropped the pool: the buffer stays spilled and keeps the
+ * pool alive, and a retry succeeds from the same pool. */
 static void
 check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -331,7 +332,7 @@ spill_fails_alone (TestFixture *fixture)
     g_test_skip ("only the stand-in for CUDA and the layer of OpenCL fail on demand");
 }
 
-/* What the program holds back on another stream still reads the memory, which is not given away. */
+/* A pending copy on another stream still reads the memory, which must not be reused before that. */
 static void
 check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -387,7 +388,7 @@ open_later (gpointer data)
   return NULL;
 }
 
-/* Memory of its own is freed when the work of other streams with it has completed. */
+/* A buffer without a pool is freed when the work of other streams with it has completed. */
 static void
 spill_waits (TestFixture *fixture)
 {
@@ -423,13 +424,13 @@ typedef struct
   GpuMemoryPool *pool;
   GpuStream     *stream;
   GpuBuffer     *buffers[N_BUFFERS];
-  guint64        used[N_BUFFERS];   /* when; 0 for never */
+  guint64        used[N_BUFFERS];   /* time of the last use; 0 for never */
   guint8         values[N_BUFFERS];
   guint64        time;
   guint          n_spilled;
 } Working;
 
-/* The one that was used longest ago. */
+/* Spills the least recently used buffer. */
 static gboolean
 make_room (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, Working *working)
 {
@@ -460,7 +461,7 @@ use (Working *working, guint i)
   working->used[i] = ++working->time;
 }
 
-/* Three times as much as there is room for. */
+/* Uses three times as much memory as the pool may have. */
 static void
 check_room (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -522,7 +523,8 @@ run_releaser (gpointer data)
   return NULL;
 }
 
-/* What is on its way says so, to all who would use it or move it; it can be released. */
+/* While a buffer is being moved, other commands and moves fail with GPU_ERROR_BUSY; release
+ * succeeds. */
 static void
 check_moving (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -548,7 +550,7 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "on its way");
 
-      /* Which waits where the driver reads with the lock held */
+      /* The release waits if the driver reads with the lock held */
       if (i == 1)
         releaser = g_thread_new ("releaser", run_releaser, buffer);
       test_let_go (hold);
@@ -571,7 +573,8 @@ spill_moving (TestFixture *fixture)
     for_each_source (fixture, check_moving, TRUE);
 }
 
-/* Who finds that another thread was quicker has what it wanted, and is told of no slices. */
+/* The loser of a race finds the buffer in the state it asked for: it succeeds, and no error
+ * mentions slices. */
 static gpointer
 run_mover (gpointer data)
 {
@@ -589,7 +592,7 @@ run_mover (gpointer data)
   return NULL;
 }
 
-/* Several move it at the same time, and use it when they can; in the end it is released. */
+/* Several threads spill, restore and use one buffer; in the end it is released. */
 static void
 check_threads (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -615,7 +618,7 @@ check_threads (TestFixture *fixture, GpuMemoryPool *pool)
   bytes = test_content (buffer);
   test_assert_value (g_bytes_get_data (bytes, NULL), 8, SIZE);
 
-  /* Released under way */
+  /* Release the buffer while the other threads run */
   threads[0] = g_thread_new ("mover", run_releaser, buffer);
   for (guint i = 0; i < 50; i++)
     {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers: how they are made, what they tell, slices, release, and the verbs that block. */
+/* Buffers: constructors, attributes, slices, release, and the blocking functions. */
 #include "config.h"
 
 #include "test-util.h"
@@ -293,7 +293,7 @@ buffer_for_memory (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_new_for_memory");
 }
 
-/* --- identity, information, release ---------------------------------------------- */
+/* --- identity, attributes, release ----------------------------------------------- */
 
 static void
 buffer_equality (TestFixture *fixture)
@@ -425,7 +425,7 @@ buffer_release (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
 }
 
-/* A slice keeps what its parent gave back. */
+/* A slice keeps the memory of its released parent. */
 static void
 buffer_release_parent (TestFixture *fixture)
 {
@@ -443,7 +443,7 @@ buffer_release_parent (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
 }
 
-/* --- the verbs that block ---------------------------------------------------------- */
+/* --- blocking functions ------------------------------------------------------------ */
 
 static void
 buffer_read_write (TestFixture *fixture)
@@ -468,7 +468,7 @@ buffer_read_write (TestFixture *fixture)
     }
 }
 
-/* Moves at once what nothing stands in the way of, and nothing else. */
+/* Copies only if it need not wait; otherwise it returns FALSE without an error. */
 static void
 buffer_try (TestFixture *fixture)
 {
@@ -517,8 +517,8 @@ set_done (gpointer user_data)
   *(gboolean *) user_data = TRUE;
 }
 
-/* Bytes over memory of the program are written and read into in place, and let go of by the main
- * context once the device is done with them. */
+/* Bytes over memory of the program are written and read in place. The main context releases them
+ * when the device has finished with them. */
 static void
 buffer_address_bytes (TestFixture *fixture)
 {
@@ -595,7 +595,7 @@ buffer_fill_copy (TestFixture *fixture)
   test_assert_value (data + 406, 8, SIZE - 406);
 }
 
-/* --- the same, called back ------------------------------------------------------------ */
+/* --- asynchronous functions ----------------------------------------------------------- */
 
 static void
 buffer_async (TestFixture *fixture)
@@ -611,7 +611,7 @@ buffer_async (TestFixture *fixture)
   g_autoptr (GAsyncResult) read = NULL;
   guint8 pattern[4] = { 1, 2, 3, 4 };
 
-  /* The second and third follow the first through the hazard on the buffer */
+  /* The hazard on the buffer orders the second and third after the first */
   gpu_buffer_write_bytes_async (a, NULL, 0, bytes, NULL, test_take_result, &write);
   gpu_buffer_copy_async (b, NULL, 0, a, 0, SIZE, NULL, test_take_result, &copy);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (a), 0, SIZE, pattern, 4,
@@ -664,7 +664,7 @@ buffer_async_errors (TestFixture *fixture)
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&too_far), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
 
-  /* The bytes were made by then */
+  /* The bytes were created before the buffer was closed */
   closed = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, SIZE, &error);
   g_assert_no_error (error);
   gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);
@@ -679,7 +679,7 @@ buffer_async_errors (TestFixture *fixture)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
 }
 
-/* --- values that make no sense ----------------------------------------------------------- */
+/* --- invalid values ---------------------------------------------------------------------- */
 
 static void
 buffer_without_init (void)
@@ -694,7 +694,7 @@ buffer_without_init (void)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* The same with a size that ranges are within, in every verb of a stream and of a buffer. */
+/* The same with a size that bounds the ranges, in every function of streams and buffers. */
 static void
 buffer_sized_without_init (TestFixture *fixture)
 {
@@ -720,7 +720,7 @@ buffer_sized_without_init (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
 }
 
-/* NVIDIA's OpenCL crashes when the driver sees such slices go in this order. */
+/* NVIDIA's OpenCL crashes if the driver frees overlapping slices in this order. */
 static void
 buffer_overlapping_slices (TestFixture *fixture)
 {
@@ -743,7 +743,7 @@ buffer_overlapping_slices (TestFixture *fixture)
           test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (slices[i]), 0, 2 * step,
                                            &values[i], 1, &error), error);
         }
-      /* The oldest first, while the fills are at work */
+      /* Free the oldest first, while the fills run */
       for (guint i = 0; i < G_N_ELEMENTS (values); i++)
         g_object_unref (slices[(i + round) % G_N_ELEMENTS (values)]);
     }

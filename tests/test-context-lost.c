@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A kernel that traps takes its context with it; NVIDIA's driver then gives up every context of the
- * process. Whatever is lost says so, and all others go on. */
+/* A kernel that traps destroys its context; NVIDIA's driver then destroys every context of the
+ * process. Lost contexts fail with an error, and all others keep working. */
 #include "config.h"
 
 #include "test-util.h"
@@ -74,7 +74,7 @@ victim_launch (Victim *victim, GpuKernel *kernel, GError **error)
   return gpu_stream_launch (victim->stream, kernel, &one, &one, error, victim->buffer);
 }
 
-/* Every way into the driver that a lost context must answer by itself. */
+/* Every call that reaches the driver fails in a lost context. */
 static void
 assert_all_fail (Victim *victim)
 {
@@ -112,7 +112,7 @@ assert_all_fail (Victim *victim)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
 }
 
-/* The devices of every back end go on; those of CUDA may be lost as well. */
+/* The devices of the other back ends keep working; those of CUDA may be lost as well. */
 static void
 assert_others_work (void)
 {
@@ -142,7 +142,7 @@ assert_others_work (void)
     }
 }
 
-/* Does its work, or is lost too, as often. */
+/* The context works, or it is lost too. */
 static void
 assert_works_or_is_lost (Victim *other)
 {
@@ -155,7 +155,7 @@ assert_works_or_is_lost (Victim *other)
       return;
     }
 
-  /* The stand-in loses the one context only. */
+  /* The stand-in loses only the one context. */
   g_assert_null (strstr (gpu_device_get_name (gpu_context_get_device (other->context)),
                          "Stand-in"));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
@@ -196,7 +196,7 @@ trap (TestFixture *fixture)
   victim_clear (&other);
 }
 
-/* In a process of its own: with the driver of NVIDIA no other case would have a device. */
+/* Runs in its own process: NVIDIA's driver would leave no device for the other cases. */
 static void
 lost_trap (TestFixture *fixture)
 {
@@ -221,8 +221,9 @@ lost_trap (TestFixture *fixture)
 
 /* --- a peer is lost ------------------------------------------------------------------------- */
 
-/* Loses the context of @victim behind a copy of its stream into @target, which another context
- * made, without the library hearing of it: a second object around the same handle asks. */
+/* Loses the context of @victim after a copy on its stream into @target, a buffer of another
+ * context. A second context object for the same handle detects the loss; the object of @victim does
+ * not. */
 static GpuEvent *
 lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
 {
@@ -263,8 +264,8 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   return event;
 }
 
-/* Whoever waits for work of a context that is lost, or finds out that it is, is not lost with it:
- * a wait for the memory's sake is over, one that was asked for is an error. */
+/* A context that waits for work of a lost context is not lost itself. Implicit waits for memory end
+ * without an error; explicit waits fail. */
 static void
 spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
 {
@@ -324,7 +325,7 @@ lost_spares_others (TestFixture *fixture)
     spares (fixture, (i & 1) != 0, (i & 2) != 0);
 }
 
-/* Nor does a copy with its memory, whose error it is. */
+/* A copy with memory of a lost context fails, and its own context is not lost. */
 static void
 lost_spares_copies (TestFixture *fixture)
 {

@@ -67,7 +67,6 @@ context_build_options (TestFixture *fixture)
   g_assert_null (gpu_context_get_build_options (fixture->context));
 }
 
-/* D24 */
 static void
 context_memory_info (TestFixture *fixture)
 {
@@ -91,7 +90,7 @@ context_memory_info (TestFixture *fixture)
     g_assert_cmpuint (after, ==, before - SIZE);
 }
 
-/* D18: what a driver does not tell, or does not let be changed, is refused. */
+/* Limits that a driver does not report or cannot change are refused. */
 static void
 context_limits (TestFixture *fixture)
 {
@@ -183,7 +182,7 @@ context_for_devices (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* Every two devices: a context of both shares its memory, or the pair is refused. */
+/* For every two devices, a common context shares its memory, or its constructor fails. */
 static void
 context_pairs (void)
 {
@@ -250,8 +249,7 @@ is_lost (GError **error)
   return is;
 }
 
-/* Uses the objects of the parent in a child. Returns the number of the first step that went wrong,
- * or 0. */
+/* Uses the objects of the parent in a child. Returns the number of the first failed step, or 0. */
 static int
 use_after_fork (TestFixture *fixture, GpuBuffer *buffer, GBytes *large)
 {
@@ -274,7 +272,8 @@ use_after_fork (TestFixture *fixture, GpuBuffer *buffer, GBytes *large)
   return 0;
 }
 
-/* Neither drivers nor threads survive a fork: the child gets errors, and the parent goes on. */
+/* Neither drivers nor threads survive a fork: calls in the child fail, and the parent keeps
+ * working. */
 static void
 context_forked (TestFixture *fixture)
 {

@@ -7,7 +7,7 @@
 
 #define SIZE ((gsize) 1024 * 1024 + 3)
 
-/* In more chunks than have places. */
+/* More chunks than there are staging buffers. */
 #define LARGE ((gsize) 40 * 1024 * 1024 + 5)
 
 /* The other side of a copy. */
@@ -170,7 +170,7 @@ across_slices (TestFixture *fixture)
   for_others (fixture, slices);
 }
 
-/* Memory of the host that the library has. */
+/* Host memory of the library. */
 static void
 host_memory (TestFixture *fixture, TestFixture *other)
 {
@@ -198,7 +198,7 @@ across_host_memory (TestFixture *fixture)
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-/* Nobody is told to wait: writes there come before, or after. */
+/* The program adds no waits: writes on the other side are ordered before or after the copy. */
 static void
 order (TestFixture *fixture, TestFixture *other)
 {
@@ -229,7 +229,7 @@ across_order (TestFixture *fixture)
   for_others (fixture, order);
 }
 
-/* The event of a copy to elsewhere completes when the bytes are there. */
+/* An event behind the copy completes when the bytes have arrived. */
 static void
 event (TestFixture *fixture, TestFixture *other)
 {
@@ -262,7 +262,7 @@ is_cuda (TestFixture *fixture)
   return g_str_equal (gpu_device_get_backend (fixture->device), "cuda");
 }
 
-/* A copy waits in its stream; other streams, and other copies, go on. */
+/* A copy blocks its own stream only; other streams and other copies proceed. */
 static void
 overlap (TestFixture *fixture, TestFixture *other)
 {
@@ -277,7 +277,7 @@ overlap (TestFixture *fixture, TestFixture *other)
   g_autoptr (TestHold) hold = NULL;
   g_autoptr (GError) error = NULL;
 
-  /* What CUDA copies between its own contexts may wait for all that goes on in them. */
+  /* CUDA's own copies between two contexts may wait for all work in both of them. */
   if (is_cuda (fixture) && is_cuda (other))
     return;
 
@@ -328,7 +328,7 @@ across_dropped (TestFixture *fixture)
     }
 }
 
-/* The near side goes at once, and its stream. */
+/* The near buffer and its stream are dropped at once. */
 static void
 dropped_near (TestFixture *fixture, TestFixture *other)
 {
@@ -351,7 +351,7 @@ across_dropped_near (TestFixture *fixture)
 
 /* --- failure -------------------------------------------------------------------------------- */
 
-/* A user's event fails before the copy: it does not come to pass, and what is later does. */
+/* A user event that fails cancels the copy behind it; a later copy succeeds. */
 static void
 failed (TestFixture *fixture, TestFixture *other)
 {
@@ -379,8 +379,8 @@ across_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
-/* Work there that uses what the copy was to write fails with it, and what uses that, and a copy of
- * it back; what comes after that is noticed does not. */
+/* The failure of a copy also fails work on the other side that uses its destination, the work
+ * behind that, and a copy back. Work submitted after the failure is reported succeeds. */
 static void
 failed_there (TestFixture *fixture, TestFixture *other)
 {
@@ -428,7 +428,8 @@ across_failed_there (TestFixture *fixture)
     for_others (fixture, failed_there);
 }
 
-/* More chunks than CUDA takes behind a gate: who submits waits until the event is set. */
+/* More chunks than CUDA queues behind a pending event: the submitting thread blocks until the event
+ * completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
 
 typedef struct
@@ -450,7 +451,7 @@ submit (gpointer data)
   return NULL;
 }
 
-/* The driver decides which threads it blocks: they have this long until they are blocked. */
+/* The driver decides which threads block: wait this long for them to block. */
 static void
 let_submit (Submitter *submitter)
 {
@@ -470,7 +471,7 @@ check_last (Submitter *submitter, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, 100);
 }
 
-/* A copy, and a small one on the same stream by another thread. */
+/* One thread makes a large copy, another one a small copy on the same stream. */
 static void
 crowd (TestFixture *holder, TestFixture *near, TestFixture *from, TestFixture *to)
 {
@@ -541,7 +542,7 @@ across_crowded (TestFixture *fixture)
 
 #define STAGING_LIMIT (64 * 1024 * 1024)
 
-/* Without staging memory the caller does it. */
+/* If no staging memory is available, the calling thread copies. */
 static void
 blocking (TestFixture *fixture, TestFixture *other)
 {
@@ -562,7 +563,7 @@ fail_later (gpointer data)
   return NULL;
 }
 
-/* What the caller waits for fails, and the copy with it. */
+/* The event that the calling thread waits for fails, and the copy fails with it. */
 static void
 blocking_failed (TestFixture *fixture, TestFixture *other)
 {
@@ -574,7 +575,7 @@ blocking_failed (TestFixture *fixture, TestFixture *other)
   g_autoptr (GpuEvent) gate = NULL;
   GThread *thread;
 
-  /* That copies by itself. */
+  /* The driver copies between these contexts without staging. */
   if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
       && !test_is_opencl (fixture))
     return;
@@ -623,7 +624,7 @@ wait_for (gboolean *done)
     g_main_context_iteration (NULL, TRUE);
 }
 
-/* It is a thread then that waits, and can be told to end that. */
+/* An asynchronous copy waits on a thread of its own, and the wait can be cancelled. */
 static void
 blocking_async (TestFixture *fixture, TestFixture *other)
 {
@@ -728,7 +729,7 @@ across_refused (TestFixture *fixture)
   for_others (fixture, refused);
 }
 
-/* Regions go between contexts where the driver does that, and are refused by name elsewhere. */
+/* Regions are copied between contexts if the driver can; otherwise the error names the reason. */
 static void
 regions (TestFixture *fixture, TestFixture *other)
 {
@@ -767,7 +768,7 @@ typedef struct
   guint        seed;
 } Mill;
 
-/* All buffers hold one value each, whichever copy came last: none is torn. */
+/* No copy is torn: each buffer holds a single value at the end. */
 static gpointer
 mill (gpointer data)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Drivers of CUDA that do not work, or not whole, and what is said of them. Every test is a process
- * of its own, for devices are found once. */
+/* Broken and incomplete CUDA drivers, and the errors for them. Every test is its own process,
+ * because devices are found only once. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"
@@ -54,7 +54,7 @@ run_child (const char *path, const char *stand_in, const char *expected)
   g_test_trap_assert_passed ();
 }
 
-/* Each with a reason that helps whoever reads it. */
+/* The reason for each failure is in the error message. */
 static void
 load_that_fail (void)
 {
@@ -81,7 +81,7 @@ load_that_fail (void)
     run_child ("/cuda-broken-driver/subprocess/driver", cases[i].stand_in, cases[i].expected);
 }
 
-/* A device that does not answer is listed with the reason, and does not hide the other one. */
+/* A device that fails is listed with the reason, and other devices stay usable. */
 static void
 driver_child_device (void)
 {
@@ -113,7 +113,7 @@ load_bad_devices (void)
              "cuDeviceGetAttribute");
 }
 
-/* What failed once is tried again. */
+/* A failed initialization is retried. */
 static void
 driver_child_again (void)
 {
@@ -125,7 +125,8 @@ driver_child_again (void)
   test_assert_ok (gpu_device_check_backend ("cuda", &error), error);
 }
 
-/* The oldest driver that serves lacks groups of functions, and says so where they are needed. */
+/* The oldest supported driver lacks groups of functions; calls that need them fail with an
+ * error. */
 static void
 driver_child_old (void)
 {
@@ -138,7 +139,8 @@ driver_child_old (void)
                          "12.4");
 }
 
-/* Old drivers know devices where managed memory can be, newer ones other places, too. */
+/* Locations of managed memory work with old drivers, whose functions take devices, and with newer
+ * ones, whose functions take locations. */
 static void
 driver_child_places (void)
 {
@@ -167,7 +169,8 @@ driver_child_places (void)
   g_assert_cmpstr (text, ==, "cuda:0");
 }
 
-/* Other processes get handles where the device says so, or the driver is too old to say it. */
+/* Memory can be exported if the device reports support, or if the driver is too old to report
+ * it. */
 static void
 driver_child_ipc (void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Contexts of CUDA of every kind, and what the driver is left with when they are gone. */
+/* CUDA contexts of every kind, and the state of the driver after they are freed. */
 #include "config.h"
 
 #include "test-cuda-util.h"
@@ -54,7 +54,7 @@ contexts_primary (TestFixture *fixture)
     g_assert_cmpuint (gpu_context_get_native_handle (again), ==, handle);
     wrapped = gpu_context_new_wrapped (fixture->device, handle, GPU_WRAP_MODE_BORROW, &error);
     g_assert_no_error (error);
-    /* It holds the primary context itself. */
+    /* The wrapper retains the primary context itself. */
     test_drop_context (fixture);
     g_clear_object (&again);
     g_assert_true (is_primary_active (fixture));
@@ -116,7 +116,7 @@ contexts_own (TestFixture *fixture)
   g_clear_object (&borrowed);
   g_assert_null (get_current ());
 
-  /* What borrowed it has not destroyed it. */
+  /* Freeing the borrowed wrapper did not destroy the context. */
   buffer = gpu_buffer_new_from_bytes (own, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   test_assert_content (buffer, bytes);
@@ -145,7 +145,7 @@ contexts_adopted (TestFixture *fixture)
     g_assert_no_error (error);
     test_assert_content (buffer, bytes);
   }
-  /* It was current since it was made, and stayed so. */
+  /* The context has been current since its creation, and still is. */
   g_assert_true (get_current () == handle);
   g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&popped), ==, CUDA_SUCCESS);
 }
@@ -186,14 +186,14 @@ contexts_flags (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
-  /* What the primary context has already can be asked for, */
+  /* The present flags of the primary context are accepted. */
   present = test_get_number (fixture->context, "flags");
   g_assert_false (present & GPU_CONTEXT_FLAGS_OWN);
   context = gpu_context_new (fixture->device, present, &error);
   g_assert_no_error (error);
   g_clear_object (&context);
 
-  /* and what it has not it gets, or the program is told. */
+  /* Other flags are applied, or the constructor fails with GPU_ERROR_BUSY. */
   context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_SCHED_YIELD, &error);
   if (context != NULL)
     g_assert_true (test_get_number (context, "flags") & GPU_CONTEXT_FLAGS_SCHED_YIELD);
@@ -245,7 +245,8 @@ check_ordered (GpuContext *context)
   test_assert_content (buffer, bytes);
 }
 
-/* Whether the pool behind stream-ordered memory was made before or after, it is opened. */
+/* Peer access applies to the pool of stream-ordered memory, created before or after it was
+ * enabled. */
 static void
 contexts_peers (TestFixture *fixture)
 {
@@ -286,7 +287,7 @@ refuse_context (CUcontext *context G_GNUC_UNUSED, CUdevice device G_GNUC_UNUSED)
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-/* A device that others hold for themselves is not lost: it can be had later. */
+/* A device in exclusive use by another process is not lost: a context may be created later. */
 static void
 contexts_unavailable (TestFixture *fixture)
 {
@@ -304,9 +305,9 @@ contexts_unavailable (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
-/* --- several contexts that reach one ---------------------------------------------- */
+/* --- peer access of several contexts to one --------------------------------------- */
 
-/* A kernel in @context writes @value to @buffer, which is of another one. */
+/* Launches a kernel in @context that writes @value to @buffer, memory of another context. */
 static void
 write_from (GpuContext *context, GpuBuffer *buffer, guint32 value)
 {
@@ -347,7 +348,7 @@ new_ordered (GpuContext *context)
   return buffer;
 }
 
-/* NULL, skipped, where there is none. */
+/* Returns NULL and skips the test if there is no peer. */
 static GpuContext *
 find_peer (TestFixture *fixture)
 {
@@ -369,7 +370,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* One of two contexts on a device lets go of a pool, which the driver opens to devices. */
+/* Pools grant access by device: freeing one of two contexts of a device keeps the access of the
+ * other. */
 static void
 contexts_peers_of_one (TestFixture *fixture)
 {
@@ -408,7 +410,7 @@ refuse_access (CUmemoryPool pool G_GNUC_UNUSED, const CUmemAccessDesc *access G_
   return CUDA_ERROR_UNKNOWN;
 }
 
-/* What failed has changed nothing, and works when it is tried again. */
+/* A failed call changes nothing, and succeeds when it is repeated. */
 static void
 contexts_peers_refused (TestFixture *fixture)
 {
@@ -437,7 +439,7 @@ contexts_peers_refused (TestFixture *fixture)
   test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
 }
 
-/* With the context current, an operation is one call, and to wait for the operations takes no
+/* With the context current, an operation is a single call of the driver, and synchronizing needs no
  * event. */
 static void
 contexts_calls (TestFixture *fixture)
@@ -475,12 +477,12 @@ contexts_calls (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 7, 64);
 }
 
-/* --- operations, whatever is current ------------------------------------------------ */
+/* --- operations under any current context ------------------------------------------- */
 
 typedef struct
 {
   GpuStream  *stream;
-  CUcontext   current;                  /* nullable; on the thread */
+  CUcontext   current;                  /* nullable; of the thread */
   GpuKernel  *kernel;
   GpuLaunch  *launch;
   GpuBuffer  *from;
@@ -544,8 +546,8 @@ check_outside (TestFixture *fixture, Outside *self)
     g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010104);
 }
 
-/* On threads with no current context, with that of the stream, and with others; streams that have a
- * handle of their own, and those that are others where another context is current. */
+/* Operations on threads without a current context, with the stream's context and with another one;
+ * on streams with a handle, and on default streams, which depend on the current context. */
 static void
 contexts_outside (TestFixture *fixture)
 {
@@ -590,7 +592,7 @@ static struct
 {
   __typeof__ (_gpu_cuda.cuMemcpyDtoDAsync)  copy;
   CUcontext                                 wanted;
-  CUresult                                  code;   /* where another context is current */
+  CUresult                                  code;   /* under another current context */
   guint                                     n_calls;
 }
 strict;
@@ -602,7 +604,8 @@ copy_strictly (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
   return get_current () == strict.wanted ? strict.copy (to, from, size, stream) : strict.code;
 }
 
-/* A driver that wants the context to be current gets its way, and is asked no third time. */
+/* If the driver fails an operation because it requires a current context, the library makes the
+ * context current and tries once more. */
 static void
 contexts_strict (TestFixture *fixture)
 {
@@ -668,8 +671,8 @@ fail_to_fill (TestFixture *fixture, GpuStream *stream, const char *function)
   g_assert_null (get_current ());
 }
 
-/* An operation that has no event, because the driver has none or does not record it, leaves the
- * thread without a current context as it was before. */
+/* If creating or recording its event fails, an operation fails and leaves the thread without a
+ * current context, as before. */
 static void
 contexts_after_failure (TestFixture *fixture)
 {
@@ -706,7 +709,7 @@ copy_nowhere (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
   return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* A context whose driver says at an operation that the device is lost is lost from then on. */
+/* A context is lost from the first operation on that the driver fails with a lost device. */
 static void
 contexts_lost_at_operation (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Page-locked memory of CUDA: what the driver is asked for, what overlaps, and when it runs out.
- * The functions of the driver that the tests stand in front of are those that the library found. */
+/* Page-locked CUDA memory: flags for the driver, overlaps, and out-of-memory. The tests intercept
+ * functions of the driver that the library has loaded. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"
@@ -9,7 +9,7 @@
 #define SIZE 65536
 
 static __typeof__ (_gpu_cuda.cuMemHostAlloc) real_alloc;
-static gsize most;                  /* bytes that the driver gives at a time */
+static gsize most;                  /* limit of the driver, in bytes */
 static guint n_allocated;
 
 static CUresult
@@ -73,7 +73,7 @@ memory_runs_out (TestFixture *fixture)
   g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
 }
 
-/* What is held for nobody is given up for what the driver has no room for. */
+/* The allocator frees its cached blocks if the driver is out of memory. */
 static void
 memory_allocator_gives_up (TestFixture *fixture)
 {
@@ -110,7 +110,8 @@ try_register (TestFixture *fixture, GpuHostMemoryFlags flags, gpointer data, gsi
   return gpu_host_memory_new_registered (fixture->context, flags, bytes, error);
 }
 
-/* The driver locks bytes once: parts share what is locked, what sticks out is refused. */
+/* The driver locks a page once: parts share the registration; a range that extends beyond it is
+ * refused. */
 static void
 memory_overlaps (TestFixture *fixture)
 {
@@ -140,7 +141,7 @@ memory_overlaps (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
-/* The driver is told that it cannot write the pages, and nobody shares them who would. */
+/* Read-only pages are registered as read-only, and a writable registration does not share them. */
 static void
 memory_read_only (TestFixture *fixture)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is copied to, from and between images of the CUDA back end, of every shape and over buffers:
- * held against the same with plain memory. */
+/* Copies to, from and between images of the CUDA back end, of every type and over buffers, compared
+ * with the same copies in plain memory. */
 #include "config.h"
 
 #include "test-image-util.h"
 
 #define TEXEL 4
 
-/* One of each type, small and with no side like another. */
+/* A small format for each image type, all sides different. */
 static const struct
 {
   GpuImageType type;
@@ -55,7 +55,7 @@ model_copy (const Model *to, const Model *from, const GpuExtent *extent)
               from->data + from->offset + z * from->slice + y * from->row, extent->width * TEXEL);
 }
 
-/* Through a buffer and from the host, with pitches that fit and pitches that do not. */
+/* Through a buffer and from the host, with aligned and unaligned pitches. */
 static void
 check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gsize row,
                gsize slice)
@@ -92,7 +92,7 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
   image_wanted = g_bytes_new (image_model, test_count_texels (whole) * TEXEL);
   test_assert_texels (image, image_wanted);
 
-  /* Back in from the buffer, over other texels. */
+  /* Write the image back from the buffer, over other texels. */
   test_assert_ok (gpu_image_write_bytes (image, fixture->stream, NULL, whole, texels, 0, 0, NULL,
                                          &error), error);
   test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &at,
@@ -122,7 +122,7 @@ image_pitches (TestFixture *fixture)
     }
 }
 
-/* Between two images of any types, by texels, rows and slices as both count them. */
+/* Copies between images of two types. Both count in texels, rows and slices. */
 static void
 check_pair (TestFixture *to_fixture, TestFixture *from_fixture, GpuStream *stream, guint to,
             guint from)
@@ -166,7 +166,8 @@ image_pairs (TestFixture *fixture)
       check_pair (fixture, fixture, fixture->stream, i, j);
 }
 
-/* Into an image of one context from a buffer of another, and from there into the same again. */
+/* Copies from a buffer of another context into an image, and from the image back to a buffer of
+ * that context. */
 static void
 check_peer_buffer (TestFixture *fixture, TestFixture *other, guint shape, gsize gap)
 {
@@ -239,7 +240,7 @@ image_peers (TestFixture *fixture)
       check_peer (fixture, devices->pdata[i]);
 }
 
-/* A row, and copies of it within the array. */
+/* Fills a row and copies it within the image. */
 static void
 image_fill (TestFixture *fixture)
 {
@@ -339,7 +340,7 @@ image_mappings (TestFixture *fixture)
     }
 }
 
-/* --- over buffers ----------------------------------------------------------------------------- */
+/* --- images over buffers ---------------------------------------------------------------------- */
 
 static void
 image_linear (TestFixture *fixture)
@@ -389,7 +390,7 @@ image_linear (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (part, NULL), 0x5a, 40);
 }
 
-/* Memory of the host that the device reaches is mapped where it is. */
+/* Host memory that the device can access is mapped in place. */
 static void
 image_of_host (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images and samplers as arguments on CUDA: the numbers of samplers in kernels of the portable
- * dialect, what these say of themselves, and the objects that kernels in CUDA C++ take. */
+/* Images and samplers as kernel arguments on CUDA: constant samplers in kernels of the portable
+ * dialect, attributes of such kernels, and the objects that CUDA C++ kernels take. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -25,8 +25,8 @@ sheet_new (TestFixture *fixture,
                              (GpuExtent) { WIDTH, HEIGHT, 1 }, first);
 }
 
-/* Launches @kernel with the objects, which end with NULL, and a buffer that begins with the @n
- * numbers of @expected afterwards. */
+/* Launches @kernel with the objects, a NULL-terminated list, and a buffer; asserts that the buffer
+ * begins with the @n numbers of @expected. */
 static void
 assert_floats (TestFixture  *fixture,
                GpuKernel    *kernel,
@@ -58,7 +58,7 @@ assert_floats (TestFixture  *fixture,
     g_assert_cmpfloat ((double) values[i], ==, expected[i]);
 }
 
-/* --- samplers by number ----------------------------------------------------------------------- */
+/* --- constant samplers ------------------------------------------------------------------------ */
 
 static const char several[] =
   "constant sampler_t outer = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP\n"
@@ -110,7 +110,7 @@ kernel_samplers (TestFixture *fixture)
                  expected, G_N_ELEMENTS (expected));
 }
 
-/* Each constant has a texture of its own, and those that say the same share one. */
+/* Each constant sampler has its own texture; equal constants share one. */
 static void
 kernel_constants (TestFixture *fixture)
 {
@@ -216,7 +216,7 @@ kernel_arguments (TestFixture *fixture)
     }
 }
 
-/* A part knows nothing of the samplers of another one. */
+/* Linked programs do not share samplers. */
 static void
 kernel_linked (TestFixture *fixture)
 {
@@ -262,7 +262,7 @@ kernel_linked (TestFixture *fixture)
   assert_floats (fixture, kernel, (gpointer[]) { image, edge, NULL }, expected, 2);
 }
 
-/* What stands in the options is part of the source. */
+/* Macros defined in the options apply to the source. */
 static void
 kernel_macros (TestFixture *fixture)
 {
@@ -290,7 +290,7 @@ kernel_macros (TestFixture *fixture)
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 1);
 }
 
-/* Builds @text with @header in a file, whose path goes into @format, the options. */
+/* Builds @text with the options @format, which contain the path of a file that holds @header. */
 static void
 assert_with_file (TestFixture *fixture,
                   const char  *header,
@@ -321,8 +321,8 @@ assert_with_file (TestFixture *fixture,
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
 }
 
-/* No word of images in the source itself. What the options include stands before everything, and
- * so do their macros then. */
+/* The source itself uses no images. Files included by the options precede it, and their macros
+ * apply to it. */
 static void
 kernel_included (TestFixture *fixture)
 {
@@ -516,7 +516,8 @@ object_refused (TestFixture *fixture)
   assert_refused (fixture, "extern \"C\" __global__ void f (int s) { }", surface, "4 bytes");
 }
 
-/* What is READ_ONLY is not waited for, so nothing may write it; and the other way round. */
+/* Reads of a READ_ONLY image are not tracked, so it must not be written. A WRITE_ONLY image must
+ * not be read. */
 static void
 object_access (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images of the CUDA back end: what there is, levels, and arrays of others. The functions of the
- * driver that the tests call are those that the library found. */
+/* Images of the CUDA back end: formats, mip levels, and wrapped arrays. The tests call functions of
+ * the driver that the library has loaded. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -11,7 +11,7 @@
 
 #define TEXEL 4
 
-/* One of each type, small and with no side like another. */
+/* A small format for each image type, all sides different. */
 static const struct
 {
   GpuImageType type;
@@ -39,7 +39,7 @@ prepare (const char *source)
   return _gpu_cuda_source_prepare (source, GPU_CUDA_LANGUAGE_PORTABLE, options);
 }
 
-/* Without a word of images there is no more before a program than there was. */
+/* A program that does not use images gets no image prelude. */
 static void
 image_words (void)
 {
@@ -96,7 +96,7 @@ image_constants (void)
     }
 }
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- formats and limits ----------------------------------------------------------------------- */
 
 static gboolean
 has_format (GList *formats, GpuChannelOrder order, GpuChannelType type)
@@ -152,7 +152,7 @@ image_limits (TestFixture *fixture)
   g_assert_cmpuint (most.width, ==, most.height);
   g_assert_cmpuint (most.depth, ==, 6);
 
-  /* Mip levels make the greatest width less. */
+  /* Mip levels reduce the maximum width. */
   test_assert_ok (gpu_context_get_max_image_extent (fixture->context, GPU_IMAGE_TYPE_IMAGE_2D,
                                                     &most, &error), error);
   most.height = 1;
@@ -196,7 +196,7 @@ image_attributes (TestFixture *fixture)
     }
 }
 
-/* What the driver cannot make is said with what there is of memory. */
+/* If the driver cannot allocate an image, the error names the free memory. */
 static void
 image_no_memory (TestFixture *fixture)
 {
@@ -207,7 +207,7 @@ image_no_memory (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("only the stand-in fails when it is told to");
+      g_test_skip ("only the stand-in fails on demand");
       return;
     }
   for (guint i = 0; i < G_N_ELEMENTS (calls); i++)
@@ -224,7 +224,8 @@ image_no_memory (TestFixture *fixture)
     }
 }
 
-/* Content that cannot be brought there, too. */
+/* If the upload of the initial content fails, the error names the size and the pitch of the
+ * image. */
 static void
 image_no_upload (TestFixture *fixture)
 {
@@ -235,7 +236,7 @@ image_no_upload (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("only the stand-in fails when it is told to");
+      g_test_skip ("only the stand-in fails on demand");
       return;
     }
   for (guint i = 0; i < G_N_ELEMENTS (calls); i++)
@@ -253,7 +254,7 @@ image_no_upload (TestFixture *fixture)
     }
 }
 
-/* However many images a kernel is given. */
+/* A launch makes the context current once, for any number of images. */
 static void
 image_entered_once (TestFixture *fixture)
 {
@@ -324,7 +325,7 @@ check_levels (TestFixture *fixture, GpuImageType type, const GpuExtent *extent, 
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (image)), ==, size);
   for (guint i = 0; i < n_levels; i++)
     test_assert_texels (levels->pdata[i], contents->pdata[i]);
-  /* The image itself is its first level. */
+  /* A single-level image is its own level 0. */
   test_assert_texels (image, contents->pdata[0]);
 }
 
@@ -344,7 +345,7 @@ image_levels (TestFixture *fixture)
   check_levels (fixture, GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 8, 8, 1 }, 1);
 }
 
-/* --- arrays of others ------------------------------------------------------------------------- */
+/* --- wrapped arrays --------------------------------------------------------------------------- */
 
 static CUarray
 array_new (TestFixture *fixture, gsize width, gsize height, gsize depth, CUarray_format format,
@@ -367,7 +368,7 @@ array_free (TestFixture *fixture, CUarray array)
   test_cuda_pop (fixture);
 }
 
-/* A row of two dimensions, as a program copies it. */
+/* Copies a row of a 2D array with the driver's own function. */
 static void
 array_copy (TestFixture *fixture, CUarray array, gpointer data, gsize size, gboolean to_array)
 {
@@ -421,7 +422,7 @@ image_wrapped (TestFixture *fixture)
   g_clear_object (&image);
   test_wait_until (&noted);
 
-  /* And the other way round. */
+  /* Now an image of the library, used by the driver. */
   array_free (fixture, array);
   image = test_image_from (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 4, 1, 1 },
                            texels);
@@ -430,7 +431,7 @@ image_wrapped (TestFixture *fixture)
   test_assert_mem (data, g_bytes_get_data (texels, NULL), 16);
 }
 
-/* What the array does not tell, and what it tells otherwise. */
+/* Formats that the array does not report, or reports differently. */
 static void
 image_wrapped_format (TestFixture *fixture)
 {
@@ -457,7 +458,7 @@ image_wrapped_format (TestFixture *fixture)
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guintptr) array, &snorm8,
                                         GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "rgba-snorm8");
-  /* It is not the caller's any more. */
+  /* The array no longer belongs to the caller. */
   adopted = gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba8, GPU_WRAP_MODE_ADOPT,
                                    NULL, &error);
   g_assert_no_error (error);

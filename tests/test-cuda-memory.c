@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of CUDA: of the host, whoever has locked it; what pools keep; the blocks behind mappings.
- * The functions of the driver that the tests call, or stand in front of, are those that the library
- * found. */
+/* CUDA memory: registered host memory, cached pool memory, and the staging blocks behind mappings.
+ * The tests call or intercept functions of the driver that the library has loaded. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"
@@ -31,7 +30,7 @@ assert_attribute (GVariant *attributes, const char *nick, const char *expected)
   g_assert_cmpstr (text, ==, expected);
 }
 
-/* --- of the host ----------------------------------------------------------------- */
+/* --- host memory ----------------------------------------------------------------- */
 
 static void
 memory_of_host (TestFixture *fixture)
@@ -62,7 +61,7 @@ memory_of_host (TestFixture *fixture)
                                                      SIZE - 64, NULL, &error);
 
     g_assert_no_error (error);
-    /* Nothing stands between. */
+    /* There is no staging memory between them. */
     g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, host + 64);
     test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE - 64);
   }
@@ -80,7 +79,7 @@ new_for_host (TestFixture *fixture, gpointer data, gsize size)
   return buffer;
 }
 
-/* Several buffers may stand on bytes that the driver locks once only. */
+/* Several buffers may share bytes that the driver locks only once. */
 static void
 memory_registered (TestFixture *fixture)
 {
@@ -106,7 +105,7 @@ memory_registered (TestFixture *fixture)
   test_assert_value (data, 9, SIZE);
 }
 
-/* Memory that shares pages, as arrays next to each other do, is used and freed apart. */
+/* Memory that shares pages, like adjacent arrays, is used and freed independently. */
 static void
 memory_registered_neighbours (TestFixture *fixture)
 {
@@ -143,7 +142,7 @@ memory_registered_neighbours (TestFixture *fixture)
   g_object_unref (buffers[0]);
 }
 
-/* Bytes behind those of a buffer are ordinary ones, whatever page they are on. */
+/* Bytes behind those of a buffer are pageable, even on the same page. */
 static void
 memory_registered_beside (TestFixture *fixture)
 {
@@ -163,7 +162,7 @@ memory_registered_beside (TestFixture *fixture)
   test_assert_content (far, bytes);
 }
 
-/* Copies end where a registration does: memory that is part of two is refused. */
+/* Copies must not cross the end of a registration: memory in two registrations is refused. */
 static void
 memory_registered_overlap (TestFixture *fixture)
 {
@@ -199,7 +198,7 @@ memory_registered_overlap (TestFixture *fixture)
   test_assert_value (data, 4, SIZE);
 }
 
-/* What somebody else has registered serves if it is all of it. */
+/* A registration by another library suffices if it covers all of the memory. */
 static void
 memory_registered_in_part (TestFixture *fixture)
 {
@@ -276,11 +275,11 @@ memory_pitched (TestFixture *fixture)
     }
 }
 
-/* --- memory that pools keep ------------------------------------------------------ */
+/* --- cached pool memory ---------------------------------------------------------- */
 
 #define LARGE_DEVICE ((guint64) 32 << 30)
 
-/* Has the pool of @context keep @size bytes that nobody uses. */
+/* Makes the pool of @context cache @size unused bytes. */
 static void
 fill_pool (GpuContext *context, gsize size)
 {
@@ -312,7 +311,7 @@ new_by_kind (GpuContext *context, guint kind, gsize size, GError **error)
     }
 }
 
-/* The whole of it is there. */
+/* The end of the memory is usable. */
 static void
 check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 {
@@ -327,7 +326,8 @@ check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
   test_assert_value (g_bytes_get_data (content, NULL), value, 4096);
 }
 
-/* Nobody lacks memory that a pool keeps for its next buffers, in whatever context it is. */
+/* If an allocation fails, the cached memory of the pools in all contexts of the device is freed for
+ * it. */
 static void
 memory_pool_gives (TestFixture *fixture)
 {
@@ -351,7 +351,8 @@ memory_pool_gives (TestFixture *fixture)
       const gsize size = free_size / 10 * 5 / 65536 * 65536;
       g_autoptr (GpuBuffer) buffer = NULL;
 
-      /* A driver clears a large memory for seconds: each kind there in one of the contexts. */
+      /* The driver takes seconds to clear a large memory, so test each kind there in only one
+       * context. */
       if (free_size > LARGE_DEVICE && i / 4 != i % 2)
         continue;
       fill_pool (fixture->context, free_size / 10 * 6);
@@ -385,7 +386,7 @@ load_second (CUmodule *module, const void *image, unsigned int n_options, CUjit_
   return load_module (module, image, n_options, options, values);
 }
 
-/* So it is with the memory that code needs. */
+/* Cached pool memory is also freed if loading a program runs out of memory. */
 static void
 memory_pool_gives_to_code (TestFixture *fixture)
 {
@@ -405,7 +406,7 @@ memory_pool_gives_to_code (TestFixture *fixture)
   _gpu_cuda.cuModuleLoadDataEx = load_second;
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
                                               GPU_PROGRAM_FLAGS_NO_CACHE, NULL, &error);
-  /* There is no pool, so nobody could give anything. */
+  /* No pool exists yet, so there is nothing to free. */
   g_assert_null (program);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuModuleLoadDataEx");
   g_assert_cmpuint (n_loads, ==, 1);
@@ -424,7 +425,8 @@ memory_pool_gives_to_code (TestFixture *fixture)
 
 /* --- mappings -------------------------------------------------------------------- */
 
-/* A mapping of one that is unmapped takes its place; one that stands beside it does not. */
+/* A new mapping reuses the staging block of an unmapped one; a second live mapping gets its own
+ * block. */
 static void
 memory_staging (TestFixture *fixture)
 {
@@ -492,7 +494,7 @@ free_unlocked (void *data)
   return free_host (data);
 }
 
-/* Page-locked memory may make the driver wait for the device: nobody else waits for that. */
+/* Allocating page-locked memory may block in the driver: the context is not locked meanwhile. */
 static void
 memory_staging_unlocked (TestFixture *fixture)
 {
@@ -520,7 +522,7 @@ memory_staging_unlocked (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
     g_object_unref (mappings[i]);
   test_synchronize (fixture->stream);
-  /* None of them is large enough, and they are too many. */
+  /* No cached block is large enough, and the cache is full. */
   g_clear_object (&buffer);
   buffer = test_buffer_filled (fixture, size + (1 << 20), 6);
   mappings[0] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size + (1 << 20),

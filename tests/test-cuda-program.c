@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs in CUDA C++, their images, and launches as only CUDA has them. */
+/* Programs in CUDA C++, their binaries, and launch features of CUDA only. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -101,7 +101,7 @@ program_cpp (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "nothing", "plain", "count");
 }
 
-/* An address is as good as the buffer, for who asks no more than that. */
+/* A kernel accepts an address in place of a buffer if it needs only the pointer. */
 static void
 program_address (TestFixture *fixture)
 {
@@ -139,7 +139,7 @@ program_address (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "count", "4 bytes");
 }
 
-/* Nobody tells of a template's arguments but their sizes. */
+/* The driver reports only sizes for the arguments of a template. */
 static void
 program_template (TestFixture *fixture)
 {
@@ -224,7 +224,7 @@ program_includes (TestFixture *fixture)
   g_rmdir (directory);
 }
 
-/* --- images ---------------------------------------------------------------------------------- */
+/* --- binaries -------------------------------------------------------------------------------- */
 
 static void
 program_images (TestFixture *fixture)
@@ -282,7 +282,7 @@ get_attribute (TestFixture *fixture, const char *nick)
                                                              : g_variant_get_uint64 (value);
 }
 
-/* More local memory than a launch gets without asking, and more than there is. */
+/* Dynamic shared memory above the default limit, and above the limit of the device. */
 static void
 program_shared (TestFixture *fixture)
 {
@@ -321,7 +321,8 @@ program_shared (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "turn");
 }
 
-/* What kernels of one function ask for in turn: the driver has one limit for all of them. */
+/* Two kernel objects of one function, with different dynamic shared sizes: the driver has one limit
+ * for the function. */
 static void
 program_shared_by_two (TestFixture *fixture)
 {
@@ -346,7 +347,7 @@ program_shared_by_two (TestFixture *fixture)
     {
       const gsize sizes[] = { most, most / 3 * 2, 256, most };
 
-      /* What one is told is right for the other. */
+      /* Setting the limit through one object also raises it for the other. */
       if (i >= 8)
         test_assert_ok (gpu_kernel_set_attribute (kernels[i % 2], "max-dynamic-shared-size",
                                                   8192 * i, &error), error);
@@ -357,13 +358,14 @@ program_shared_by_two (TestFixture *fixture)
                                    sizes[(i + 1) % G_N_ELEMENTS (sizes)], GPU_LAUNCH_FLAGS_NONE,
                                    arguments, &error), error);
     }
-  /* Turned as often as not. */
+  /* The data was reversed an even number of times. */
   test_assert_content (buffer, bytes);
   g_object_unref (kernels[0]);
   g_object_unref (kernels[1]);
 }
 
-/* Grids that no usual block divides, and blocks beyond what the kernel or the device takes. */
+/* Grids that no default block divides, and blocks that exceed the limits of the kernel or the
+ * device. */
 static void
 program_blocks (TestFixture *fixture)
 {

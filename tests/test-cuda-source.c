@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the CUDA back end does without a device: from sources to images, and what it reads in them.
- * Needs NVRTC only, NVIDIA's or the stand-in. */
+/* The CUDA back end without a device: compiling sources and parsing binaries. Needs NVRTC only,
+ * NVIDIA's or the stand-in. */
 #include "config.h"
 
 #include <elf.h>
@@ -65,7 +65,7 @@ source_languages (void)
     g_assert_cmpint (_gpu_cuda_source_identify (cpp[i]), ==, GPU_CUDA_LANGUAGE_CPP);
 }
 
-/* The program behind the prelude, as it is rewritten. */
+/* The rewritten program, without the prelude. */
 static char *
 prepare (const char *source, GpuCudaLanguage language)
 {
@@ -110,7 +110,7 @@ source_rewrites (void)
     {
       g_autofree char *got = prepare (cases[i].from, GPU_CUDA_LANGUAGE_PORTABLE);
 
-      /* Blanks do not matter. */
+      /* Whitespace does not matter. */
       g_auto (GStrv) left = g_strsplit_set (got, " ", -1);
       g_auto (GStrv) right = g_strsplit_set (cases[i].to, " ", -1);
       g_autofree char *squeezed = g_strjoinv ("", left);
@@ -120,7 +120,7 @@ source_rewrites (void)
     }
 }
 
-/* Sources that end in the middle of anything are left to the compiler. */
+/* Truncated sources are passed on to the compiler. */
 static void
 source_broken (void)
 {
@@ -175,7 +175,7 @@ source_described (void)
   g_assert_null (strstr (text, "GPU_DESCRIBE (deduced"));
 }
 
-/* Macros of the options become lines of the program, in their order; the rest is left. */
+/* Macros in the options become lines of the program, in order; other options are unchanged. */
 static void
 source_macros (void)
 {
@@ -310,7 +310,7 @@ source_jit_options (void)
     }
 }
 
-/* --- images ---------------------------------------------------------------------------------- */
+/* --- binaries -------------------------------------------------------------------------------- */
 
 static void
 assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_sizes)
@@ -323,8 +323,7 @@ assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_siz
     g_assert_cmpuint (g_array_index (got, gsize, i), ==, sizes[i]);
 }
 
-/* As nvcc writes them: 64 bytes before each part, the size of one that is compressed in the fifth
- * word. */
+/* As nvcc writes an entry: a header of 64 bytes, with the compressed size in its fifth word. */
 static void
 add_to_fatbin (GByteArray *fatbin, guint16 kind, guint32 compressed_size, GBytes *part)
 {
@@ -347,7 +346,7 @@ start_fatbin (GByteArray *fatbin)
   g_byte_array_append (fatbin, header, sizeof header);
 }
 
-/* What cannot be read stands before what can. */
+/* An unreadable entry of a fatbin does not hide the readable one behind it. */
 static void
 assert_in_fatbin (GBytes *image)
 {
@@ -433,8 +432,7 @@ source_junk (void)
   assert_refused ("x", 1);
 }
 
-/* A section that takes no room in the file has no names of others in it, wherever it is said to
- * be. */
+/* A section without bytes in the file has no symbol names, even if its offset points to some. */
 static void
 source_nowhere (void)
 {
@@ -500,7 +498,7 @@ assert_lists_k (GBytes *image)
   g_assert_cmpstr (names[0], ==, "k");
 }
 
-/* The driver trusts the sizes of the sections in a cubin, so each must be checked. */
+/* The driver trusts the sizes of the sections in a cubin, so each of them is checked. */
 static void
 source_sections (void)
 {
@@ -523,7 +521,7 @@ source_sections (void)
       }
 }
 
-/* The same of the entries of a fatbin, and of a cubin in one of them. */
+/* So are those of the entries of a fatbin, and of a cubin in an entry. */
 static void
 source_fatbin_entries (void)
 {
@@ -541,7 +539,7 @@ source_fatbin_entries (void)
   assert_lists_k (good);
   copy = g_memdup2 (array->data, array->len);
 
-  /* Sizes of the header of the second entry, and of what follows it */
+  /* Sizes of the header and of the data of the second entry */
   {
     guint32 *words = (guint32 *) (copy + FATBIN_HEADER_SIZE + 64 + sizeof cubin);
     const guint32 bad[][3] = { { 23, sizeof cubin, 0 }, { 0, 0, 0 }, { 64, sizeof cubin + 1, 0 },
@@ -596,7 +594,7 @@ compile (const char *source, const char *options, char **log)
   return image;
 }
 
-/* Every prefix of an image is refused, none is read beyond its end. */
+/* Every truncated image is refused without a read beyond its end. */
 static void
 assert_truncated (GBytes *image)
 {
@@ -641,7 +639,7 @@ source_compile (void)
   assert_in_fatbin (image);
 }
 
-/* Whatever a program calls things, what is put before it and behind its kernels does no harm. */
+/* The prelude and the appended code compile with every name that a program may use. */
 static void
 source_valid (void)
 {
@@ -696,7 +694,7 @@ source_architecture (void)
     assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
   g_clear_pointer (&image, g_bytes_unref);
 
-  /* A device that the compiler does not know yet gets code for its driver to compile. */
+  /* For a device that the compiler does not support yet, it generates PTX. */
   capability = 999;
   image = compile (source, NULL, NULL);
   g_assert_cmpint (_gpu_cuda_binary_identify (image), !=, GPU_CUDA_BINARY_UNKNOWN);
@@ -722,7 +720,7 @@ source_log (void)
                                     &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
 
-  /* A compiler that warns of nothing cannot fail for a warning. */
+  /* A compiler without warnings cannot turn one into an error. */
   image = compile (unused, NULL, &log);
   if (log == NULL || strstr (log, "warning") == NULL)
     return;

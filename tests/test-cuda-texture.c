@@ -12,7 +12,7 @@
 #define HEIGHT 5
 #define DEPTH  4
 
-/* What a filtered value may differ by: weights have 8 bits. */
+/* The tolerance for filtered values: weights have 8 bits. */
 #define STEP (1.0 / 256)
 
 static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FLOAT32 };
@@ -107,7 +107,7 @@ sampler_new (TestFixture *fixture,
   return sampler;
 }
 
-/* What kernel @name finds at @n places: four numbers for each. */
+/* Runs the kernel @name at @n places and returns four numbers for each. */
 static GBytes *
 sample (TestFixture *fixture,
         const char  *name,
@@ -247,7 +247,7 @@ texture_cubes (TestFixture *fixture)
 static void
 texture_modes (TestFixture *fixture)
 {
-  /* In each dimension: the edge, the border, the image again, and mirrored. */
+  /* Outside of the image, in each dimension: clamp, border, wrap and mirror. */
   static const float places[][4] = { { 0.3125f, 0.5f }, { -0.0625f, 0.5f }, { 1.4375f, 0.5f },
                                      { 0.3125f, -0.3f }, { 0.3125f, 1.3f } };
   static const double first[] = { 18, 16, 23, -3, -3 };
@@ -272,7 +272,7 @@ texture_modes (TestFixture *fixture)
   assert_samples (fixture, image, repeat_mirror, OF_2D, places, second, 5);
 }
 
-/* Weights are whole 256ths, which all of these are. */
+/* All weights are multiples of 1/256, so that the results are exact. */
 static void
 texture_filters (TestFixture *fixture)
 {
@@ -357,7 +357,7 @@ texture_read_modes (TestFixture *fixture)
   assert_colors (fixture, "sample_colors", integers, by_part, parts);
 }
 
-/* The driver is given integers there, not what they are as floats. */
+/* The border color is passed to the driver as integers, not converted from float. */
 static void
 texture_integer_border (TestFixture *fixture)
 {
@@ -382,7 +382,7 @@ texture_integer_border (TestFixture *fixture)
   g_assert_cmpint (values[3], ==, 255);
 }
 
-/* Each level is full of its number. */
+/* Each level is filled with its number. */
 static void
 texture_levels (TestFixture *fixture)
 {
@@ -472,7 +472,7 @@ texture_buffers (TestFixture *fixture)
   assert_samples (fixture, row, sampler, OF_BUFFER, places, of_row, 3);
   assert_samples (fixture, rows, sampler, OF_2D, places, of_rows, 3);
 
-  /* It is the memory of the buffer. */
+  /* The texture reads the current memory of the buffer. */
   five = g_bytes_new (&value, sizeof value);
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, five, &error), error);
   assert_samples (fixture, rows, sampler, OF_2D, places, changed, 3);
@@ -496,7 +496,7 @@ assert_sums (TestFixture  *fixture,
   gpu_arguments_add_memory (arguments, GPU_MEMORY (image));
   gpu_arguments_add_int (arguments, how);
 
-  /* Twice, with the same object. */
+  /* Launch twice with the same object. */
   for (guint i = 0; i < 2; i++)
     test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &extent, &extent,
                                                  arguments, &error), error);

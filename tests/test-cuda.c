@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What only the CUDA back end has: foreign handles, default streams, the current context, times,
- * its own fill kernel. The functions of the driver that the tests call are those that the library
- * found. */
+/* Features of the CUDA back end only: wrapped handles, default streams, the current context,
+ * timing, its own fill kernel. The tests call functions of the driver that the library has
+ * loaded. */
 #include "config.h"
 
 #include <elf.h>
@@ -39,7 +39,7 @@ fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* A bit of everything that calls the driver. */
+/* A few operations of each kind that calls the driver. */
 static void
 work (TestFixture *fixture)
 {
@@ -144,7 +144,8 @@ copy_in_thread (gpointer data)
   return NULL;
 }
 
-/* One GpuStream keeps its order, though the handle means another queue in every thread. */
+/* A GpuStream keeps its order on all threads, although the handle denotes a different queue on
+ * each. */
 static void
 cuda_per_thread_order (TestFixture *fixture)
 {
@@ -195,7 +196,7 @@ cuda_foreign_streams (TestFixture *fixture)
   test_synchronize (stream);
   g_object_unref (stream);
   g_assert_cmpuint (_gpu_cuda.cuStreamQuery (handle), ==, CUDA_SUCCESS);
-  /* Adopted, it goes with its object. */
+  /* An adopted handle is destroyed with its object. */
   g_object_unref (wrap_stream (fixture, (guintptr) handle, GPU_WRAP_MODE_ADOPT));
 
   g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&context, 0, device), ==, CUDA_SUCCESS);
@@ -255,7 +256,7 @@ cuda_wrapped_addresses (TestFixture *fixture)
 
   test_same_memory (fixture, part, 0, whole, 100);
 
-  /* The owner is told once the device is done with the memory, not before. */
+  /* The owner is notified when the device has finished with the memory, not before. */
   fill (fixture->stream, whole, 1);
   fill (fixture->stream, part, 2);
   test_synchronize (fixture->stream);
@@ -322,7 +323,7 @@ static __typeof__ (_gpu_cuda.cuLinkAddData) add_data;
 static CUjitInputType added[4];
 static guint n_added;
 
-/* The stand-in takes only what is code for the device. */
+/* The stand-in accepts device code only. */
 static CUresult CUDAAPI
 note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
            unsigned int n_options, CUjit_option *options, void **values)
@@ -333,8 +334,8 @@ note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, cons
   return add_data (state, type, data, size, name, n_options, options, values);
 }
 
-/* What nvcc -c makes is an object for the host, with code for devices inside: drivers have to be
- * told, and call it a cubin of no architecture otherwise. */
+/* `nvcc -c` writes a host object that contains device code. The driver needs the matching input
+ * type; as a cubin it reports an unknown architecture. */
 static void
 cuda_linked_kinds (TestFixture *fixture)
 {
@@ -404,7 +405,7 @@ cuda_patterns (TestFixture *fixture)
     fill_and_check (fixture, buffer, 16, pattern_size);
 }
 
-/* --- times ----------------------------------------------------------------------- */
+/* --- timing ---------------------------------------------------------------------- */
 
 static void
 cuda_times (TestFixture *fixture)
@@ -415,7 +416,7 @@ cuda_times (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  /* Longer than a clock of the back end is used. */
+  /* Longer than the back end uses one reference event of its clock. */
   for (guint i = 0; i < 5; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -447,7 +448,7 @@ typedef struct
 {
   GMutex     lock;
   GCond      cond;
-  gboolean   is_open;           /* what holds the stream goes on */
+  gboolean   is_open;           /* ends the kernel that blocks the stream */
   gboolean   is_done;
   GpuStream *stream;
 } Held;
@@ -500,7 +501,7 @@ record_time (gpointer data)
   return NULL;
 }
 
-/* Times are taken without a wait for what the library uploads for somebody else. */
+/* Timing does not wait for uploads of the library that belong to other work. */
 static void
 cuda_times_beside_uploads (TestFixture *fixture)
 {
@@ -540,7 +541,7 @@ copy_between (TestFixture *fixture, GpuContext *other)
   g_autoptr (GpuStream) stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
 
   g_assert_no_error (error);
-  /* There on a stream of here, back on a stream of there: each waits for the other. */
+  /* Copy to the peer on our stream and back on the peer's stream: each waits for the other. */
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (there), 0, GPU_MEMORY (here), 0,
                                    SIZE, &error), error);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (back), 0, GPU_MEMORY (there), 0, SIZE,

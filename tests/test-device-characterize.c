@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is told of devices that are not here: made-up ones, with the attributes of real ones. */
+/* Simulated devices with the attributes of real ones that this machine does not have. */
 #include "config.h"
 
 #include "gpumem/device/gpu-device-private.h"
@@ -212,12 +212,12 @@ characterize_conflicts (void)
   } cases[] =
   {
     { 0, 4, { 1, 32, 32 }, 32 },        /* columns of a square */
-    { 0, 4, { 1, 32, 33 }, 1 },         /* the remedy for that */
+    { 0, 4, { 1, 32, 33 }, 1 },         /* padding avoids the conflict */
     { 0, 4, { 1, 32, 48 }, 16 },
     { 0, 4, { 1, 1, 1024 }, 1 },
-    { 0, 4, { 1, 4, 32 }, 4 },          /* only four work-items in a column */
-    { 0, 1, { 1, 1, 1024 }, 1 },        /* several in one word: no conflict */
-    { 0, 8, { 1, 1, 1024 }, 1 },        /* half of the work-items at a time */
+    { 0, 4, { 1, 4, 32 }, 4 },          /* only four work-items per column */
+    { 0, 1, { 1, 1, 1024 }, 1 },        /* several elements per word: no conflict */
+    { 0, 8, { 1, 1, 1024 }, 1 },        /* half of the work-items per transaction */
     { 0, 16, { 1, 1, 256 }, 1 },
     { 0, 12, { 1, 1, 256 }, 1 },
     { 0, 8, { 1, 16, 16 }, 16 },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices: the list, finding by name, the choice of a default, and what each tells of itself. */
+/* Devices: the list, search by name, the default device, and attributes. */
 #include "config.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ device_not_found (void)
   g_assert_true (g_utf8_validate (error->message, -1, NULL));
 }
 
-/* A number after the back end is a position, never a part of a platform's name or version. */
+/* The number after the back end is an index, never part of the name or version of a platform. */
 static void
 device_no_position (void)
 {
@@ -83,7 +83,7 @@ device_no_position (void)
 
       if (device == NULL)
         test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, name);
-      else                          /* of a platform that was not chosen */
+      else                          /* on a platform that was not selected */
         g_assert_true (g_str_has_prefix (gpu_device_get_id (device), name));
     }
 }
@@ -138,7 +138,7 @@ assert_found (const char *name, GpuDevice *device)
   g_assert_true (found == device);
 }
 
-/* Two back ends may have the same one: then the first of the devices that can be used is found. */
+/* Two back ends may share a bus id: the first usable device is found. */
 static void
 assert_found_by_bus_id (GpuDevice *device)
 {
@@ -159,7 +159,7 @@ assert_found_by_bus_id (GpuDevice *device)
   found = gpu_device_find (bus_id, &error);
   g_assert_no_error (error);
   g_assert_cmpstr (test_get_string (found, "pci-bus-id"), ==, bus_id);
-  if (found != first)               /* of a back end that was not chosen */
+  if (found != first)               /* in a back end that was not selected */
     g_assert_cmpstr (gpu_device_get_backend (found), !=, gpu_device_get_backend (first));
 }
 
@@ -220,7 +220,7 @@ device_values (TestFixture *fixture)
   g_assert_cmpuint (capabilities, ==, gpu_device_get_capabilities (device));
 }
 
-/* Kernel, which the module of test-program needs, is number 6. */
+/* The module of test-program needs the capability Kernel, which is number 6. */
 static void
 check_spirv (GVariant *attributes)
 {
@@ -270,7 +270,6 @@ device_attributes (TestFixture *fixture)
   check_spirv (all);
 }
 
-/* T18, T19 */
 static void
 device_characterize (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What becomes of a driver's error: the text begins with our function, and the context hears of a
- * device that is lost, also if the program does not ask. The back ends here are ones that make no
- * streams, or give no memory. */
+/* Driver errors: the message begins with the public function, and a lost device marks the context
+ * as lost even if the program ignores the error. The back ends of this test fail to create streams
+ * or memory. */
 #include "config.h"
 
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ lose_wrapped (GpuNativeContext *context, guint64 handle, GpuWrapMode mode,
   return lose (context, NULL, GPU_STREAM_FLAGS_NONE, 0, error);
 }
 
-/* A context whose device will be found to be lost. */
+/* Creates a context whose device is found to be lost later. */
 static GpuContext *
 lost_context (TestFixture *fixture)
 {
@@ -115,7 +115,7 @@ report_default_stream (TestFixture *fixture)
 
 /* --- fills in several operations ----------------------------------------------------------- */
 
-/* More than drivers fill with. */
+/* A larger pattern than drivers accept. */
 #define PATTERN_SIZE 1500
 #define LARGE (256 << 20)
 
@@ -130,14 +130,14 @@ alloc_unless_full (GpuNativeContext *context, GpuMemoryFlags flags, gsize size,
   if (!is_full)
     return real_alloc (context, flags, size, data, error);
 
-  /* With data to begin with it would block. */
+  /* With initial data the call would block. */
   g_assert_null (data);
   n_asked++;
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "the driver's words");
   return NULL;
 }
 
-/* Before any work: threads that complete it use the back end without a lock. */
+/* Call before any work: the threads that complete work use the back end without a lock. */
 static void
 use_full_backend (GpuNativeContext *context)
 {
@@ -150,8 +150,7 @@ use_full_backend (GpuNativeContext *context)
   context->backend = full;
 }
 
-/* Memory that keeps the host out is filled through memory of its own, asked for in the name of the
- * fill. */
+/* Memory without host access is filled through temporary memory, and errors name the fill. */
 static void
 report_fill (TestFixture *fixture)
 {
@@ -176,7 +175,7 @@ report_fill (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* A pattern that there is no room for in the host's memory is an error, not the end. */
+/* A pattern too large for host memory is an error; it must not end the process. */
 static void
 report_large_pattern (TestFixture *fixture)
 {

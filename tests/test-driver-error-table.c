@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The tables that turn codes of drivers into errors, walked row by row, and against the codes that
- * the specification of OpenCL numbers; those of CUDA are held against cuda.h at build time. */
+/* The tables that map driver codes to errors, compared row by row, and with the codes of the OpenCL
+ * specification. The codes of CUDA are compared with cuda.h at build time. */
 #include "config.h"
 
 #include "test-util.h"
@@ -137,7 +137,7 @@ error_table_cuda_meanings (void)
     { CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, GPU_ERROR_INVALID_ARGUMENT },
     { CUDA_ERROR_DEVICE_UNAVAILABLE, GPU_ERROR_BUSY },
     { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, GPU_ERROR_LAUNCH_FAILED },
-    /* After these the driver answers every call in the context with the same error. */
+    /* After these codes the driver returns the same error for every call in the context. */
     { CUDA_ERROR_ECC_UNCORRECTABLE, GPU_ERROR_DEVICE_LOST },
     { CUDA_ERROR_ILLEGAL_ADDRESS, GPU_ERROR_DEVICE_LOST },
     { CUDA_ERROR_LAUNCH_TIMEOUT, GPU_ERROR_DEVICE_LOST },

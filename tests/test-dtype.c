@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Types of elements: numbers, records, and all of them as texts and back. */
+/* Element types: numbers, records, and their text forms in both directions. */
 #include "config.h"
 
 #include "test-util.h"
@@ -34,7 +34,7 @@ static const struct
   { GPU_DTYPE_KIND_OPAQUE, 12, "void96", "|V12", "12x" }
 };
 
-/* No type is of a device, but what is alive is counted all the same. */
+/* Types belong to no device, but the live-object count includes them. */
 static void
 dtype_numbers (void)
 {
@@ -184,7 +184,7 @@ dtype_records (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'x'");
 }
 
-/* In native order C's alignment holds, and 'l' is a long. */
+/* In native order C's alignment applies, and 'l' is a long. */
 static void
 dtype_formats (void)
 {
@@ -212,7 +212,7 @@ dtype_formats (void)
   g_assert_cmpuint (gpu_dtype_get_item_size (several), ==, 24);
 }
 
-/* What stands for a size is none of the shape. */
+/* The size of an opaque field is not a dimension of its shape. */
 static void
 dtype_opaque_fields (void)
 {
@@ -240,7 +240,7 @@ dtype_opaque_fields (void)
   g_assert_cmpint (found[0], ==, 2);
 }
 
-/* So many that nobody waits for the end if each of them costs what all before it did. */
+/* So many fields that quadratic time would exceed the test's limit. */
 static void
 dtype_many_fields (void)
 {
@@ -260,7 +260,7 @@ dtype_many_fields (void)
   g_assert_cmpstr (gpu_dtype_get_field_name (record, n - 1), ==, "field99999");
 }
 
-/* Records within each other: @depth of them, around a number. */
+/* @depth records within each other, around a number. */
 static GpuDType *
 nest (guint    depth,
       GError **error)
@@ -292,7 +292,7 @@ nest_format (guint depth)
   return g_string_free (format, FALSE);
 }
 
-/* Each level takes stack where a type is compared, written, read or freed. */
+/* Each level uses stack when a type is compared, written, parsed or freed. */
 static void
 dtype_nesting (void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Errors and debugging: the domain as other languages see it, texts that begin with the function
- * that failed, and the count of living objects. */
+/* Errors and debugging: the error domain for language bindings, messages that begin with the
+ * failing function, and the count of live objects. */
 #include "config.h"
 
 #include "test-util.h"
@@ -27,7 +27,7 @@ n_alive (const char *kind)
   return n;
 }
 
-/* What the other tests rely on: it does see what lives. */
+/* The other tests rely on this count: it must include live objects. */
 static void
 error_live_objects (TestFixture *fixture)
 {
@@ -81,7 +81,7 @@ error_texts (TestFixture *fixture)
   assert_begins (error, "gpu_device_find");
 }
 
-/* The example of the documentation, word for word. */
+/* The example of the documentation, verbatim. */
 static void
 error_example (TestFixture *fixture)
 {
@@ -96,7 +96,7 @@ error_example (TestFixture *fixture)
                    "10000 bytes of the destination");
 }
 
-/* Whoever does not want to know passes NULL. */
+/* Callers that ignore errors pass NULL. */
 static void
 error_null (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events: points of a stream and events that the program sets itself; waits of every kind, their
- * errors, and the thread on which they are told. */
+/* Events: recorded events and user events, every kind of wait, errors, and the thread that runs the
+ * callbacks. */
 #include "config.h"
 
 #include "test-util.h"
@@ -135,8 +135,8 @@ event_user_holds (TestFixture *fixture)
   test_assert_content (buffer, after);
 }
 
-/* What was enqueued before the failed event is well, what waits for it is not, what comes after
- * the error was seen is well again. Intel's driver runs what fails. */
+/* After a user event fails: earlier work succeeds, work behind it fails, and work submitted after
+ * the error was reported succeeds. Intel's driver runs the failed work all the same. */
 static void
 event_user_failed (TestFixture *fixture)
 {
@@ -181,8 +181,8 @@ event_user_failed (TestFixture *fixture)
   test_assert_content (buffer, four);
 }
 
-/* Work given to the stream right after the failure fails with it or runs; if it runs, it comes
- * after what ran before it. */
+/* Work submitted right after the failure fails with it or runs; if it runs, it is ordered after the
+ * earlier work. */
 static void
 event_failure_keeps_order (TestFixture *fixture)
 {
@@ -210,7 +210,7 @@ event_failure_keeps_order (TestFixture *fixture)
                                        &error), error);
       if (!gpu_stream_synchronize (stream, NULL, &error))
         test_assert_gpu_error (error, GPU_ERROR_FAILED, "in between");
-      /* Only a write makes it readable after a failure. */
+      /* Only a write makes the buffer readable after a failure. */
       test_assert_ok (gpu_buffer_write (to, NULL, size - 1, &value, 1, NULL, &error), error);
       bytes = test_content (to);
       data = g_bytes_get_data (bytes, NULL);
@@ -274,7 +274,7 @@ event_failure_reaches_all (TestFixture *fixture)
   g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
 }
 
-/* Nobody can complete an event that is gone, so whoever waits for it is told. */
+/* Dropping a pending user event fails its waiters, because it can no longer be completed. */
 static void
 event_user_dropped (TestFixture *fixture)
 {
@@ -294,7 +294,7 @@ event_user_dropped (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED);
 }
 
-/* A failure also reaches a stream that waits for the failed one. */
+/* A failure also reaches a stream that waits for the failed stream. */
 static void
 event_failure_travels (TestFixture *fixture)
 {
@@ -441,13 +441,13 @@ event_cancel (TestFixture *fixture)
   g_assert_false (gpu_event_wait (done, cancellable, &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
 
-  /* Giving up the wait takes nothing from the event */
+  /* Cancelling a wait does not affect the event */
   assert_status (behind, GPU_EVENT_STATUS_PENDING);
   test_open (gate);
   test_assert_ok (gpu_event_wait (behind, NULL, &error), error);
 }
 
-/* --- where a task calls back -------------------------------------------------------------- */
+/* --- the callbacks of tasks --------------------------------------------------------------- */
 
 typedef struct
 {
@@ -455,7 +455,7 @@ typedef struct
   GpuEvent  *user;                  /* nullable */
   GpuEvent  *point;
   guint      n_awaited;
-  gboolean   inside;                /* a call of the library */
+  gboolean   inside;                /* within a call of the library */
   gboolean   done;
 } Delivery;
 
@@ -481,7 +481,7 @@ ask_for_delivery (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* In another turn of the main loop than the tasks were made in */
+/* In another main loop iteration than the one that created the tasks */
 static gboolean
 reach (gpointer data)
 {
@@ -499,7 +499,7 @@ reach (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Never within the call that finds out that the point is reached */
+/* The callback never runs within the call that finds the point complete */
 static void
 event_delivery (TestFixture *fixture)
 {
@@ -562,9 +562,9 @@ event_wait_all (TestFixture *fixture)
     }
 }
 
-/* --- told in the GMainContext of whoever asked ------------------------------------------ */
+/* --- callbacks in the caller's GMainContext --------------------------------------------- */
 
-/* A thread with a main context of its own makes the event and listens; the test completes it. */
+/* A thread with its own main context creates and watches the event; the test completes it. */
 typedef struct
 {
   TestFixture *fixture;
@@ -689,7 +689,7 @@ event_watch (TestFixture *fixture)
   g_assert_cmpint (n_completed, ==, 1);
 }
 
-/* --- time ------------------------------------------------------------------------------ */
+/* --- timing ---------------------------------------------------------------------------- */
 
 static void
 event_profiling (TestFixture *fixture)

@@ -34,7 +34,7 @@ root_new (void)
   return root;
 }
 
-/* Takes @root over. */
+/* Takes ownership of @root. */
 static void
 assert_limits (char *root, guint64 total, guint64 available)
 {
@@ -56,7 +56,8 @@ limits_machine (void)
   assert_limits (root_new (), 8192 * MEGA, 4096 * MEGA);
 }
 
-/* An ancestor may be tighter than the cgroup of the process; the page cache can be reclaimed. */
+/* An ancestor may have a lower limit than the cgroup of the process; the page cache can be
+ * reclaimed. */
 static void
 limits_version_2 (void)
 {
@@ -91,7 +92,7 @@ limits_version_1 (void)
   assert_limits (root, 2048 * MEGA, 1 * MEGA);
 }
 
-/* A container sees its own cgroup where the hierarchy is mounted. */
+/* A container's cgroup is the root of its mounted hierarchy. */
 static void
 limits_container (void)
 {
@@ -154,7 +155,7 @@ count_opened (int fd)
   return opened;
 }
 
-/* Where the cgroups are is read again after a time, what they use is read each time. */
+/* The paths of the cgroups are cached for a while; their usage is read every time. */
 static void
 limits_cached (void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the host: every verb on every kind of it, what the host sees in place, who keeps it. */
+/* Host memory: every operation on every kind of it, access of the host in place, and lifetimes. */
 #include "config.h"
 
 #include "test-util.h"
@@ -25,7 +25,7 @@ registrable (gsize size)
   return g_bytes_new_take (g_malloc0 (size), size);
 }
 
-/* NULL where the device has none of that kind. */
+/* Returns NULL if the device has no memory of that kind. */
 static GpuHostMemory *
 try_make (TestFixture *fixture, Kind kind, gsize size)
 {
@@ -65,7 +65,7 @@ make (TestFixture *fixture, Kind kind, gsize size)
   return memory;
 }
 
-/* Keeps a stream from going on: with an event, or else with a kernel. */
+/* Blocks a stream with a user event, or else with a kernel. */
 typedef struct
 {
   GpuEvent *gate;
@@ -125,9 +125,9 @@ assert_memory (GpuHostMemory *memory, GBytes *expected)
                    g_bytes_get_size (expected));
 }
 
-/* --- verbs ---------------------------------------------------------------------------- */
+/* --- operations ----------------------------------------------------------------------- */
 
-/* To the device and back, in place on both ends. */
+/* Copies to the device and back, from and to memory used in place. */
 static void
 check_copies (TestFixture *fixture, Kind kind)
 {
@@ -200,7 +200,7 @@ memory_fill (TestFixture *fixture)
     }
 }
 
-/* Rows of different pitches, between host and host, and with a buffer on one side. */
+/* Rows with different pitches, between two host memories, and with a buffer on one side. */
 static void
 check_regions (TestFixture *fixture, GpuMemory *to, GpuMemory *from)
 {
@@ -253,7 +253,7 @@ memory_regions (TestFixture *fixture)
     }
 }
 
-/* More than goes through a buffer in between in one piece, in rows longer and shorter than that. */
+/* More than one chunk of the staging buffer, in rows longer and shorter than a chunk. */
 static void
 memory_large (TestFixture *fixture)
 {
@@ -362,7 +362,7 @@ memory_kernel (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (memory)), !=, 0);
 }
 
-/* Where kernels do not reach memory a launch says so, prepared or not. */
+/* If kernels cannot access the memory, a launch fails, prepared or not. */
 static void
 memory_kernel_refused (TestFixture *fixture)
 {
@@ -424,7 +424,7 @@ set_done (gpointer data)
   g_atomic_int_set ((gint *) data, TRUE);
 }
 
-/* Work goes on with memory that was let go of, and what was registered is kept for it. */
+/* Pending work keeps released memory alive, and its registration too. */
 static void
 memory_released_in_use (TestFixture *fixture)
 {
@@ -484,7 +484,7 @@ memory_unregisters (TestFixture *fixture)
     g_usleep (1000);
   test_assert_value (data, 5, SIZE);
 
-  /* Not freed, and free to be registered again. */
+  /* The bytes were not freed and may be registered again. */
   bytes = g_bytes_new_static (data, SIZE);
   memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
                                            &error);
@@ -509,7 +509,7 @@ memory_counted (TestFixture *fixture)
   g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
 }
 
-/* --- access of the host --------------------------------------------------------------- */
+/* --- host access ---------------------------------------------------------------------- */
 
 static gpointer
 open_soon (gpointer stalled)
@@ -519,7 +519,7 @@ open_soon (gpointer stalled)
   return NULL;
 }
 
-/* Reading waits for what writes, writing for what reads as well. */
+/* A read waits for writes; a write also waits for reads. */
 static void
 memory_synchronize (TestFixture *fixture)
 {
@@ -605,7 +605,7 @@ finish_at_once (GObject      *source,
   *done = TRUE;
 }
 
-/* In a main context of its own, where nobody keeps the result beyond the callback. */
+/* In a main context of its own, with a result that is freed after the callback. */
 static void
 memory_synchronize_alone (TestFixture *fixture)
 {
@@ -644,7 +644,7 @@ memory_bytes (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_read_bytes");
 }
 
-/* A mapping is in place, and keeps work away. */
+/* A mapping has the address of the memory, and blocks conflicting work. */
 static void
 memory_mapping (TestFixture *fixture)
 {
@@ -677,7 +677,7 @@ memory_mapping (TestFixture *fixture)
     }
 }
 
-/* --- what it is ----------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------- */
 
 static void
 memory_flags (TestFixture *fixture)
@@ -750,7 +750,7 @@ assert_constant (GError **error)
   test_assert_gpu_error (*error, GPU_ERROR_INVALID_ARGUMENT, "read only");
 }
 
-/* Nothing writes pages that may not let anybody. */
+/* Memory registered as read-only is never written. */
 static void
 memory_read_only (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images and samplers as arguments: what kernels say that they take, what is refused, and the
- * samplers that there cannot be. */
+/* Images and samplers as kernel arguments: the argument information of kernels, invalid arguments,
+ * and illegal samplers. */
 #include "config.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ add_number (GpuArguments *arguments,
   gpu_arguments_add_int (arguments, GPOINTER_TO_INT (object));
 }
 
-/* The kernel "read" with these for an image and a sampler. */
+/* Launches the kernel "read" with the image and the sampler, and expects an error. */
 static void
 assert_refused (TestFixture *fixture,
                 GpuKernel   *kernel,
@@ -183,7 +183,7 @@ arguments_mismatches_more (TestFixture *fixture)
                          flat);
   out = test_buffer (fixture, WIDTH * HEIGHT * 4);
 
-  /* Two contexts of CUDA on one device are one. */
+  /* Two CUDA contexts on one device are the same context. */
   if (gpu_context_get_native_handle (other)
       != gpu_context_get_native_handle (fixture->context))
     assert_refused (fixture, read, add_memory, image, add_sampler, foreign,
@@ -203,7 +203,8 @@ arguments_mismatches_more (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image2d_t", "not a texture");
 }
 
-/* Integers are not filtered, which only a texture can tell before it is used. */
+/* Integer formats cannot be filtered. Only a texture argument combines an image with a sampler, so
+ * that the launch can be refused. */
 static void
 arguments_textures (TestFixture *fixture)
 {
@@ -287,7 +288,7 @@ arguments_illegal_samplers (TestFixture *fixture)
 
 /* --- programs --------------------------------------------------------------------------------- */
 
-/* What the compilers of OpenCL would not take either. */
+/* Sources that OpenCL compilers reject as well. */
 static void
 arguments_bad_sources (TestFixture *fixture)
 {
@@ -338,7 +339,7 @@ arguments_bad_sources (TestFixture *fixture)
     }
 }
 
-/* Types that only a macro names, items that wait for each other, and a vector as an argument. */
+/* Types named only by a macro, work-items that wait at a barrier, and a vector argument. */
 static void
 arguments_odd_sources (TestFixture *fixture)
 {
@@ -368,7 +369,7 @@ arguments_odd_sources (TestFixture *fixture)
 
   if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
     {
-      g_test_skip ("CUDA is told of images where their types stand");
+      g_test_skip ("CUDA finds image arguments only by the types in the source");
       return;
     }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The texels that colors become: the nearest that the format has, of two as near the even one. */
+/* The conversion of colors to texels: to the nearest value of the format, a tie to the even one. */
 #include "config.h"
 
 #include "test-util.h"
 
 #define N_TEXELS 6
 
-#define TIE 0x1p-11                 /* half of what tells a half of floating point from 1 */
+#define TIE 0x1p-11                 /* half of the step from 1 to the next half */
 
 typedef struct
 {
   const char *format;
   GpuColor    color;
-  guint8      texel[16];            /* in the order of memory, little-endian */
+  guint8      texel[16];            /* in memory order, little-endian */
 } Case;
 
 static const Case cases[] =
@@ -30,8 +30,7 @@ static const Case cases[] =
   { "rgba-int32", { -2147483646.5, 2147483646.5, -0.6, 16777217.4 },
     { 2, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 1 } },
 
-  /* Two ties, of which the second is none before it is multiplied; then 254.49, 254.52, 0.51, 0.48
-   * of 255 */
+  /* Two ties, the second only after the multiplication; then 254.49, 254.52, 0.51, 0.48 of 255 */
   { "rgba-unorm8", { 0.5, -0.1, 1.2, 0.7 }, { 128, 0, 255, 178 } },
   { "rgba-unorm8", { 0.998, 0.9981, 0.002, 0.0019 }, { 254, 255, 1, 0 } },
   { "rgba-snorm8", { 0.5, -0.5, -1, 0.3 }, { 64, 0xc0, 0x81, 38 } },
@@ -102,7 +101,7 @@ colors_filled (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     n += check (fixture, &cases[i]);
 
-  /* What every device has: integers, and 8 and 16 bits of most kinds */
+  /* Every device has integers, and 8 and 16 bits of most kinds */
   g_assert_cmpuint (n, >=, is_host ? G_N_ELEMENTS (cases) : 12);
 }
 

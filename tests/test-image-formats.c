@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Every format of every type of images that a device has: what is written, copied, filled and
- * mapped is what is read, texel by texel, with gaps between the rows and without, whole and in
- * part. Copies are compared with memcpy(), fills with the host back end. */
+/* Every format of every image type of a device: writes, copies, fills and mappings are read back
+ * and compared texel by texel, with and without gaps between rows, whole and in part. The expected
+ * content of copies is made by memcpy(), that of fills by the host back end. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define PAD_TEXELS 3            /* between rows */
 #define PAD_ROWS   2            /* between slices */
 
-/* An image, and what it should hold, without gaps. */
+/* An image and a shadow copy of its expected content, without gaps. */
 typedef struct
 {
   TestFixture          *fixture;
@@ -89,7 +89,7 @@ shadow_at (const Case      *c,
            * c->texel_size;
 }
 
-/* How a region lies in memory of the host or in a buffer. */
+/* Layout of a region in host memory or in a buffer. */
 static GpuLayout
 linear (const Case   *c,
         const Region *region,
@@ -159,9 +159,9 @@ check (Case       *c,
   c->n_combinations++;
 }
 
-/* --- what is done to an image ----------------------------------------------------------------- */
+/* --- operations on an image ------------------------------------------------------------------- */
 
-/* Texels of floating point are kept from being no numbers, which drivers may change. */
+/* Replaces NaNs, which drivers may change. */
 static void
 make_plain (const Case *c,
             guint8     *data,
@@ -215,7 +215,7 @@ write_region (Case     *c,
   check (c, padded ? "write with gaps" : "write");
 }
 
-/* What is between the rows stays as it was. */
+/* The gaps between the rows stay unchanged. */
 static void
 read_region (Case     *c,
              Region    region,
@@ -319,7 +319,7 @@ image_new (const Case  *c,
   return image;
 }
 
-/* Into another image of the same kind, at another place, and back. */
+/* To another place in another image of the same kind, and back. */
 static void
 through_image (Case   *c,
                Region  region)
@@ -425,7 +425,7 @@ get_distance (const Case   *c,
     }
 }
 
-/* One unit in the last place of normalized channels; all others are the same. */
+/* Normalized channels may differ by one unit in the last place; all others must be equal. */
 static void
 assert_close (const Case   *c,
               const guint8 *got,
@@ -480,7 +480,7 @@ compare_formats (gconstpointer a,
   return gpu_image_format_equal (a, b) ? 0 : 1;
 }
 
-/* Drivers may have formats that OpenCL does not have. */
+/* The host back end lacks formats that a driver has beyond those of OpenCL. */
 static gboolean
 has_format (const Case  *c,
             TestFixture *host)
@@ -497,7 +497,8 @@ has_format (const Case  *c,
   return found;
 }
 
-/* Both begin with the same content, so that what is outside of the region is compared, too. */
+/* Both images begin with the same content, so that texels outside of the region are compared,
+ * too. */
 static void
 fill_all (Case        *c,
           TestFixture *host)

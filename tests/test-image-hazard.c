@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels with one image on two streams: which of them wait for which. And the levels of an image,
- * which are memories beside each other. */
+/* Kernels that use one image on two streams: only conflicting uses wait. Levels of an image count
+ * as separate memories. */
 #include "config.h"
 
 #include "test-util.h"
@@ -14,7 +14,7 @@ typedef enum { READ, WRITE, ADD, N_USES } Use;
 typedef struct
 {
   TestFixture *fixture;
-  GpuKernel   *kernels[N_USES];     /* NULL for what the device does not do */
+  GpuKernel   *kernels[N_USES];     /* NULL for unsupported uses */
 } Kernels;
 
 static const GpuImageFormat r_int = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_INT32 };
@@ -60,7 +60,7 @@ get_kernels (Kernels *k)
     k->kernels[ADD] = gpu_program_get_kernel (add, "add", NULL);
 }
 
-/* What @use leaves in the image, and finds there. */
+/* Returns the value in the image after @use, with @value before. */
 static gint32
 get_left (Use    use,
           gint32 value)
@@ -114,7 +114,7 @@ check_left (GpuImage *image,
   check_words (content, value);
 }
 
-/* The second is behind the first, which is behind a closed gate, unless both only read. */
+/* The second kernel waits for the first, which a closed gate blocks, unless both only read. */
 static void
 check_order (Kernels    *k,
              GpuSampler *sampler,
@@ -185,7 +185,7 @@ hazard_kernels (TestFixture *fixture)
 
 /* --- levels ----------------------------------------------------------------------------------- */
 
-/* Images of 16 x 8 and 8 x 4 texels; FALSE if the device has none. */
+/* Gets two levels of 16 x 8 and 8 x 4 texels. Returns FALSE if the device has no mip levels. */
 static gboolean
 get_levels (TestFixture *fixture,
             GpuImage    *levels[2])
@@ -226,7 +226,7 @@ check_level (GpuImage      *level,
   test_assert_mem (g_bytes_get_data (content, NULL), expected, g_bytes_get_size (content));
 }
 
-/* The same texels of two levels are no overlap. */
+/* Equal coordinates in two levels do not overlap. */
 static void
 levels_copy (TestFixture *fixture)
 {
@@ -285,7 +285,7 @@ map_level (GpuImage *level,
   return mapping;
 }
 
-/* A level may be mapped, or written, while another one is mapped. */
+/* A level may be mapped or written while another one is mapped. */
 static void
 levels_map (TestFixture *fixture)
 {

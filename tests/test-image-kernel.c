@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels with images as arguments: what they write and ask for, who keeps what, and images that
- * stand in memory of others. */
+/* Kernels with image arguments: writes, queries, lifetimes, and images over other memory. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@ static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FL
 static const GpuImageFormat r_int = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_INT32 };
 static const GpuExtent flat = { WIDTH, HEIGHT, 1 };
 
-/* --- what the tests share --------------------------------------------------------------------- */
+/* --- shared helpers --------------------------------------------------------------------------- */
 
 static gboolean
 can_run (TestFixture *fixture)
@@ -49,7 +48,8 @@ content (GpuImage *image)
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
-/* A number for each texel, and some outside of the image, which is smaller than the grid. */
+/* Writes a number to each texel; the grid exceeds the image, and writes outside of it are
+ * ignored. */
 static const char writes[] =
   "int number (int x, int y, int z) { return 1 + x + 100 * y + 10000 * z; }\n"
   "void put (__write_only image2d_t image, int2 at, int value)\n"
@@ -198,7 +198,7 @@ static const char conversions[] =
   "  write_imageui (image, at, (uint4) (r, g, b, a));\n"
   "}\n";
 
-/* What a channel may differ by in the last place: nothing, or one where it is normalized. */
+/* The tolerance in the last place: 1 for normalized channels, 0 for others. */
 static guint
 get_distance (const GpuImageFormat *format,
               const guint8         *got,
@@ -269,7 +269,8 @@ write_color (TestFixture          *fixture,
     }
 }
 
-/* The same as fills, which are tested with every format, within one unit in the last place. */
+/* Kernels convert like fills, which are tested with every format, within one unit in the last
+ * place. */
 static void
 image_conversions (TestFixture *fixture)
 {
@@ -293,7 +294,7 @@ image_conversions (TestFixture *fixture)
       gboolean is_integer = format->channel_type >= GPU_CHANNEL_TYPE_UINT8
                             && format->channel_type <= GPU_CHANNEL_TYPE_INT32;
 
-      /* Kernels get depths by types of their own. */
+      /* Depth formats need kernel argument types of their own. */
       if (format->channel_order == GPU_CHANNEL_ORDER_DEPTH
           && !g_str_equal (gpu_device_get_backend (fixture->device), "host"))
         continue;
@@ -379,7 +380,7 @@ image_queries (TestFixture *fixture)
   assert_answers (out, about_3d);
 }
 
-/* --- who keeps what --------------------------------------------------------------------------- */
+/* --- lifetimes -------------------------------------------------------------------------------- */
 
 static const char reads[] =
   "float4 look (__read_only image2d_t image, sampler_t by, float2 at)\n"
@@ -396,7 +397,7 @@ static const char reads[] =
   "  write_imagef (image, at, (float4) (value));\n"
   "}\n";
 
-/* Everything but the result is dropped while the launch still waits. */
+/* Drops all objects but the result while the launch is still pending. */
 static void
 launch_and_drop (TestFixture *fixture,
                  GpuKernel   *write,
@@ -446,7 +447,7 @@ image_kernel_dropped (TestFixture *fixture)
     }
 }
 
-/* --- in memory of others ---------------------------------------------------------------------- */
+/* --- over other memory ------------------------------------------------------------------------ */
 
 static void
 launch_write (TestFixture *fixture,
@@ -486,7 +487,7 @@ assert_rows (gconstpointer data,
     }
 }
 
-/* Rows with gaps, which nothing touches. */
+/* The gaps between the rows stay unchanged. */
 static void
 image_over_host (TestFixture *fixture)
 {
@@ -568,7 +569,7 @@ image_over_rows (TestFixture *fixture)
   assert_busy (fixture, image);
 }
 
-/* A level is an image of its own to kernels; those beside it stay as they are. */
+/* A level is an image of its own to a kernel; other levels are not changed. */
 static void
 image_level_arguments (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images of OpenCL that lie by pitches, over memory of the host and not, and copies that the driver
- * has no call for. */
+/* OpenCL images with row and slice pitches, with and without host memory, and copies for which the
+ * driver has no function. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -11,7 +11,7 @@
 
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
 
-/* Three texels of four bytes and a gap between rows, and a row between slices. */
+/* Three texels of four bytes per row, a gap between rows, and an empty row between slices. */
 static const struct
 {
   GpuImageType type;
@@ -35,7 +35,7 @@ is_nvidia (TestFixture *fixture)
   return strstr (test_get_string (fixture->device, "platform"), "NVIDIA") != NULL;
 }
 
-/* Rows with gaps without them. */
+/* Removes the gaps between rows. */
 static guint8 *
 pack (gconstpointer data,
       gsize         row,
@@ -55,7 +55,7 @@ pack (gconstpointer data,
   return packed;
 }
 
-/* --- kernels see what lies there -------------------------------------------------------------- */
+/* --- pitches as kernels use them -------------------------------------------------------------- */
 
 static const char pitched_source[] =
   "__constant sampler_t s = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE\n"
@@ -91,7 +91,7 @@ get_reader (GpuImageType type)
     }
 }
 
-/* The host, a buffer and a kernel: they agree on where rows and layers lie. */
+/* The host, a buffer and a kernel agree on the addresses of rows and layers. */
 static void
 assert_everywhere (TestFixture  *fixture,
                    GpuProgram   *program,
@@ -138,7 +138,7 @@ from_bytes (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (pitched); i++)
     {
       const GpuExtent extent = pitched[i].extent;
-      /* The gap behind the last row is not there. */
+      /* The memory ends with the last texel, without a gap. */
       const gsize size = (extent.depth - 1) * pitched[i].slice_pitch
                          + (extent.height - 1) * pitched[i].row_pitch + 4 * extent.width;
       g_autoptr (GError) error = NULL;
@@ -155,7 +155,7 @@ from_bytes (TestFixture *fixture)
     }
 }
 
-/* Used in place: what the device does is there once it is mapped. */
+/* Memory used in place has the device's results when it is mapped. */
 static void
 for_host_bytes (TestFixture *fixture)
 {
@@ -228,7 +228,7 @@ for_host_bytes_refuses (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "41");
 }
 
-/* --- copies without a call of the driver ------------------------------------------------------ */
+/* --- copies without a function of the driver -------------------------------------------------- */
 
 static GBytes *
 read_region (GpuStream *stream,
@@ -244,8 +244,8 @@ read_region (GpuStream *stream,
   return bytes;
 }
 
-/* To a buffer with gaps, further on in it, and back: few rows go one by one, many through another
- * buffer. What is between the rows stays. */
+/* To an offset in a buffer with gaps, and back: a few rows are copied one by one, many through
+ * another buffer. The gaps between the rows stay unchanged. */
 static void
 through_buffer (TestFixture *fixture,
                 GpuStream   *stream,
@@ -286,10 +286,11 @@ through_buffers (TestFixture *fixture,
   through_buffer (fixture, stream, (GpuExtent) { WIDTH, 3, 1 }, 4 * WIDTH + 20, 400);
   through_buffer (fixture, stream, (GpuExtent) { WIDTH, HEIGHT, 1 }, 4 * WIDTH + 20,
                   (4 * WIDTH + 20) * HEIGHT);
-  /* Slices that are tight, and apart */
+  /* Slices without and with gaps between them */
   through_buffer (fixture, stream, (GpuExtent) { 8, 5, 4 }, 32, 164);
   through_buffer (fixture, stream, (GpuExtent) { 8, 5, 17 }, 32, 164);
-  /* A slice pitch that is no multiple of the row pitch, and rows that are no multiple of a texel */
+  /* A slice pitch that is not a multiple of the row pitch, and rows that are not a multiple of a
+   * texel */
   through_buffer (fixture, stream, (GpuExtent) { 8, 9, 5 }, 36, 333);
   through_buffer (fixture, stream, (GpuExtent) { 8, 3, 3 }, 35, 107);
 }
@@ -313,7 +314,7 @@ gaps_out_of_order (TestFixture *fixture)
   through_buffers (fixture, stream);
 }
 
-/* Memory of the host whose pitches are no multiples of anything. */
+/* Host memory whose pitches are not multiples of the texel size or of each other. */
 static void
 host_gaps (TestFixture *fixture)
 {
@@ -364,7 +365,7 @@ host_gaps (TestFixture *fixture)
     }
 }
 
-/* Texels of one size in two formats: bits stay bits. */
+/* Copies between two formats of the same texel size copy the bits unchanged. */
 static void
 other_formats (TestFixture *fixture)
 {
@@ -399,7 +400,7 @@ other_formats (TestFixture *fixture)
       got = read_region (stream, to, extent);
       test_assert_bytes (got, bytes);
       g_clear_pointer (&got, g_bytes_unref);
-      /* Within a type of its own, back to the place that it came from */
+      /* Within an image type, back to the original place */
       test_copy_region (stream, layers, &at, to, &at, part);
       test_copy_region (stream, from, &at, layers, &at, part);
       got = read_region (stream, from, extent);
@@ -407,8 +408,8 @@ other_formats (TestFixture *fixture)
     }
 }
 
-/* No copy behind a failed event runs, split or not, except with Intel's driver, and the stream
- * stays usable. */
+/* Copies behind a failed event do not run, except with Intel's driver, and the stream stays
+ * usable. */
 static void
 failed (TestFixture *fixture)
 {
@@ -451,9 +452,10 @@ failed (TestFixture *fixture)
     }
 }
 
-/* --- what drivers refuse ---------------------------------------------------------------------- */
+/* --- copies that drivers reject --------------------------------------------------------------- */
 
-/* As the driver of NVIDIA does with all layers but the first: whole, and then one by one. */
+/* Makes @function fail @times times, 0 for always, as NVIDIA's driver does for layers other than
+ * the first: for the whole copy, then for single rows. */
 static void
 refuse (const char *function,
         guint       times)
@@ -499,7 +501,7 @@ refused_layers (TestFixture *fixture,
   test_assert_bytes (got, bytes);
 }
 
-/* A driver that never takes it. */
+/* Like a driver that never accepts the copy. */
 static void
 refused_for_ever (TestFixture *fixture)
 {
@@ -518,7 +520,7 @@ refused_for_ever (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* What a driver refuses whole goes in pieces. */
+/* A copy that the driver rejects as a whole is split. */
 static void
 refused_host (TestFixture *fixture)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills of images with every number that a channel holds: some drivers truncate where they should
- * round (ground.md 1.2, 9), and give the number all the same. */
+/* Fills of images with every value of a channel: some drivers truncate where they must round, and
+ * the texel must have the given value all the same. */
 #include "config.h"
 
 #include <math.h>
 
 #include "test-image-util.h"
 
-/* What a half means; no number is left out before. */
+/* Converts a half to a double. Callers exclude NaNs. */
 static gdouble
 half_to_double (guint16 half)
 {
@@ -50,7 +50,7 @@ get_value (GpuChannelType type,
     }
 }
 
-/* Drivers may make the one number below -1.0 the one that is -1.0, and no numbers another. */
+/* Drivers may replace the normalized value below -1.0 by -1.0, and a NaN by another NaN. */
 static gboolean
 is_ambiguous (GpuChannelType type,
               guint          bits)
@@ -61,7 +61,7 @@ is_ambiguous (GpuChannelType type,
              && (bits & 0x3ff) != 0);
 }
 
-/* Those at the ends, and infinity, are always among those that are tried. */
+/* Extremes and infinities are always among the tested values. */
 static gboolean
 is_chosen (GpuChannelType type,
            guint          bits,
@@ -85,8 +85,8 @@ get_extent (GpuImageType type,
   return (GpuExtent) { n_values / side, side, 1 };
 }
 
-/* One texel for each number, in all channels: the number itself, however the driver makes it of a
- * color. */
+/* Fills one texel per value, in all channels; the texel must have that value, however the driver
+ * converts colors. */
 static void
 fill_values (TestFixture          *fixture,
              GpuImageType          image_type,
@@ -209,7 +209,8 @@ values_3d (TestFixture *fixture)
   run_values (fixture, GPU_IMAGE_TYPE_IMAGE_3D);
 }
 
-/* Infinity is a half that some drivers take for the greatest: all of a region of it. */
+/* Some drivers turn the half infinity into the greatest finite half; fill a whole region with
+ * it. */
 static void
 infinite (TestFixture *fixture)
 {
@@ -247,7 +248,7 @@ infinite (TestFixture *fixture)
     }
 }
 
-/* Each component goes to its own channel, and numbers between two are rounded. */
+/* Each component is stored in its own channel, and intermediate values are rounded. */
 static void
 orders (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels in OpenCL C over images: every format of every type is read and written, compared texel
- * by texel with gpu-texel.c; and what such kernels say of their arguments, and are given. */
+/* OpenCL C kernels with images: every format of every type is read and written, and compared texel
+ * by texel with gpu-texel.c; and the argument information and arguments of such kernels. */
 #include "config.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 typedef struct
 {
   GpuImageType  type;
-  const char   *name;           /* of kernels */
+  const char   *name;           /* in kernel names */
   const char   *c_type;
   GpuExtent     extent;
   gboolean      has_samplers;
@@ -165,7 +165,7 @@ make_image (TestFixture          *fixture,
   return image;
 }
 
-/* Numbers that drivers keep: neither denormal, nor infinite, nor none. */
+/* Values that drivers preserve: no denormals, infinities or NaNs. */
 static GBytes *
 random_texels (const GpuImageFormat *format,
                gsize                 n)
@@ -209,7 +209,7 @@ has_alpha (const GpuImageFormat *format)
     }
 }
 
-/* PoCL gives no alpha to integers that have none: 0 in place of 1. */
+/* PoCL returns an alpha of 0, not 1, for integer formats without alpha. */
 static gboolean
 is_close (TestFixture          *fixture,
           const GpuImageFormat *format,
@@ -289,7 +289,7 @@ read_format (TestFixture          *fixture,
   assert_texels (fixture, type, format, bytes, out, "with a sampler");
 }
 
-/* Random numbers, some beyond what the format holds. */
+/* Random values, some outside of the format's range. */
 static GBytes *
 random_values (const GpuImageFormat *format,
                gsize                 n)
@@ -312,7 +312,7 @@ random_values (const GpuImageFormat *format,
   return g_bytes_new_take (values, n * sizeof *values);
 }
 
-/* Rounding may differ by one where the specification lets it. */
+/* Rounding may differ by one where the specification allows it. */
 static gboolean
 is_close_channel (const GpuImageFormat *format,
                   const guint8         *got,
@@ -521,7 +521,7 @@ make_any (TestFixture  *fixture,
   return image;
 }
 
-/* What kernels are told; the numbers of formats are those of OpenCL. */
+/* Kernels get the attributes of an image; formats have the numbers of OpenCL. */
 static void
 tell (TestFixture *fixture)
 {
@@ -553,7 +553,8 @@ tell (TestFixture *fixture)
   test_assert_mem (g_bytes_get_data (content, NULL), expected, sizeof expected);
 }
 
-/* Everything is dropped as soon as it was submitted: launches keep samplers and images. */
+/* All objects are dropped right after submission: pending launches keep samplers and images
+ * alive. */
 static void
 dropped (TestFixture *fixture)
 {

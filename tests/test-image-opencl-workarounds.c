@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images over buffers on OpenCL, and every other way by which PoCL 3.1 would crash, end the process
- * or answer what is wrong: none is reached. */
+/* Images over buffers on OpenCL, and the other workarounds for PoCL 3.1: no call reaches a function
+ * that crashes, ends the process or returns a wrong result. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -20,7 +20,7 @@ is_pocl (TestFixture *fixture)
 /* --- images over buffers ---------------------------------------------------------------------- */
 
 /* PoCL crashes when such an image is filled or copied to a buffer, and cannot copy it to another
- * (ground.md 1.2, 1). */
+ * image. */
 static void
 over_buffer (TestFixture *fixture)
 {
@@ -74,7 +74,7 @@ over_buffer (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* What keeps the host out of the buffer keeps it out of the image. */
+/* A buffer without host access gives images without host access. */
 static void
 over_closed_buffer (TestFixture *fixture)
 {
@@ -171,7 +171,7 @@ over_buffer_kernels (TestFixture *fixture)
   test_assert_image (image, expected, sizeof expected);
 }
 
-/* Over a slice: PoCL wants whole buffers, so one is made over what begins where its buffer does. */
+/* PoCL needs whole buffers; an image over a slice works if the slice begins with its buffer. */
 static void
 over_slice (TestFixture *fixture)
 {
@@ -214,7 +214,8 @@ over_slice (TestFixture *fixture)
 
 /* --- rows of texels over buffers -------------------------------------------------------------- */
 
-/* PoCL has none: they come from the layer, which wants 16 texels between rows and 64 to begin. */
+/* PoCL lacks such images. The layer simulates them, with a row alignment of 16 texels and a base
+ * alignment of 64. */
 #define VIEWS "16:64"
 
 static GpuImage *
@@ -242,7 +243,7 @@ assert_rows (GpuImage     *image,
     test_assert_mem (got + y * 4 * WIDTH, expected + y * row_pitch, 4 * WIDTH);
 }
 
-/* Both ways, and a mapping that reaches further than texels without gaps would. */
+/* Tests both directions, and a mapping that reaches further than it would without gaps. */
 static void
 rows_alias (TestFixture *fixture,
             GpuBuffer   *buffer)
@@ -321,9 +322,9 @@ run_rows (TestFixture *fixture)
   g_unsetenv ("GPUMEM_LAYER_VIEWS");
 }
 
-/* --- what else PoCL does wrong ---------------------------------------------------------------- */
+/* --- other faults of PoCL --------------------------------------------------------------------- */
 
-/* It ends the process when it hears of mip levels (2), and its codes are wrong (8). */
+/* PoCL ends the process if mip levels are requested, and returns wrong error codes. */
 static void
 refuses (TestFixture *fixture)
 {
@@ -380,7 +381,7 @@ refuses (TestFixture *fixture)
     }
 }
 
-/* The only level of an image without others is all of it. */
+/* Level 0 of a single-level image is the whole image. */
 static void
 only_level (TestFixture *fixture)
 {
@@ -403,7 +404,7 @@ only_level (TestFixture *fixture)
   test_assert_image (level, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
 }
 
-/* Its compiler takes images for reading and writing where the standard is told (12). */
+/* PoCL's compiler supports read-write images if the standard is given in the options. */
 static void
 read_write (TestFixture *fixture)
 {

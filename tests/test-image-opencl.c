@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images and samplers of OpenCL: handles of others both ways, what the driver tells, and what is
- * refused before it sees it. */
+/* Images and samplers of OpenCL: wrapped and exported handles, attributes of the driver, and calls
+ * refused before they reach it. */
 #include "config.h"
 
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -16,7 +16,7 @@ static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_U
 static const cl_image_format native_rgba8 = { CL_RGBA, CL_UNSIGNED_INT8 };
 static const GpuExtent extent_2d = { WIDTH, HEIGHT, 1 };
 
-/* --- handles of others ------------------------------------------------------------------------ */
+/* --- foreign handles -------------------------------------------------------------------------- */
 
 static cl_mem
 native_image (TestFixture        *fixture,
@@ -98,7 +98,8 @@ wraps_images (TestFixture *fixture)
   assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE3D, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 9, 7, 3 });
 }
 
-/* The buffer behind it is found: commands go there, as PoCL crashes in some with the image. */
+/* The buffer behind the wrapped image is found. Commands use it, because PoCL crashes in some
+ * commands on the image. */
 static void
 wraps_over_buffer (TestFixture *fixture)
 {
@@ -155,7 +156,7 @@ wraps_borrowed (TestFixture *fixture)
   clReleaseMemObject (mem);
 }
 
-/* A program's own commands on our image, in the order of its stream. */
+/* Commands of the program on our image's handle, in stream order. */
 static void
 gives_images (TestFixture *fixture)
 {
@@ -251,7 +252,7 @@ address_modes[] =
   { GPU_ADDRESS_MODE_MIRRORED_REPEAT, CL_ADDRESS_MIRRORED_REPEAT }
 };
 
-/* There and back again. */
+/* A sampler's handle is wrapped again, and has the same modes. */
 static void
 samplers (TestFixture *fixture)
 {
@@ -337,7 +338,7 @@ assert_no_sampler (TestFixture *fixture,
   (void) fixture;
 }
 
-/* What OpenCL lacks; and modes that are none, which PoCL takes (ground.md 1.2, 8). */
+/* Modes that OpenCL lacks, and invalid modes, which PoCL accepts. */
 static void
 refuses_samplers (TestFixture *fixture)
 {
@@ -373,7 +374,7 @@ refuses_samplers (TestFixture *fixture)
                        fixture->context, "max-lod", 2.0, NULL);
 }
 
-/* --- what the driver tells -------------------------------------------------------------------- */
+/* --- attributes of the driver ----------------------------------------------------------------- */
 
 static void
 attributes (TestFixture *fixture)
@@ -401,7 +402,7 @@ attributes (TestFixture *fixture)
   g_assert_cmpuint (number, ==, 8);
   g_assert_true (g_variant_lookup (told, "array-size", "t", &number));
   g_assert_cmpuint (number, ==, 3);
-  /* Some drivers tell 0. */
+  /* Some drivers report 0. */
   g_assert_true (g_variant_lookup (told, "row-pitch", "t", &number));
   g_assert_cmpuint (number, <=, gpu_image_get_row_pitch (image));
   g_assert_true (g_variant_lookup (told, "slice-pitch", "t", &number));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The class of images: what they say of themselves, what is refused, who keeps what, order between
- * streams, and the calls that do not block. */
+/* The image class: properties, errors, lifetimes, order between streams, and asynchronous calls. */
 #include "config.h"
 
 #include "test-util.h"
@@ -44,7 +43,7 @@ assert_content (GpuImage *image,
   test_assert_bytes (bytes, expected);
 }
 
-/* --- what it says of itself ------------------------------------------------------------------- */
+/* --- properties ------------------------------------------------------------------------------- */
 
 static void
 image_properties (TestFixture *fixture)
@@ -150,7 +149,7 @@ image_limits (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "99");
 }
 
-/* --- what is refused -------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void
 assert_refused (TestFixture          *fixture,
@@ -238,7 +237,7 @@ image_refuses_data (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "handle is 0");
 }
 
-/* Objects that were never made properly, and ones that are gone. */
+/* Images that were never initialized, and released ones. */
 static void
 image_unusable (TestFixture *fixture)
 {
@@ -292,9 +291,9 @@ image_host_access (TestFixture *fixture)
   assert_content (open, nines);
 }
 
-/* --- who keeps what --------------------------------------------------------------------------- */
+/* --- lifetimes -------------------------------------------------------------------------------- */
 
-/* Everything is dropped right after it was submitted. */
+/* All objects are dropped right after submission. */
 static void
 image_dropped (TestFixture *fixture)
 {
@@ -329,7 +328,7 @@ image_dropped (TestFixture *fixture)
   }
 }
 
-/* Two streams over one image, with no wait in the program. */
+/* Two streams use one image without a wait in the program. */
 static void
 image_streams (TestFixture *fixture)
 {
@@ -357,7 +356,7 @@ image_streams (TestFixture *fixture)
     }
 }
 
-/* What is written through the buffer is read through the image, and the other way round, on
+/* The image shows writes through the buffer and the buffer shows writes through the image, on
  * different streams. */
 static void
 image_over_buffer (TestFixture *fixture)
@@ -400,7 +399,7 @@ image_over_buffer (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "65 x 1", "256");
 }
 
-/* The buffer may go first. */
+/* The image keeps the buffer alive. */
 static void
 image_keeps_buffer (TestFixture *fixture)
 {
@@ -527,7 +526,7 @@ image_map_excludes (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "region");
 }
 
-/* A mapping, and bytes made from it, outlive the image. */
+/* A mapping, and bytes created from it, outlive the image. */
 static void
 image_map_outlives (TestFixture *fixture)
 {
@@ -557,7 +556,7 @@ image_map_outlives (TestFixture *fixture)
   g_bytes_unref (view);
 }
 
-/* --- calls that do not block ------------------------------------------------------------------ */
+/* --- asynchronous calls ----------------------------------------------------------------------- */
 
 static void
 image_async (TestFixture *fixture)
@@ -646,7 +645,7 @@ image_format (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'rgba-unorm9'");
 }
 
-/* What counts bytes is not for texels, whose place in memory nobody knows. */
+/* Functions that take byte ranges refuse images, because the layout of texels is unspecified. */
 static void
 image_linear_verbs (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sizes past 4 GiB, and every kind of value that makes no sense: each has its GError, whose text
- * names the values. */
+/* Sizes above 4 GiB, and invalid values of every kind: each returns a GError whose message names
+ * the values. */
 #include "config.h"
 
 #include "test-util.h"
@@ -8,9 +8,9 @@
 #define SIZE 4096
 #define GIB ((gsize) 1 << 30)
 
-/* --- past 4 GiB ------------------------------------------------------------------------- */
+/* --- above 4 GiB ------------------------------------------------------------------------ */
 
-/* Memory that is never touched takes no room, so a few pages of a huge buffer are enough. */
+/* Memory that is never touched takes no space, so a few pages of a huge buffer are enough. */
 static GpuBuffer *
 huge_buffer (TestFixture *fixture, gsize size)
 {
@@ -44,7 +44,7 @@ assert_at (GpuBuffer *buffer, gsize offset, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE);
 }
 
-/* Marks the place and the one that it would be taken for if 32 bits were all. */
+/* Marks the offset, and the offset that it would have if it was truncated to 32 bits. */
 static void
 mark (GpuBuffer *buffer, gsize offset, guint8 value)
 {
@@ -219,7 +219,7 @@ limits_ranges (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
-/* Work of no size does nothing, memory of no size does not exist. */
+/* Operations of size 0 do nothing; memory of size 0 cannot be created. */
 static void
 limits_empty (TestFixture *fixture)
 {
@@ -510,7 +510,7 @@ limits_flags (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
-/* Copies may go there: see test-optional-features.c */
+/* Copies between contexts are allowed: see test-optional-features.c */
 static void
 limits_foreign_context (TestFixture *fixture)
 {

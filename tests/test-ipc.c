@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory and events that pass between two processes. The other process is this program again,
- * which does as it is told line by line: a verb, and bytes in base64. */
+/* Memory and events shared by two processes. The other process is this program again; it reads
+ * commands line by line: a verb, and bytes in base64. */
 #include "config.h"
 
 #include <signal.h>
@@ -50,7 +50,7 @@ get_digest (GpuBuffer *buffer, GError **error)
   return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
 }
 
-/* Tells what the memory holds, and where it is, and fills it with 0xee. */
+/* Prints the content and address of the memory, then fills it with 0xee. */
 static gboolean
 child_use (GpuBuffer *buffer, GError **error)
 {
@@ -79,7 +79,7 @@ child_import (GpuContext *context, const char *verb, GBytes *bytes, GError **err
   return gpu_buffer_new_from_fds (context, bytes, fds, error);
 }
 
-/* Everything later on the default stream comes after the event. */
+/* Later work on the default stream is ordered after the event. */
 static gboolean
 child_wait (GpuContext *context, GBytes *bytes, GError **error)
 {
@@ -109,7 +109,7 @@ child_export (GpuContext *context, GBytes *bytes, GError **error)
     return FALSE;
   text = g_base64_encode (g_bytes_get_data (handle, NULL), g_bytes_get_size (handle));
   g_print ("%s\n", text);
-  /* Until it is killed, or nobody is there any more. */
+  /* Wait until the parent kills this process or exits. */
   return getchar () == EOF;
 }
 
@@ -150,7 +150,7 @@ child (const char *id)
   return 0;
 }
 
-/* --- this one --------------------------------------------------------------------- */
+/* --- this process ----------------------------------------------------------------- */
 
 typedef struct
 {
@@ -177,7 +177,7 @@ ask (Child *self, const char *verb, GBytes *bytes)
   return answer;
 }
 
-/* @fd becomes the child's, -1 for none. */
+/* @fd is passed on to the child, -1 for none. */
 static void
 child_start (Child *self, TestFixture *fixture, int fd)
 {
@@ -242,7 +242,7 @@ ipc_handle (TestFixture *fixture)
   child_start (&other, fixture, -1);
   answer = ask (&other, "handle", handle);
   assert_seen (answer, part);
-  /* The second import is the same memory, filled by now. */
+  /* The second import is the same memory, which is filled by now. */
   again = ask (&other, "handle", handle);
   g_assert_cmpstr (strchr (answer, ' '), ==, strchr (again, ' '));
   child_stop (&other);
@@ -284,7 +284,8 @@ ipc_bad_handles (TestFixture *fixture)
       g_assert_nonnull (error);
       g_clear_error (&error);
       g_clear_object (&buffer);
-      /* Bytes that only name another allocation may still pass: then there must be memory. */
+      /* The changed bytes may denote another allocation: then the import may succeed, but must
+       * return memory. */
       buffer = gpu_buffer_new_from_handle (fixture->context, other, &error);
       g_assert_true (buffer != NULL || error != NULL);
       g_clear_error (&error);
@@ -318,7 +319,7 @@ ipc_killed_exporter (TestFixture *fixture)
   g_subprocess_wait (other.process, NULL, NULL);
   g_object_unref (other.answers);
   g_object_unref (other.process);
-  /* The data stay, or there is an error. */
+  /* The data survive, or there is an error. */
   content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
   if (content != NULL)
     test_assert_value (g_bytes_get_data (content, NULL), 5, SIZE);
@@ -326,7 +327,7 @@ ipc_killed_exporter (TestFixture *fixture)
     g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* Imports of one handle are one memory, also for who waits for whom. */
+/* Imports of one handle share one memory, and its hazards. */
 static void
 ipc_handle_twice (TestFixture *fixture)
 {
@@ -364,7 +365,7 @@ ipc_handle_twice (TestFixture *fixture)
 /* The envelope of gpumem/device/gpu-ipc.c. */
 #define ENVELOPE "(sstuiay)"
 
-/* @handle as a hostile process may send it: with @size, unless that is 0, and @payload. */
+/* @handle as a hostile process may send it, with @payload, and with @size unless it is 0. */
 static GBytes *
 forge (GBytes *handle, guint64 size, gconstpointer payload, gsize payload_size)
 {
@@ -448,7 +449,7 @@ ask_handle (Child *other, guint8 value)
   return decode (answer);
 }
 
-/* The same where the driver's handle is among the bytes: at their end. */
+/* The same for drivers whose handle is the tail of the bytes. */
 static void
 ipc_confused_handle (TestFixture *fixture)
 {
@@ -491,7 +492,7 @@ ipc_confused_handle (TestFixture *fixture)
 }
 
 #ifdef HAVE_CUDA
-/* @handle of CUDA that states other sizes. */
+/* A CUDA handle with other sizes. */
 static GBytes *
 resize (GBytes *handle, guint64 offset, guint64 size, guint64 whole_size)
 {
@@ -517,8 +518,8 @@ assert_resized (TestFixture *fixture, GBytes *handle, guint64 offset, guint64 si
   test_assert_gpu_error (error, GPU_ERROR_IPC, "the driver reports", size_text);
 }
 
-/* Sizes in a handle are claims: the driver knows how large the memory is, whether it is open
- * already or not. */
+/* Sizes in a handle are untrusted: the driver reports the real size, whether or not the memory is
+ * open already. */
 static void
 ipc_sizes (TestFixture *fixture)
 {
@@ -552,7 +553,7 @@ ipc_sizes (TestFixture *fixture)
   child_stop (&other);
 }
 
-/* The same of memory with a descriptor. */
+/* The same for memory with a descriptor. */
 static void
 ipc_sizes_fd (TestFixture *fixture)
 {
@@ -644,7 +645,7 @@ ipc_fd_pooled (TestFixture *fixture)
   pass_fd (fixture, buffer);
 }
 
-/* The memory outlives the buffer that it came from. */
+/* The memory outlives the buffer that it was exported from. */
 static void
 ipc_fd_outlives (TestFixture *fixture)
 {
@@ -670,7 +671,7 @@ ipc_fd_outlives (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 6, SIZE);
 }
 
-/* On the host also the memory that they were exported from. */
+/* On the host, imports also share the exported memory. */
 static void
 ipc_fd_twice (TestFixture *fixture)
 {
@@ -702,7 +703,7 @@ ipc_fd_twice (TestFixture *fixture)
     test_same_memory (fixture, first, 4096, part, 0);
 }
 
-/* A handle of @handle's bytes with the value at @place replaced. Takes @value over. */
+/* Returns a copy of @handle with the value at @place replaced. Takes ownership of @value. */
 static GBytes *
 replace (GBytes *handle, guint place, GVariant *value)
 {
