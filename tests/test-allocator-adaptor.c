@@ -80,7 +80,7 @@ assert_memory_info (GpuAllocator *allocator, guint64 free_size, guint64 total_si
 
 /* An allocation through an adaptor has the properties that its upstream gave it. */
 static void
-adaptor_passes (TestFixture *fixture)
+adaptor_forwards (TestFixture *fixture)
 {
   g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
   g_autoptr (GOutputStream) output = g_memory_output_stream_new_resizable ();
@@ -154,7 +154,7 @@ adaptor_limit_failed (TestFixture *fixture)
 /* Slices and mappings keep the memory allocated; releasing the last of them frees it exactly
  * once. */
 static void
-adaptor_comes_back (TestFixture *fixture)
+adaptor_freed_once (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
@@ -222,7 +222,7 @@ adaptor_statistics (TestFixture *fixture)
 
 /* Memory may outlive its adaptors, freed in any order. */
 static void
-adaptor_gone (TestFixture *fixture)
+adaptor_outlived (TestFixture *fixture)
 {
   g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
   g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (upstream, MIB);
@@ -245,7 +245,7 @@ adaptor_gone (TestFixture *fixture)
 
 /* Counts are right if upstream caches memory and allocates it again. */
 static void
-adaptor_custom (TestFixture *fixture)
+adaptor_caching_upstream (TestFixture *fixture)
 {
   g_autoptr (TestAllocator) upstream = test_allocator_new (fixture);
   g_autoptr (GpuStatisticsAllocator) inner =
@@ -779,13 +779,13 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("passes", adaptor_passes);
+  test_add ("forwards", adaptor_forwards);
   test_add ("limit", adaptor_limit);
   test_add ("limit-failed", adaptor_limit_failed);
-  test_add ("comes-back", adaptor_comes_back);
+  test_add ("freed-once", adaptor_freed_once);
   test_add ("statistics", adaptor_statistics);
-  test_add ("gone", adaptor_gone);
-  test_add ("custom", adaptor_custom);
+  test_add ("outlived", adaptor_outlived);
+  test_add ("caching-upstream", adaptor_caching_upstream);
   test_add ("tracking", adaptor_tracking);
   test_add ("backtrace", adaptor_backtrace);
   test_add ("warns", adaptor_warns);

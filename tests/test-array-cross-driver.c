@@ -143,7 +143,7 @@ data (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_data (TestFixture *fixture)
+cross_driver_data (TestFixture *fixture)
 {
   for_others (fixture, data);
 }
@@ -158,7 +158,7 @@ out_of_order (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_out_of_order (TestFixture *fixture)
+cross_driver_out_of_order (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
     for_others (fixture, out_of_order);
@@ -193,7 +193,7 @@ repeats (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_repeats (TestFixture *fixture)
+cross_driver_repeats (TestFixture *fixture)
 {
   for_others (fixture, repeats);
 }
@@ -226,7 +226,7 @@ order (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_order (TestFixture *fixture)
+cross_driver_order (TestFixture *fixture)
 {
   for_others (fixture, order);
 }
@@ -271,7 +271,7 @@ turns (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_turns (TestFixture *fixture)
+cross_driver_host_access_order (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = NULL;
@@ -318,7 +318,7 @@ refused (TestFixture *fixture, GpuContext *other)
 }
 
 static void
-across_refused (TestFixture *fixture)
+cross_driver_refused (TestFixture *fixture)
 {
   for_others (fixture, refused);
 }
@@ -327,12 +327,12 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("data", across_data);
-  test_add ("out-of-order", across_out_of_order);
-  test_add ("repeats", across_repeats);
-  test_add ("order", across_order);
-  test_add ("turns", across_turns);
-  test_add ("refused", across_refused);
+  test_add ("data", cross_driver_data);
+  test_add ("out-of-order", cross_driver_out_of_order);
+  test_add ("repeats", cross_driver_repeats);
+  test_add ("order", cross_driver_order);
+  test_add ("host-access-order", cross_driver_host_access_order);
+  test_add ("refused", cross_driver_refused);
 
   return test_run ();
 }

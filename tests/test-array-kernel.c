@@ -97,7 +97,7 @@ check_copy (TestFixture *fixture,
 }
 
 static void
-kernel_orders (TestFixture *fixture)
+kernel_permuted (TestFixture *fixture)
 {
   g_autoptr (GpuDType) odd = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
   g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
@@ -143,7 +143,7 @@ kernel_many_dimensions (TestFixture *fixture)
 
 /* Elements at addresses that are not a multiple of their size. */
 static void
-kernel_odd_places (TestFixture *fixture)
+kernel_unaligned (TestFixture *fixture)
 {
   const gssize shape[] = { 40, 30 };
   const gssize to_strides[] = { 4, 163 };
@@ -281,7 +281,7 @@ kernel_memory (TestFixture *fixture)
 
 /* A mapping of the gap between two regions does not block the copy. */
 static void
-kernel_mapped (TestFixture *fixture)
+kernel_mapped_gap (TestFixture *fixture)
 {
   const gssize shape[] = { 24, 40 };
   const gssize to_strides[] = { 4, 200 };
@@ -347,13 +347,13 @@ main (int    argc,
       char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("orders", kernel_orders);
+  test_add ("permuted", kernel_permuted);
   test_add ("many-dimensions", kernel_many_dimensions);
-  test_add ("odd-places", kernel_odd_places);
+  test_add ("unaligned", kernel_unaligned);
   test_add ("narrow-rows", kernel_narrow_rows);
   test_add ("repeated", kernel_repeated);
   test_add ("memory", kernel_memory);
-  test_add ("mapped", kernel_mapped);
+  test_add ("mapped-gap", kernel_mapped_gap);
   test_add ("order", kernel_order);
 
   return test_run ();

@@ -500,7 +500,7 @@ layout_plans (void)
 
 /* Adjacent elements are merged into one region; so are three dimensions with gaps. */
 static void
-layout_few_regions (void)
+layout_merged_regions (void)
 {
   const gssize shape[] = { 6, 8, 10 };
   const guint axes[] = { 1, 0, 2 };
@@ -613,7 +613,7 @@ main (int    argc,
   test_add_plain ("reshape", layout_reshape);
   test_add_plain ("overlaps", layout_overlaps);
   test_add_plain ("plans", layout_plans);
-  test_add_plain ("few-regions", layout_few_regions);
+  test_add_plain ("merged-regions", layout_merged_regions);
   test_add_plain ("huge-strides", layout_huge_strides);
   test_add_plain ("backwards", layout_backwards);
 

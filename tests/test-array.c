@@ -330,7 +330,7 @@ array_split (TestFixture *fixture)
 
 /* Arrays without elements, and arrays without dimensions. */
 static void
-array_edges (TestFixture *fixture)
+array_empty (TestFixture *fixture)
 {
   const gssize shape[] = { 3, 0, 2 };
   const guint32 value = 4711;
@@ -364,7 +364,7 @@ array_edges (TestFixture *fixture)
 
 /* The offset of an array without elements is ignored, and the stride of a dimension of length 1. */
 static void
-array_meaningless (TestFixture *fixture)
+array_ignored_values (TestFixture *fixture)
 {
   const gssize none[] = { 0, 3 };
   const gssize lone[] = { 1, 4 };
@@ -429,7 +429,7 @@ array_filled (TestFixture *fixture)
 /* A copy between overlapping parts of one memory gives the same result as a copy through a third
  * memory. */
 static void
-array_shift (TestFixture *fixture)
+array_overlapping_copy (TestFixture *fixture)
 {
   const gssize length = 100;
   g_autoptr (GError) error = NULL;
@@ -714,10 +714,10 @@ main (int    argc,
   test_add ("properties", array_properties);
   test_add ("views", array_views);
   test_add ("split", array_split);
-  test_add ("edges", array_edges);
-  test_add ("meaningless", array_meaningless);
+  test_add ("empty", array_empty);
+  test_add ("ignored-values", array_ignored_values);
   test_add ("filled", array_filled);
-  test_add ("shift", array_shift);
+  test_add ("overlapping-copy", array_overlapping_copy);
   test_add ("repeated", array_repeated);
   test_add ("memory", array_memory);
   test_add ("pool", array_pool);

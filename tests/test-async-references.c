@@ -109,7 +109,7 @@ drop_source (GObject *source, GAsyncResult *result, gpointer data)
 /* The main context's thread frees the source object, even if the completion thread is slow to
  * release its own references. */
 static void
-async_own_thread (TestFixture *fixture)
+async_freed_on_caller_thread (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
 
@@ -137,6 +137,6 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("cancelled-user-event", async_cancelled_user_event);
   test_add ("cancelled-stream", async_cancelled_stream);
-  test_add ("own-thread", async_own_thread);
+  test_add ("freed-on-caller-thread", async_freed_on_caller_thread);
   return test_run ();
 }

@@ -92,7 +92,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
 /* A failed wait may be partly enqueued and may have superseded the last barrier: the next dependent
  * work gets a new barrier. */
 static void
-barrier_refused (TestFixture *fixture)
+barrier_failed_wait (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -142,7 +142,7 @@ peek (const volatile guint8 *data)
 
 /* An event completes, and work behind a barrier runs, when all work before it has completed. */
 static void
-barrier_holds (TestFixture *fixture)
+barrier_orders_work (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
@@ -178,7 +178,7 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("unmap", barrier_unmap);
-  test_add ("refused", barrier_refused);
-  test_add ("holds", barrier_holds);
+  test_add ("failed-wait", barrier_failed_wait);
+  test_add ("orders-work", barrier_orders_work);
   return test_run ();
 }

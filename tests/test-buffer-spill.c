@@ -255,7 +255,7 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-spill_gone (TestFixture *fixture)
+spill_freed_while_spilled (TestFixture *fixture)
 {
   for_each_source (fixture, check_gone, FALSE);
 }
@@ -313,19 +313,19 @@ check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-spill_fails_alone_opencl (TestFixture *fixture)
+spill_retry_after_failure_opencl (TestFixture *fixture)
 {
   if (test_is_opencl (fixture) && arm (fixture, FALSE))
     for_each_source (fixture, check_fails_alone, FALSE);
   else
-    g_test_skip ("runs as a part of fails-alone, on OpenCL under the layer");
+    g_test_skip ("runs as a part of retry-after-failure, on OpenCL under the layer");
 }
 
 static void
-spill_fails_alone (TestFixture *fixture)
+spill_retry_after_failure (TestFixture *fixture)
 {
   if (test_is_opencl (fixture))
-    test_run_under_layer (fixture, "fails-alone");
+    test_run_under_layer (fixture, "retry-after-failure");
   else if (arm (fixture, FALSE))
     for_each_source (fixture, check_fails_alone, FALSE);
   else
@@ -390,7 +390,7 @@ open_later (gpointer data)
 
 /* A buffer without a pool is freed when the work of other streams with it has completed. */
 static void
-spill_waits (TestFixture *fixture)
+spill_waits_for_streams (TestFixture *fixture)
 {
   g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -499,7 +499,7 @@ check_room (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-spill_room (TestFixture *fixture)
+spill_out_of_memory (TestFixture *fixture)
 {
   for_each_source (fixture, check_room, FALSE);
 }
@@ -567,7 +567,7 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-spill_moving (TestFixture *fixture)
+spill_busy_while_moving (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
     for_each_source (fixture, check_moving, TRUE);
@@ -644,13 +644,13 @@ main (int argc, char **argv)
   test_add ("content", spill_content);
   test_add ("refused", spill_refused);
   test_add ("prepared", spill_prepared);
-  test_add ("gone", spill_gone);
+  test_add ("freed-while-spilled", spill_freed_while_spilled);
   test_add ("in-flight", spill_in_flight);
-  test_add ("waits", spill_waits);
-  test_add ("room", spill_room);
-  test_add ("fails-alone", spill_fails_alone);
-  test_add ("subprocess/fails-alone", spill_fails_alone_opencl);
-  test_add ("moving", spill_moving);
+  test_add ("waits-for-streams", spill_waits_for_streams);
+  test_add ("out-of-memory", spill_out_of_memory);
+  test_add ("retry-after-failure", spill_retry_after_failure);
+  test_add ("subprocess/retry-after-failure", spill_retry_after_failure_opencl);
+  test_add ("busy-while-moving", spill_busy_while_moving);
   test_add ("threads", spill_threads);
 
   return test_run ();

@@ -316,7 +316,7 @@ loses_one_only (TestFixture *fixture)
 }
 
 static void
-lost_spares_others (TestFixture *fixture)
+lost_waiting_contexts_survive (TestFixture *fixture)
 {
   if (!loses_one_only (fixture))
     return;
@@ -327,7 +327,7 @@ lost_spares_others (TestFixture *fixture)
 
 /* A copy with memory of a lost context fails, and its own context is not lost. */
 static void
-lost_spares_copies (TestFixture *fixture)
+lost_copying_contexts_survive (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) context = NULL;
@@ -366,8 +366,8 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("trap", lost_trap);
-  test_add ("spares-others", lost_spares_others);
-  test_add ("spares-copies", lost_spares_copies);
+  test_add ("waiting-contexts-survive", lost_waiting_contexts_survive);
+  test_add ("copying-contexts-survive", lost_copying_contexts_survive);
 
   return test_run ();
 }

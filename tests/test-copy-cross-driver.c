@@ -103,7 +103,7 @@ data (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_data (TestFixture *fixture)
+cross_driver_data (TestFixture *fixture)
 {
   for_others (fixture, data);
 }
@@ -124,7 +124,7 @@ out_of_order (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_out_of_order (TestFixture *fixture)
+cross_driver_out_of_order (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
     for_others (fixture, out_of_order);
@@ -137,7 +137,7 @@ profiling (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_profiling (TestFixture *fixture)
+cross_driver_profiling (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_PROFILING))
     for_others (fixture, profiling);
@@ -165,7 +165,7 @@ slices (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_slices (TestFixture *fixture)
+cross_driver_slices (TestFixture *fixture)
 {
   for_others (fixture, slices);
 }
@@ -191,7 +191,7 @@ host_memory (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_host_memory (TestFixture *fixture)
+cross_driver_host_memory (TestFixture *fixture)
 {
   for_others (fixture, host_memory);
 }
@@ -224,7 +224,7 @@ order (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_order (TestFixture *fixture)
+cross_driver_order (TestFixture *fixture)
 {
   for_others (fixture, order);
 }
@@ -251,7 +251,7 @@ event (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_event (TestFixture *fixture)
+cross_driver_event (TestFixture *fixture)
 {
   for_others (fixture, event);
 }
@@ -294,7 +294,7 @@ overlap (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_overlap (TestFixture *fixture)
+cross_driver_overlap (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
     for_others (fixture, overlap);
@@ -303,7 +303,7 @@ across_overlap (TestFixture *fixture)
 /* --- lifetimes ------------------------------------------------------------------------------ */
 
 static void
-across_dropped (TestFixture *fixture)
+cross_driver_dropped (TestFixture *fixture)
 {
   GPtrArray *devices = test_devices ();
 
@@ -344,7 +344,7 @@ dropped_near (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_dropped_near (TestFixture *fixture)
+cross_driver_dropped_near (TestFixture *fixture)
 {
   for_others (fixture, dropped_near);
 }
@@ -373,7 +373,7 @@ failed (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_failed (TestFixture *fixture)
+cross_driver_failed (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, failed);
@@ -422,7 +422,7 @@ failed_there (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_failed_there (TestFixture *fixture)
+cross_driver_failure_propagates (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, failed_there);
@@ -534,7 +534,7 @@ crowded (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_crowded (TestFixture *fixture)
+cross_driver_queue_full (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, crowded);
@@ -592,7 +592,7 @@ blocking_failed (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_blocking_failed (TestFixture *fixture)
+cross_driver_blocking_failed (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, blocking_failed);
@@ -651,7 +651,7 @@ blocking_async (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_blocking_async (TestFixture *fixture)
+cross_driver_blocking_async (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, blocking_async);
@@ -686,14 +686,14 @@ blocking_cancelled (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_blocking_cancelled (TestFixture *fixture)
+cross_driver_blocking_cancelled (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_others (fixture, blocking_cancelled);
 }
 
 static void
-across_blocking (TestFixture *fixture)
+cross_driver_blocking (TestFixture *fixture)
 {
   for_others (fixture, blocking);
 }
@@ -724,7 +724,7 @@ refused (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_refused (TestFixture *fixture)
+cross_driver_refused (TestFixture *fixture)
 {
   for_others (fixture, refused);
 }
@@ -753,7 +753,7 @@ regions (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_regions (TestFixture *fixture)
+cross_driver_regions (TestFixture *fixture)
 {
   for_others (fixture, regions);
 }
@@ -827,7 +827,7 @@ threads (TestFixture *fixture, TestFixture *other)
 }
 
 static void
-across_threads (TestFixture *fixture)
+cross_driver_threads (TestFixture *fixture)
 {
   for_others (fixture, threads);
 }
@@ -836,25 +836,25 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("data", across_data);
-  test_add ("out-of-order", across_out_of_order);
-  test_add ("profiling", across_profiling);
-  test_add ("slices", across_slices);
-  test_add ("host-memory", across_host_memory);
-  test_add ("order", across_order);
-  test_add ("event", across_event);
-  test_add ("overlap", across_overlap);
-  test_add ("dropped", across_dropped);
-  test_add ("dropped-near", across_dropped_near);
-  test_add ("failed", across_failed);
-  test_add ("failed-there", across_failed_there);
-  test_add ("crowded", across_crowded);
-  test_add ("blocking", across_blocking);
-  test_add ("blocking-failed", across_blocking_failed);
-  test_add ("blocking-async", across_blocking_async);
-  test_add ("blocking-cancelled", across_blocking_cancelled);
-  test_add ("refused", across_refused);
-  test_add ("regions", across_regions);
-  test_add ("threads", across_threads);
+  test_add ("data", cross_driver_data);
+  test_add ("out-of-order", cross_driver_out_of_order);
+  test_add ("profiling", cross_driver_profiling);
+  test_add ("slices", cross_driver_slices);
+  test_add ("host-memory", cross_driver_host_memory);
+  test_add ("order", cross_driver_order);
+  test_add ("event", cross_driver_event);
+  test_add ("overlap", cross_driver_overlap);
+  test_add ("dropped", cross_driver_dropped);
+  test_add ("dropped-near", cross_driver_dropped_near);
+  test_add ("failed", cross_driver_failed);
+  test_add ("failure-propagates", cross_driver_failure_propagates);
+  test_add ("queue-full", cross_driver_queue_full);
+  test_add ("blocking", cross_driver_blocking);
+  test_add ("blocking-failed", cross_driver_blocking_failed);
+  test_add ("blocking-async", cross_driver_blocking_async);
+  test_add ("blocking-cancelled", cross_driver_blocking_cancelled);
+  test_add ("refused", cross_driver_refused);
+  test_add ("regions", cross_driver_regions);
+  test_add ("threads", cross_driver_threads);
   return test_run ();
 }

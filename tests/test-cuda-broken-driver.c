@@ -56,7 +56,7 @@ run_child (const char *path, const char *stand_in, const char *expected)
 
 /* The reason for each failure is in the error message. */
 static void
-load_that_fail (void)
+load_broken_drivers (void)
 {
   static const struct
   {
@@ -115,7 +115,7 @@ load_bad_devices (void)
 
 /* A failed initialization is retried. */
 static void
-driver_child_again (void)
+driver_child_retry (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -128,7 +128,7 @@ driver_child_again (void)
 /* The oldest supported driver lacks groups of functions; calls that need them fail with an
  * error. */
 static void
-driver_child_old (void)
+driver_child_old_driver (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -142,7 +142,7 @@ driver_child_old (void)
 /* Locations of managed memory work with old drivers, whose functions take devices, and with newer
  * ones, whose functions take locations. */
 static void
-driver_child_places (void)
+driver_child_memory_locations (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", &error);
@@ -196,16 +196,16 @@ driver_child_ipc (void)
 }
 
 static void
-load_that_serve (void)
+load_usable_drivers (void)
 {
   if (!has_stand_in ())
     return;
-  run_child ("/cuda-broken-driver/subprocess/again", "fail=cuInit:1:999", "");
-  run_child ("/cuda-broken-driver/subprocess/old", "version=11040", "");
-  run_child ("/cuda-broken-driver/subprocess/places", "version=11040", "old");
-  run_child ("/cuda-broken-driver/subprocess/places", "version=12010", "old");
-  run_child ("/cuda-broken-driver/subprocess/places", "version=12020", "new");
-  run_child ("/cuda-broken-driver/subprocess/places", "", "new");
+  run_child ("/cuda-broken-driver/subprocess/retry", "fail=cuInit:1:999", "");
+  run_child ("/cuda-broken-driver/subprocess/old-driver", "version=11040", "");
+  run_child ("/cuda-broken-driver/subprocess/memory-locations", "version=11040", "old");
+  run_child ("/cuda-broken-driver/subprocess/memory-locations", "version=12010", "old");
+  run_child ("/cuda-broken-driver/subprocess/memory-locations", "version=12020", "new");
+  run_child ("/cuda-broken-driver/subprocess/memory-locations", "", "new");
   run_child ("/cuda-broken-driver/subprocess/ipc", "version=11040", "yes");
   run_child ("/cuda-broken-driver/subprocess/ipc", "", "yes");
   run_child ("/cuda-broken-driver/subprocess/ipc", "ipc=no", "no");
@@ -215,14 +215,14 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add_plain ("that-fail", load_that_fail);
+  test_add_plain ("broken-drivers", load_broken_drivers);
   test_add_plain ("bad-devices", load_bad_devices);
-  test_add_plain ("that-serve", load_that_serve);
+  test_add_plain ("usable-drivers", load_usable_drivers);
   test_add_plain ("subprocess/driver", driver_child);
   test_add_plain ("subprocess/device", driver_child_device);
-  test_add_plain ("subprocess/again", driver_child_again);
-  test_add_plain ("subprocess/old", driver_child_old);
-  test_add_plain ("subprocess/places", driver_child_places);
+  test_add_plain ("subprocess/retry", driver_child_retry);
+  test_add_plain ("subprocess/old-driver", driver_child_old_driver);
+  test_add_plain ("subprocess/memory-locations", driver_child_memory_locations);
   test_add_plain ("subprocess/ipc", driver_child_ipc);
   return test_run ();
 }

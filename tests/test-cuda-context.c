@@ -373,7 +373,7 @@ find_peer (TestFixture *fixture)
 /* Pools grant access by device: freeing one of two contexts of a device keeps the access of the
  * other. */
 static void
-contexts_peers_of_one (TestFixture *fixture)
+contexts_peers_of_shared_device (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) peer = NULL;
@@ -442,7 +442,7 @@ contexts_peers_refused (TestFixture *fixture)
 /* With the context current, an operation is a single call of the driver, and synchronizing needs no
  * event. */
 static void
-contexts_calls (TestFixture *fixture)
+contexts_no_extra_calls (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) from = NULL;
@@ -549,7 +549,7 @@ check_outside (TestFixture *fixture, Outside *self)
 /* Operations on threads without a current context, with the stream's context and with another one;
  * on streams with a handle, and on default streams, which depend on the current context. */
 static void
-contexts_outside (TestFixture *fixture)
+contexts_other_current_contexts (TestFixture *fixture)
 {
   const guint64 handles[] = { gpu_stream_get_native_handle (fixture->stream),
                               GPU_STREAM_HANDLE_LEGACY, GPU_STREAM_HANDLE_PER_THREAD };
@@ -607,7 +607,7 @@ copy_strictly (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 /* If the driver fails an operation because it requires a current context, the library makes the
  * context current and tries once more. */
 static void
-contexts_strict (TestFixture *fixture)
+contexts_requires_current_context (TestFixture *fixture)
 {
   const struct { CUresult code; gboolean reachable; guint n_calls; } cases[] = {
     { CUDA_ERROR_INVALID_CONTEXT, TRUE, 2 }, { CUDA_ERROR_INVALID_CONTEXT, FALSE, 2 },
@@ -750,11 +750,11 @@ main (int argc, char **argv)
   test_add ("settings", contexts_settings);
   test_add ("unavailable", contexts_unavailable);
   test_add ("peers", contexts_peers);
-  test_add ("peers-of-one", contexts_peers_of_one);
+  test_add ("peers-of-shared-device", contexts_peers_of_shared_device);
   test_add ("peers-refused", contexts_peers_refused);
-  test_add ("calls", contexts_calls);
-  test_add ("outside", contexts_outside);
-  test_add ("strict", contexts_strict);
+  test_add ("no-extra-calls", contexts_no_extra_calls);
+  test_add ("other-current-contexts", contexts_other_current_contexts);
+  test_add ("requires-current-context", contexts_requires_current_context);
   test_add ("after-failure", contexts_after_failure);
   test_add ("lost-at-operation", contexts_lost_at_operation);
   return test_run ();

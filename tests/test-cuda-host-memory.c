@@ -59,7 +59,7 @@ memory_flags (TestFixture *fixture)
 }
 
 static void
-memory_runs_out (TestFixture *fixture)
+memory_out_of_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
 
@@ -75,7 +75,7 @@ memory_runs_out (TestFixture *fixture)
 
 /* The allocator frees its cached blocks if the driver is out of memory. */
 static void
-memory_allocator_gives_up (TestFixture *fixture)
+memory_allocator_frees_cache (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuHostAllocator) allocator = NULL;
@@ -176,8 +176,8 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("flags", memory_flags);
-  test_add ("runs-out", memory_runs_out);
-  test_add ("allocator-gives-up", memory_allocator_gives_up);
+  test_add ("out-of-memory", memory_out_of_memory);
+  test_add ("allocator-frees-cache", memory_allocator_frees_cache);
   test_add ("overlaps", memory_overlaps);
   test_add ("read-only", memory_read_only);
   return test_run ();

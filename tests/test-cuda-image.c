@@ -41,7 +41,7 @@ prepare (const char *source)
 
 /* A program that does not use images gets no image prelude. */
 static void
-image_words (void)
+image_prelude_only_for_images (void)
 {
   static const struct { const char *source; gboolean has_images; const char *words; } cases[] = {
     { "kernel void f (read_only image2d_t i) { }", TRUE, "(__read_only image2d_t i)" },
@@ -227,7 +227,7 @@ image_no_memory (TestFixture *fixture)
 /* If the upload of the initial content fails, the error names the size and the pitch of the
  * image. */
 static void
-image_no_upload (TestFixture *fixture)
+image_upload_fails (TestFixture *fixture)
 {
   static const char *const calls[] = { "cuMemcpy3DAsync", "cuStreamSynchronize" };
   g_autoptr (GBytes) bytes = test_random_bytes (8 * 8 * TEXEL);
@@ -256,7 +256,7 @@ image_no_upload (TestFixture *fixture)
 
 /* A launch makes the context current once, for any number of images. */
 static void
-image_entered_once (TestFixture *fixture)
+image_context_current_once (TestFixture *fixture)
 {
   static const char source[] =
     "__kernel void f (__read_only image2d_t a, __write_only image2d_t b, sampler_t s)\n"
@@ -518,14 +518,14 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add_plain ("words", image_words);
+  test_add_plain ("prelude-only-for-images", image_prelude_only_for_images);
   test_add_plain ("constants", image_constants);
   test_add ("formats", image_formats);
   test_add ("limits", image_limits);
   test_add ("attributes", image_attributes);
   test_add ("no-memory", image_no_memory);
-  test_add ("no-upload", image_no_upload);
-  test_add ("entered-once", image_entered_once);
+  test_add ("upload-fails", image_upload_fails);
+  test_add ("context-current-once", image_context_current_once);
   test_add ("levels", image_levels);
   test_add ("wrapped", image_wrapped);
   test_add ("wrapped-format", image_wrapped_format);

@@ -144,7 +144,7 @@ memory_registered_neighbours (TestFixture *fixture)
 
 /* Bytes behind those of a buffer are pageable, even on the same page. */
 static void
-memory_registered_beside (TestFixture *fixture)
+memory_registered_end (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autofree guint8 *data = g_malloc0 (SIZE);
@@ -329,7 +329,7 @@ check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 /* If an allocation fails, the cached memory of the pools in all contexts of the device is freed for
  * it. */
 static void
-memory_pool_gives (TestFixture *fixture)
+memory_pool_frees_cache (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) own = NULL;
@@ -388,7 +388,7 @@ load_second (CUmodule *module, const void *image, unsigned int n_options, CUjit_
 
 /* Cached pool memory is also freed if loading a program runs out of memory. */
 static void
-memory_pool_gives_to_code (TestFixture *fixture)
+memory_pool_frees_cache_for_programs (TestFixture *fixture)
 {
   static const char source[] = "extern \"C\" __global__ void k (int *p) { *p = 1; }";
   g_autoptr (GError) error = NULL;
@@ -542,13 +542,13 @@ main (int argc, char **argv)
   test_add ("of-host", memory_of_host);
   test_add ("registered", memory_registered);
   test_add ("registered-neighbours", memory_registered_neighbours);
-  test_add ("registered-beside", memory_registered_beside);
+  test_add ("registered-end", memory_registered_end);
   test_add ("registered-overlap", memory_registered_overlap);
   test_add ("registered-in-part", memory_registered_in_part);
   test_add ("registered-elsewhere", memory_registered_elsewhere);
   test_add ("pitched", memory_pitched);
-  test_add ("pool-gives", memory_pool_gives);
-  test_add ("pool-gives-to-code", memory_pool_gives_to_code);
+  test_add ("pool-frees-cache", memory_pool_frees_cache);
+  test_add ("pool-frees-cache-for-programs", memory_pool_frees_cache_for_programs);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
   return test_run ();

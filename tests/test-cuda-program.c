@@ -324,7 +324,7 @@ program_shared (TestFixture *fixture)
 /* Two kernel objects of one function, with different dynamic shared sizes: the driver has one limit
  * for the function. */
 static void
-program_shared_by_two (TestFixture *fixture)
+program_shared_limit_per_function (TestFixture *fixture)
 {
   const GpuExtent grid = { 64, 1, 1 };
   g_autoptr (GError) error = NULL;
@@ -503,7 +503,7 @@ main (int argc, char **argv)
   test_add ("includes", program_includes);
   test_add ("images", program_images);
   test_add ("shared", program_shared);
-  test_add ("shared-by-two", program_shared_by_two);
+  test_add ("shared-limit-per-function", program_shared_limit_per_function);
   test_add ("blocks", program_blocks);
   test_add ("required-block", program_required_block);
   test_add ("attributes", program_attributes);

@@ -122,7 +122,7 @@ source_rewrites (void)
 
 /* Truncated sources are passed on to the compiler. */
 static void
-source_broken (void)
+source_truncated (void)
 {
   static const char *const broken[] = {
     "__kernel", "__kernel void f (", "__kernel void f (__local", "__kernel void f () {", "{{{{",
@@ -434,7 +434,7 @@ source_junk (void)
 
 /* A section without bytes in the file has no symbol names, even if its offset points to some. */
 static void
-source_nowhere (void)
+source_empty_sections (void)
 {
   struct
   {
@@ -762,7 +762,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add_plain ("languages", source_languages);
   test_add_plain ("rewrites", source_rewrites);
-  test_add_plain ("broken", source_broken);
+  test_add_plain ("truncated", source_truncated);
   test_add_plain ("described", source_described);
   test_add_plain ("macros", source_macros);
   test_add_plain ("names", source_names);
@@ -770,7 +770,7 @@ main (int argc, char **argv)
   test_add_plain ("jit-options", source_jit_options);
   test_add_plain ("ptx", source_ptx);
   test_add_plain ("junk", source_junk);
-  test_add_plain ("nowhere", source_nowhere);
+  test_add_plain ("empty-sections", source_empty_sections);
   test_add_plain ("sections", source_sections);
   test_add_plain ("fatbin-entries", source_fatbin_entries);
   test_add_plain ("compile", source_compile);

@@ -113,7 +113,7 @@ event_user (TestFixture *fixture)
 }
 
 static void
-event_user_holds (TestFixture *fixture)
+event_user_blocks (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
@@ -296,7 +296,7 @@ event_user_dropped (TestFixture *fixture)
 
 /* A failure also reaches a stream that waits for the failed stream. */
 static void
-event_failure_travels (TestFixture *fixture)
+event_failure_propagates (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -501,7 +501,7 @@ reach (gpointer data)
 
 /* The callback never runs within the call that finds the point complete */
 static void
-event_delivery (TestFixture *fixture)
+event_callback_not_nested (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 1 << 20);
@@ -764,7 +764,7 @@ event_elapsed (TestFixture *fixture)
 
 /* The callback of a wait runs when its event completes, also after a wait for a later event. */
 static void
-event_backwards (TestFixture *fixture)
+event_callback_after_later_wait (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -801,17 +801,17 @@ main (int argc, char **argv)
   test_add ("record", event_record);
   test_add ("outlives-stream", event_outlives_stream);
   test_add ("user", event_user);
-  test_add ("user-holds", event_user_holds);
+  test_add ("user-blocks", event_user_blocks);
   test_add ("user-failed", event_user_failed);
   test_add ("failure-keeps-order", event_failure_keeps_order);
   test_add ("failure-reaches-all", event_failure_reaches_all);
-  test_add ("failure-travels", event_failure_travels);
+  test_add ("failure-propagates", event_failure_propagates);
   test_add ("user-dropped", event_user_dropped);
   test_add ("timeout", event_timeout);
   test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
-  test_add ("delivery", event_delivery);
-  test_add ("backwards", event_backwards);
+  test_add ("callback-not-nested", event_callback_not_nested);
+  test_add ("callback-after-later-wait", event_callback_after_later_wait);
   test_add ("wait-all", event_wait_all);
   test_add ("contexts", event_contexts);
   test_add ("watch", event_watch);

@@ -607,7 +607,7 @@ finish_at_once (GObject      *source,
 
 /* In a main context of its own, with a result that is freed after the callback. */
 static void
-memory_synchronize_alone (TestFixture *fixture)
+memory_synchronize_main_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuHostMemory) memory = make (fixture, LOCKED, SIZE);
@@ -847,7 +847,7 @@ main (int argc, char **argv)
   test_add ("counted", memory_counted);
   test_add ("synchronize", memory_synchronize);
   test_add ("synchronize-async", memory_synchronize_async);
-  test_add ("synchronize-alone", memory_synchronize_alone);
+  test_add ("synchronize-main-context", memory_synchronize_main_context);
   test_add ("bytes", memory_bytes);
   test_add ("mapping", memory_mapping);
   test_add ("flags", memory_flags);

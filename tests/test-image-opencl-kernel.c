@@ -523,7 +523,7 @@ make_any (TestFixture  *fixture,
 
 /* Kernels get the attributes of an image; formats have the numbers of OpenCL. */
 static void
-tell (TestFixture *fixture)
+queries (TestFixture *fixture)
 {
   static const gint32 expected[] = { 24, 20, 0x10b5, 0x10d2, 7, 12, 5, 5, 33, 9 };
   g_autoptr (GError) error = NULL;
@@ -604,7 +604,7 @@ main (int    argc,
   test_add ("3d", formats_3d);
   test_add ("arguments", arguments);
   test_add ("arguments-refused", arguments_refused);
-  test_add ("tell", tell);
+  test_add ("queries", queries);
   test_add ("dropped", dropped);
 
   return test_run ();

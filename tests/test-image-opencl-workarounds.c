@@ -277,7 +277,7 @@ rows_alias (TestFixture *fixture,
 }
 
 static void
-rows (TestFixture *fixture)
+rows_over_buffer (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -285,7 +285,7 @@ rows (TestFixture *fixture)
 
   if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_get_live") == NULL)
     {
-      g_test_skip ("runs as a part of rows, on OpenCL under the layer");
+      g_test_skip ("runs as a part of rows-over-buffer, on OpenCL under the layer");
       return;
     }
 
@@ -308,7 +308,7 @@ rows (TestFixture *fixture)
 }
 
 static void
-run_rows (TestFixture *fixture)
+run_rows_over_buffer (TestFixture *fixture)
 {
   if (!test_has_opencl_images (fixture))
     return;
@@ -318,7 +318,7 @@ run_rows (TestFixture *fixture)
       return;
     }
   g_setenv ("GPUMEM_LAYER_VIEWS", VIEWS, TRUE);
-  test_run_under_layer (fixture, "rows");
+  test_run_under_layer (fixture, "rows-over-buffer");
   g_unsetenv ("GPUMEM_LAYER_VIEWS");
 }
 
@@ -326,7 +326,7 @@ run_rows (TestFixture *fixture)
 
 /* PoCL ends the process if mip levels are requested, and returns wrong error codes. */
 static void
-refuses (TestFixture *fixture)
+mip_levels_refused (TestFixture *fixture)
 {
   const GpuImageFormat unknown = { GPU_CHANNEL_ORDER_RGB, GPU_CHANNEL_TYPE_FLOAT32 };
   const GpuExtent extent = { 16, 16, 1 };
@@ -452,9 +452,9 @@ main (int    argc,
   test_add ("over-closed-buffer", over_closed_buffer);
   test_add ("over-buffer-kernels", over_buffer_kernels);
   test_add ("over-slice", over_slice);
-  test_add ("rows", run_rows);
-  test_add ("subprocess/rows", rows);
-  test_add ("refuses", refuses);
+  test_add ("rows-over-buffer", run_rows_over_buffer);
+  test_add ("subprocess/rows-over-buffer", rows_over_buffer);
+  test_add ("mip-levels-refused", mip_levels_refused);
   test_add ("only-level", only_level);
   test_add ("read-write", read_write);
 

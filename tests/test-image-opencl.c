@@ -158,7 +158,7 @@ wraps_borrowed (TestFixture *fixture)
 
 /* Commands of the program on our image's handle, in stream order. */
 static void
-gives_images (TestFixture *fixture)
+exports_images (TestFixture *fixture)
 {
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
@@ -442,7 +442,7 @@ main (int    argc,
   test_add ("wraps-images", wraps_images);
   test_add ("wraps-over-buffer", wraps_over_buffer);
   test_add ("wraps-borrowed", wraps_borrowed);
-  test_add ("gives-images", gives_images);
+  test_add ("exports-images", exports_images);
   test_add ("refuses-images", refuses_images);
   test_add ("samplers", samplers);
   test_add ("wraps-samplers", wraps_samplers);

@@ -415,7 +415,7 @@ exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
 /* A process sends the handle of one memory with the descriptor of another one. The import must not
  * be taken for the first memory, which its owner sends later. */
 static void
-ipc_confused_fd (TestFixture *fixture)
+ipc_mismatched_fd (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
@@ -451,7 +451,7 @@ ask_handle (Child *other, guint8 value)
 
 /* The same for drivers whose handle is the tail of the bytes. */
 static void
-ipc_confused_handle (TestFixture *fixture)
+ipc_mismatched_handle (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) handle = NULL;
@@ -812,8 +812,8 @@ main (int argc, char **argv)
   test_add ("bad-handles", ipc_bad_handles);
   test_add ("killed-exporter", ipc_killed_exporter);
   test_add ("handle-twice", ipc_handle_twice);
-  test_add ("confused-fd", ipc_confused_fd);
-  test_add ("confused-handle", ipc_confused_handle);
+  test_add ("mismatched-fd", ipc_mismatched_fd);
+  test_add ("mismatched-handle", ipc_mismatched_handle);
 #ifdef HAVE_CUDA
   test_add ("sizes", ipc_sizes);
   test_add ("sizes-fd", ipc_sizes_fd);
