@@ -269,6 +269,7 @@ adaptor_caching_upstream (TestFixture *fixture)
 
 /* --- tracking ---------------------------------------------------------------- */
 
+/* The list of blocks holds the address, size and tag of each live block. */
 static void
 adaptor_tracking (TestFixture *fixture)
 {
@@ -349,6 +350,7 @@ adaptor_backtrace (TestFixture *fixture)
 #endif
 }
 
+/* The allocator warns of memory that is still in use when it is freed, if "warn-leaks" is set. */
 static void
 adaptor_warns (TestFixture *fixture)
 {
@@ -560,6 +562,7 @@ make_room (GpuOomAllocator *allocator G_GNUC_UNUSED, guint64 size, gpointer data
   return TRUE;
 }
 
+/* The handler of "out-of-memory" may free memory; then the request is repeated. */
 static void
 adaptor_failure (TestFixture *fixture)
 {
@@ -664,6 +667,7 @@ adaptor_deferred_free (TestFixture *fixture)
   assert_pending (lazy, 0, 0);
 }
 
+/* If upstream is out of memory, pending memory is freed and the request is repeated. */
 static void
 adaptor_deferred_free_room (TestFixture *fixture)
 {

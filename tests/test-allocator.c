@@ -222,6 +222,7 @@ allocator_svm_stream (TestFixture *fixture)
   assert_allocated (fixture, 0);
 }
 
+/* The stream must belong to the same context and be in order. */
 static void
 allocator_svm_refused (TestFixture *fixture)
 {
@@ -346,6 +347,8 @@ wait_for_freed (Others *others, gsize size)
   test_poll ((gsize) g_atomic_pointer_get (&others->freed) == size);
 }
 
+/* Memory is returned to the program's free function after pending work, even if the allocator was
+ * freed before. */
 static void
 allocator_external (TestFixture *fixture)
 {
@@ -387,6 +390,8 @@ allocator_external (TestFixture *fixture)
 
 /* --- memory of the program --------------------------------------------------- */
 
+/* An error is raised for an implementation that returns no memory, too little, or released
+ * memory. */
 static void
 allocator_custom (TestFixture *fixture)
 {

@@ -60,6 +60,7 @@ arguments_half (void)
   g_assert_true (isnan (from_half (to_half (NAN))));
 }
 
+/* Only whole numbers from -2^63 up to 2^64 are converted to 64-bit integers. */
 static void
 arguments_whole (void)
 {
@@ -145,6 +146,7 @@ arguments_many (void)
     }
 }
 
+/* The boxed type's copy and free functions are ref and unref. */
 static void
 arguments_boxed (void)
 {

@@ -96,6 +96,7 @@ check_copy (TestFixture *fixture,
   test_array_assert_memory (to);
 }
 
+/* Permuted views of every element size are copied correctly, by a kernel if there is a compiler. */
 static void
 kernel_permuted (TestFixture *fixture)
 {

@@ -226,6 +226,7 @@ layout_slices (void)
     }
 }
 
+/* The extreme bounds G_MINSSIZE and G_MAXSSIZE denote open ends, as None does in Python. */
 static void
 layout_open_ends (void)
 {

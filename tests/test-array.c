@@ -205,6 +205,7 @@ array_blocks (TestFixture *fixture)
     }
 }
 
+/* Random shapes with up to the maximum number of dimensions. */
 static void
 array_dimensions (TestFixture *fixture)
 {
@@ -311,6 +312,7 @@ array_views (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, 2, 3, 4)", "share");
 }
 
+/* The last part may be shorter; a part of length 0 is refused. */
 static void
 array_split (TestFixture *fixture)
 {

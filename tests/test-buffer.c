@@ -160,6 +160,7 @@ buffer_new_wrapped (TestFixture *fixture)
   test_assert_content (owner, other);
 }
 
+/* A borrowed wrapper retains the cl_mem, so that the owner may be freed first. */
 static void
 buffer_wrapped_keeps_handle (TestFixture *fixture)
 {

@@ -33,6 +33,7 @@ get_current (void)
   return context;
 }
 
+/* The primary context is active as long as a context object uses it, and is never left current. */
 static void
 contexts_primary (TestFixture *fixture)
 {
@@ -63,6 +64,7 @@ contexts_primary (TestFixture *fixture)
   g_assert_null (get_current ());
 }
 
+/* An adopted primary context is released exactly once. */
 static void
 contexts_adopted_primary (TestFixture *fixture)
 {
@@ -84,6 +86,7 @@ contexts_adopted_primary (TestFixture *fixture)
   g_assert_false (is_primary_active (fixture));
 }
 
+/* A separate context has its own handle and flags; a borrowed wrapper does not destroy it. */
 static void
 contexts_own (TestFixture *fixture)
 {

@@ -413,6 +413,7 @@ object (GpuImage   *image,
   return handle;
 }
 
+/* An image has one object for all equal samplers. */
 static void
 object_same (TestFixture *fixture)
 {
@@ -438,6 +439,7 @@ object_same (TestFixture *fixture)
   g_assert_cmpuint (object (image, NULL), !=, object (other, NULL));
 }
 
+/* Returns 0 and an error if the image cannot have such an object. */
 static void
 object_none (TestFixture *fixture)
 {

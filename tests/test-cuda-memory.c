@@ -234,6 +234,7 @@ memory_registered_in_part (TestFixture *fixture)
   test_cuda_pop (fixture);
 }
 
+/* Host memory that the program allocated with the driver needs no registration. */
 static void
 memory_registered_elsewhere (TestFixture *fixture)
 {

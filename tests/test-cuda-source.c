@@ -138,6 +138,7 @@ source_truncated (void)
     }
 }
 
+/* The argument types of a kernel are found only if its declaration is unambiguous. */
 static void
 source_described (void)
 {
@@ -407,6 +408,7 @@ assert_refused (gconstpointer data, gsize size)
   sizes = _gpu_cuda_binary_get_sizes (image, "f");
 }
 
+/* Invalid binaries are refused without a read beyond their end. */
 static void
 source_junk (void)
 {
@@ -733,6 +735,7 @@ source_log (void)
   g_assert_null (log);
 }
 
+/* The compiler returns the mangled names of the requested kernels. */
 static void
 source_lowered (void)
 {

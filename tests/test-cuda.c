@@ -216,6 +216,7 @@ count_call (gpointer data)
   g_atomic_int_inc ((gint *) data);
 }
 
+/* A wrapped address must lie within an allocation; only a whole allocation can be adopted. */
 static void
 cuda_wrapped_addresses (TestFixture *fixture)
 {

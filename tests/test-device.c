@@ -88,6 +88,7 @@ device_no_position (void)
     }
 }
 
+/* GPUMEM_DEVICE selects the default device; otherwise the default is a GPU if there is one. */
 static void
 device_default (void)
 {

@@ -91,6 +91,7 @@ dtype_constants (void)
   g_assert_null (gpu_dtype_get_number (GPU_DTYPE_KIND_RECORD, 4));
 }
 
+/* Invalid strings are refused with an error that quotes them. */
 static void
 dtype_refused (void)
 {

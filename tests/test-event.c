@@ -112,6 +112,7 @@ event_user (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
 }
 
+/* Work behind a user event stays pending until the event completes. */
 static void
 event_user_blocks (TestFixture *fixture)
 {
@@ -238,6 +239,7 @@ wait_and_fail (gpointer data)
   return NULL;
 }
 
+/* The failure of an event reaches all waiting threads and all asynchronous waits. */
 static void
 event_failure_reaches_all (TestFixture *fixture)
 {
@@ -633,6 +635,7 @@ listen (gpointer data)
   return NULL;
 }
 
+/* Results and signals arrive in the GMainContext of the thread that asked for them. */
 static void
 event_contexts (TestFixture *fixture)
 {
@@ -662,6 +665,7 @@ event_contexts (TestFixture *fixture)
     }
 }
 
+/* A watched event emits "completed" exactly once, in a main context. */
 static void
 event_watch (TestFixture *fixture)
 {

@@ -395,6 +395,7 @@ memory_kernel_refused (TestFixture *fixture)
 
 /* --- lifetime ------------------------------------------------------------------------- */
 
+/* A GBytes of host memory has the same address, and keeps the bytes alive after a release. */
 static void
 memory_view (TestFixture *fixture)
 {
@@ -453,6 +454,7 @@ memory_released_in_use (TestFixture *fixture)
     }
 }
 
+/* Pending work keeps the registration and the bytes; both are freed when it has completed. */
 static void
 memory_unregisters (TestFixture *fixture)
 {
@@ -493,6 +495,7 @@ memory_unregisters (TestFixture *fixture)
   g_bytes_unref (bytes);
 }
 
+/* Host memory counts in a total of its own until it is freed; registered memory does not count. */
 static void
 memory_counted (TestFixture *fixture)
 {

@@ -493,6 +493,7 @@ image_levels (TestFixture *fixture)
 
 /* --- mappings --------------------------------------------------------------------------------- */
 
+/* Work on mapped texels is refused with GPU_ERROR_BUSY; other rows of the image stay usable. */
 static void
 image_map_excludes (TestFixture *fixture)
 {

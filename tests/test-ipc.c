@@ -293,6 +293,7 @@ ipc_bad_handles (TestFixture *fixture)
     }
 }
 
+/* After the exporter is killed, the memory stays readable or calls fail, without a crash. */
 static void
 ipc_killed_exporter (TestFixture *fixture)
 {
@@ -632,6 +633,7 @@ ipc_fd (TestFixture *fixture)
   pass_fd (fixture, buffer);
 }
 
+/* Stream-ordered memory of the driver's pool can be exported by descriptor, too. */
 static void
 ipc_fd_pooled (TestFixture *fixture)
 {
