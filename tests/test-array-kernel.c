@@ -167,7 +167,7 @@ kernel_unaligned (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* One region with so short rows that a kernel is faster on a GPU. */
+/* One region with many short rows, which a kernel copies faster on a GPU. */
 static void
 kernel_narrow_rows (TestFixture *fixture)
 {

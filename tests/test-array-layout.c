@@ -271,7 +271,7 @@ layout_strides (void)
   g_assert_false (_gpu_array_layout_get_range (&layout, &begin, &end));
 }
 
-/* A reshaped view has the same elements in the same order, or there is none. */
+/* A reshaped view has the same elements in the same order; otherwise reshape fails. */
 static void
 check_reshape (const GpuArrayLayout *layout,
                const gssize         *shape,

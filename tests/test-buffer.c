@@ -665,7 +665,7 @@ buffer_async_errors (TestFixture *fixture)
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&too_far), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
 
-  /* The bytes were created before the buffer was closed */
+  /* The result bytes are allocated before the read is refused, and must be freed */
   closed = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, SIZE, &error);
   g_assert_no_error (error);
   gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);

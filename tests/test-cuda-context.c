@@ -373,8 +373,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* Pools grant access by device: freeing one of two contexts of a device keeps the access of the
- * other. */
+/* Pools grant access by device: disabling it for one of two contexts of a device keeps the access
+ * of the other. */
 static void
 contexts_peers_of_shared_device (TestFixture *fixture)
 {
