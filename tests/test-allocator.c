@@ -24,7 +24,7 @@ typedef struct
   TestHold *hold;
 } Work;
 
-/* FALSE, and the test is skipped, if the device cannot. */
+/* Returns FALSE and skips the test if the device cannot block a stream. */
 static gboolean
 begin_work (TestFixture *fixture, GpuStream *stream, Work *work)
 {
@@ -295,7 +295,7 @@ allocator_stream (TestFixture *fixture)
 
 /* --- functions of the program ------------------------------------------------ */
 
-/* Buffers by their handles. */
+/* Buffers keyed by their native handles. */
 typedef struct
 {
   TestFixture *fixture;
@@ -434,7 +434,7 @@ allocator_custom (TestFixture *fixture)
 
 /* --- memory of the host ----------------------------------------------------------------------- */
 
-/* The number of resident pages of large memory. */
+/* Returns the number of resident pages of large memory. */
 static gsize
 count_pages (GpuMemory *memory)
 {

@@ -262,7 +262,7 @@ contexts_peers (TestFixture *fixture)
   if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1") ||
       !gpu_device_can_access_peer (fixture->device, other, &reaches, NULL) || !reaches)
     {
-      g_test_skip ("not two devices that reach one another");
+      g_test_skip ("no two devices have peer access");
       return;
     }
 
@@ -363,7 +363,7 @@ find_peer (TestFixture *fixture)
   if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1") ||
       !gpu_device_can_access_peer (fixture->device, other, &reaches, NULL) || !reaches)
     {
-      g_test_skip ("not two devices that reach one another");
+      g_test_skip ("no two devices have peer access");
       return NULL;
     }
   if (!test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))

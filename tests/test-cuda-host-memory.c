@@ -157,7 +157,7 @@ memory_read_only (TestFixture *fixture)
     return;
   if (_gpu_cuda.cuDeviceGetAttribute (&value, supported, 0) != CUDA_SUCCESS || value == 0)
     {
-      g_test_skip ("the driver knows no pages that cannot be written");
+      g_test_skip ("the driver does not support read-only pages");
       return;
     }
   buffer = test_buffer_filled (fixture, SIZE, 1);

@@ -574,7 +574,7 @@ has_compiler (void)
   if (_gpu_cuda_nvrtc_load (&error))
     return TRUE;
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "libnvrtc", "GPUMEM_NVRTC");
-  g_test_skip ("NVRTC is not here");
+  g_test_skip ("NVRTC is not installed");
   return FALSE;
 }
 

@@ -217,7 +217,7 @@ arguments_textures (TestFixture *fixture)
 
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
     {
-      g_test_skip ("textures are a matter of the cuda back end");
+      g_test_skip ("only the cuda back end has textures");
       return;
     }
 
@@ -322,7 +322,7 @@ arguments_bad_sources (TestFixture *fixture)
 
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("other compilers have words of their own, and some let more through");
+      g_test_skip ("other compilers have other messages, and some accept more");
       return;
     }
 

@@ -585,7 +585,7 @@ image_level_arguments (TestFixture *fixture)
 
   if (test_is_opencl (fixture))
     {
-      g_test_skip ("kernels of OpenCL name the level themselves");
+      g_test_skip ("OpenCL kernels select the level themselves");
       return;
     }
 

@@ -323,7 +323,7 @@ limits_slice_alignment (TestFixture *fixture)
     return;
   if (alignment <= 1)
     {
-      g_test_skip ("slices may begin anywhere");
+      g_test_skip ("slices may begin at any offset");
       return;
     }
   slice = gpu_buffer_slice (buffer, alignment + 1, 1, &error);
