@@ -528,7 +528,8 @@ const tests = {
             Gpu.ImmediateAllocator.new(fixture.stream, Gpu.MemoryFlags.NONE),
             Gpu.MemoryPoolKind.BINS, 4);
         equal(bins.alloc_size(bins.bin_number(100)), 103);
-        await raises(Gpu.Error.NOT_SUPPORTED, () => bins.alloc_block(100, null), 'no device addresses');
+        await raises(Gpu.Error.NOT_SUPPORTED, () => bins.alloc_block(100, null),
+            'no device addresses');
     },
 
     async poolBlocks(fixture) {

@@ -736,8 +736,8 @@ ipc_bad_fds (TestFixture *fixture)
     { 2, g_variant_new_uint64 (0), { " 0 bytes", NULL } },
     { 2, g_variant_new_uint64 (G_MAXUINT64), { "18446744073709551615 bytes", NULL } },
     { 2, g_variant_new_uint64 (SIZE + 1), { NULL, NULL } },
-    { 4, g_variant_new_int32 (1), { "descriptor 1 among 1", NULL } },
-    { 4, g_variant_new_int32 (-1), { "descriptor -1 among 1", NULL } },
+    { 4, g_variant_new_int32 (1), { "descriptor 1 of a list of 1", NULL } },
+    { 4, g_variant_new_int32 (-1), { "descriptor -1 of a list of 1", NULL } },
     { 5, g_variant_new_bytestring ("abc"), { "4 bytes", "handle" } },
   };
   g_autoptr (GError) error = NULL;

@@ -465,7 +465,7 @@ driver_ordered (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
   g_assert_null (gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_ALLOC_HOST, SIZE,
                                            &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags alloc-host ask");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags alloc-host request");
 }
 
 /* Its stream may be gone first, and a slice may be what is left. */

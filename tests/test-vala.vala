@@ -316,7 +316,7 @@ void with_pool (Gpu.Context context) throws Error {
             pool.alloc_block (10);
             assert_not_reached ();
         } catch (Gpu.Error e) {
-            assert (e is Gpu.Error.NOT_SUPPORTED && "no addresses" in e.message);
+            assert (e is Gpu.Error.NOT_SUPPORTED && "no device addresses" in e.message);
         }
         return;
     }
