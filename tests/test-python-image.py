@@ -201,7 +201,7 @@ def test_sizes(fixture):
         one.write(bytes(16), 0, 3)
     with raises(Gpu.Error.INVALID_ARGUMENT, "at 7, 9, 0 exceeds", "texels of the destination"):
         one.write(bytes(16), (7, 9))
-    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "are 0"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "0 bytes"):
         one.write(bytes(16), (WIDTH, HEIGHT))
     equal(one.read(), whole)
     one.write(bytes(HEIGHT * WIDTH * 4 + 3), row_pitch=WIDTH * 4)

@@ -198,7 +198,7 @@ def plain_parse_refused():
     for text, word in (("float", "float"), ("float **x", "**x"), ("*x", "*x"), ("int 3", "int 3"),
                        ("float x,", "''"), ("void x", "lacks a *"), ("__global int x", "lacks a *"),
                        ("const x", "const x"), ("int n, float n", "'n'"),
-                       ("long float x", "not a type"), ("unsigned float x", "no type"),
+                       ("long float x", "not a type"), ("unsigned float x", "is not a type"),
                        ("int &x", "int &x"),
                        ("signed unsigned int x", "not a type"), ("unsigned int", "lacks"),
                        ("int x[3]", "int x[3]")):
