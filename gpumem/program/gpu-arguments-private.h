@@ -24,31 +24,32 @@ typedef enum
   GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
-/* A number is kept in every form that an argument can ask for, so that a launch converts nothing
- * and has nowhere to write to. */
+/* Numbers are stored in every type that an argument may have: a launch has no buffer for converted
+ * values. */
 typedef struct
 {
   GpuArgumentItemType type;
-  gsize               size;         /* of LOCAL and BYTES; of MEMORY, of what is used: 0 for all */
+  gsize               size;         /* LOCAL, BYTES: bytes; MEMORY: bytes in use, 0 for all */
   union
   {
     struct
     {
-      GpuMemory  *memory;           /* nullable; the image of TEXTURE */
-      GpuSampler *sampler;          /* of SAMPLER and TEXTURE */
-      gsize       offset;           /* of MEMORY with a size: within the memory, modulo 2^64 from
-                                     * what comes before it */
+      GpuMemory  *memory;           /* nullable; TEXTURE: the image */
+      GpuSampler *sampler;          /* SAMPLER, TEXTURE */
+      gsize       offset;           /* MEMORY with a size: start of the bytes in use,
+                                     * relative to the memory; wraps modulo 2^64 if they start
+                                     * before it */
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
     guint64    address;
     struct
     {
-      gint64   integer;             /* from 2^63 on, the bits of it */
+      gint64   integer;             /* from 2^63 on, the bits of the guint64 */
       gdouble  real;
       gfloat   single;
       guint16  half;
-      gboolean integral;            /* integer is the same number as real */
+      gboolean integral;            /* integer equals real */
     } number;
   } value;
 } GpuArgumentItem;
@@ -60,20 +61,21 @@ struct _GpuArguments
   guint            n_allocated;
   GpuArgumentItem *items;
   GpuArgumentItem  inline_items[GPU_ARGUMENTS_N_INLINE];
-  GPtrArray       *indirect;        /* nullable; of GpuMemory that no argument stands for */
+  GPtrArray       *indirect;        /* nullable; of GpuMemory, see gpu_arguments_add_indirect() */
 };
 
-/* Bytes of a value of type code @type, 0 if there is no such code; its name in OpenCL C. */
+/* The size in bytes of the type with the code @type, and its name in OpenCL C; 0 and NULL for an
+ * unknown code. */
 gsize         _gpu_argument_type_get_size (char               type);
 const char   *_gpu_argument_type_get_name (char               type);
 gboolean      _gpu_argument_type_is_float (char               type);
 
-/* Collects what gpu_stream_launch() was given. */
+/* Collects the variable arguments of gpu_stream_launch(). */
 GpuArguments *_gpu_arguments_new_va       (GpuKernel         *kernel,
                                            va_list            ap,
                                            GError           **error);
 
-/* A number as an argument takes it. */
+/* A number in the type of its argument. */
 typedef union
 {
   gint8   int8;
@@ -84,10 +86,10 @@ typedef union
   gdouble real;
 } GpuArgumentNumber;
 
-/* What gpu_stream_launch() was given, for @n_arguments arguments that are all right, of kinds that
- * take no conversion but that of numbers into @numbers; the values point into it. Fills in @values
- * and @memories as _gpu_arguments_resolve() does. FALSE for all else: that is for
- * _gpu_arguments_new_va(), which knows the errors, too. */
+/* Fast path for the variable arguments of gpu_stream_launch(): reads @n_arguments valid buffers,
+ * values and sizes of local memory. Fills in @values and @memories as _gpu_arguments_resolve()
+ * does; the values point into @numbers. Returns FALSE without an error for any other argument; the
+ * caller then uses _gpu_arguments_new_va(), which reports errors. */
 gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            guint              n_arguments,
                                            va_list            ap,
@@ -96,26 +98,27 @@ gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            GpuMemory        **memories);
 
 guint         _gpu_arguments_get_n_indirect (GpuArguments     *arguments);
-/* Fills in what was added with gpu_arguments_add_indirect(). */
+/* Fills in @memories with the memory from gpu_arguments_add_indirect(). Rejects images. */
 gboolean      _gpu_arguments_resolve_indirect (GpuArguments   *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* Another list of the same. */
+/* (transfer full): a list with the same items. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 
-/* Checks @arguments against @kernel and fills in @values and @memories, each of
- * gpu_arguments_get_length() elements: that is the number the kernel takes, or it fails. The
- * values point into @arguments; memories[i] is NULL for what is no memory and for a null pointer,
- * and values[i].buffer is left to the caller. Any number of threads at a time, as long as nobody
- * changes @arguments. */
+/* Checks @arguments against @kernel and fills in @values and @memories, which have
+ * gpu_arguments_get_length() elements each. Fails if the kernel takes a different number. The
+ * values point into @arguments. memories[i] is NULL for a null pointer and for arguments other than
+ * memory. The caller sets values[i].buffer. Several threads may use the same list as long as no
+ * thread changes it. */
 gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GpuKernel         *kernel,
                                            GpuArgumentValue  *values,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* @size bytes of @memory from @offset on, @memory being what the kernel gets the address of. */
+/* Adds @memory for a kernel that uses only @size bytes of it, from @offset on. The kernel gets the
+ * address of @memory. */
 void _gpu_arguments_add_range (GpuArguments *arguments,
                                GpuMemory    *memory,
                                gsize         offset,

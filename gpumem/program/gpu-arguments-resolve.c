@@ -144,13 +144,13 @@ set_undeclared (GpuKernel              *kernel,
   g_autofree char *where = describe (kernel, info, index);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the driver does not tell what it is; call gpu_kernel_declare_arguments() "
+               "%s: the driver does not describe its type; call gpu_kernel_declare_arguments() "
                "first, or pass its bytes with gpu_arguments_add_value()", where);
 
   return FALSE;
 }
 
-/* With as few digits as tell @value from any other. */
+/* Uses 15 digits if they parse back to @value, else 17. */
 static void
 format_double (char    *text,
                gsize    size,
@@ -193,7 +193,7 @@ is_past_int64 (const GpuArgumentItem *item)
                                                 && item->value.number.real >= 0x1p63;
 }
 
-/* Whether a number fits into an integer of @size bytes. */
+/* Whether the number is an integer that fits into @size bytes. */
 static gboolean
 integer_fits (const GpuArgumentItem *item,
               gsize                  size,
@@ -216,7 +216,7 @@ integer_fits (const GpuArgumentItem *item,
   return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
 }
 
-/* The bytes of a number as an argument of @type, NULL if it does not fit. */
+/* The bytes of the number in type @type, NULL if the type cannot hold it. */
 static gconstpointer
 number_as (const GpuArgumentItem *item,
            char                   type)
@@ -282,7 +282,7 @@ resolve_bytes (const GpuArgumentItem  *item,
                GpuArgumentValue       *value,
                GError                **error)
 {
-  /* Memory has a size where it is given by the bytes of an address. */
+  /* A pointer of known size also accepts the bytes of an address. */
   gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
                       info->kind == GPU_ARGUMENT_KIND_UNKNOWN ||
                       (info->kind == GPU_ARGUMENT_KIND_MEMORY && info->size != 0);
@@ -311,7 +311,7 @@ has_textures (GpuKernel *kernel)
   return backend->image != NULL && backend->image->has_textures;
 }
 
-/* Where a kernel takes what it reads or writes an image by as a value. */
+/* Whether the kernel takes images as texture and surface objects, which are 64-bit values. */
 static gboolean
 takes_object (GpuKernel              *kernel,
               const GpuArgumentInfo  *info)
@@ -353,7 +353,7 @@ resolve_image (GpuImage               *image,
 
   value->kind = GPU_ARGUMENT_KIND_IMAGE;
 
-  /* Without a sampler there is nothing to do with an object but to write by it. */
+  /* Without a sampler, the object is a surface, which kernels may write. */
   if (takes_object (kernel, info))
     return check_access (image, TRUE, kernel, info, index, error);
 
@@ -414,7 +414,7 @@ resolve_sampler (const GpuArgumentItem  *item,
   if (value->sampler->context == _gpu_kernel_get_core (kernel)->context)
     return TRUE;
 
-  return set_mismatch (kernel, info, index, "one of another context", error);
+  return set_mismatch (kernel, info, index, "a sampler of another context", error);
 }
 
 static gboolean
@@ -466,7 +466,7 @@ resolve_texture (const GpuArgumentItem  *item,
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-/* Where the driver tells no addresses, a pointer is shared virtual memory, and nothing else. */
+/* OpenCL: buffers have no addresses, so only pointers to shared virtual memory can be passed. */
 static gboolean
 resolve_pointer (const GpuArgumentItem  *item,
                  GpuKernel              *kernel,
@@ -491,7 +491,8 @@ resolve_pointer (const GpuArgumentItem  *item,
 
   where = describe (kernel, info, index);
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: %s has no addresses that a program could know", where, device->id);
+               "%s: memory of %s has no addresses; pass the memory with gpu_arguments_add_memory()",
+               where, device->id);
 
   return FALSE;
 }
@@ -630,7 +631,7 @@ _gpu_arguments_resolve_indirect (GpuArguments  *arguments,
   return TRUE;
 }
 
-/* If @given does not fit the type, it stays in int32 for the error. */
+/* Returns FALSE if @given does not fit the type; int32 then holds it for the error message. */
 static inline gboolean
 read_integer (char               type,
               int                given,
@@ -715,8 +716,9 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* The only reader of variable arguments. FALSE for what only an item can express: a value that is
- * refused, or one that _gpu_arguments_resolve() converts. It was then read all the same. */
+/* The only reader of variable arguments. Always consumes the argument, except one of unknown kind.
+ * Returns FALSE if the argument needs a GpuArgumentItem: it is invalid, or _gpu_arguments_resolve()
+ * must convert it. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,
@@ -793,7 +795,7 @@ add_refused (GpuArguments             *arguments,
 
   where = describe (kernel, info, index);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s is a %s, and the driver does not tell of how many bytes; declare it with "
+               "%s is a %s whose size the driver does not report; declare it with "
                "gpu_kernel_declare_arguments(), or pass it with gpu_arguments_add_value()",
                where, type_name (info));
 

@@ -14,35 +14,36 @@
  * @title: GpuArguments
  * @short_description: the arguments of a launch
  * @see_also: #GpuKernel, gpu_stream_launch_arguments()
- *
- * A list of what a kernel is given, for gpu_stream_launch_arguments(): memory, sizes of local
- * memory, and values. Values are given as their bytes, or as a number: a number is converted to
- * the type of the argument when it is launched, and one that the type cannot hold is an error
- * there, so nothing is ever cut off.
- *
- * A list can be launched many times, on any kernel that it fits, and be changed in between. What
- * it was at the launch counts. References may be taken and dropped on any thread; while one
- * thread changes a list, no other may use it.
- *
- * |[<!-- language="C" -->
- * g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
- *
- * gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
- * gpu_arguments_add_double (arguments, 0.5);
- * gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error);
- * ]|
  */
 
 /**
  * GpuArguments:
  *
- * What a kernel is given at a launch.
+ * A list of the arguments of a kernel: memory, images, samplers, sizes of local memory, and values.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+ * GpuExtent grid = { 1024, 1, 1 };
+ *
+ * gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+ * gpu_arguments_add_double (arguments, 0.5);
+ * gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error);
+ * ]|
+ *
+ * A value is added as a number or as its bytes. The launch converts a number to the type of the
+ * argument, and fails if the type cannot hold the number, so no value is ever truncated.
+ *
+ * The same list may be launched many times, with every kernel that takes such arguments. It may be
+ * changed between launches: a launch uses the list as it was at the call.
+ *
+ * References may be taken and dropped on any thread. While one thread changes a list, no other
+ * thread may use it.
  *
  * Since: 0.1
  */
 G_DEFINE_BOXED_TYPE (GpuArguments, gpu_arguments, gpu_arguments_ref, gpu_arguments_unref)
 
-/* An item that holds objects has what it holds referenced. */
+/* Items own references to their memory and sampler. */
 static void
 retain_objects (const GpuArgumentItem *item)
 {
@@ -110,7 +111,7 @@ append_objects (GpuArguments        *arguments,
 /**
  * gpu_arguments_new:
  *
- * Makes an empty list.
+ * Creates an empty list of arguments.
  *
  * Returns: (transfer full): a new #GpuArguments
  *
@@ -158,7 +159,7 @@ _gpu_arguments_copy (GpuArguments *arguments)
  * gpu_arguments_ref:
  * @arguments: a #GpuArguments
  *
- * Takes a reference. Any thread may do so at any time.
+ * Acquires a reference. May be called from any thread at any time.
  *
  * Returns: (transfer full): @arguments
  *
@@ -178,8 +179,9 @@ gpu_arguments_ref (GpuArguments *arguments)
  * gpu_arguments_unref:
  * @arguments: (transfer full): a #GpuArguments
  *
- * Drops a reference; the last one frees the list and lets go of the memory in it. Launches that
- * were made from it are not touched. Any thread may do so at any time.
+ * Releases a reference. The last one frees the list and drops its references to memory and
+ * samplers. Launches that were submitted or prepared with the list are not affected. May be called
+ * from any thread at any time.
  *
  * Since: 0.1
  */
@@ -202,7 +204,7 @@ gpu_arguments_unref (GpuArguments *arguments)
  * gpu_arguments_get_length:
  * @arguments: a #GpuArguments
  *
- * Tells how many arguments were added.
+ * Gets the number of arguments in the list.
  *
  * Returns: the number of arguments
  *
@@ -220,7 +222,7 @@ gpu_arguments_get_length (GpuArguments *arguments)
  * gpu_arguments_clear:
  * @arguments: a #GpuArguments
  *
- * Takes everything out of the list, so that it can be filled anew.
+ * Removes all arguments and all indirect memory from the list.
  *
  * Since: 0.1
  */
@@ -250,16 +252,20 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
 /**
  * gpu_arguments_add_indirect:
  * @arguments: a #GpuArguments
- * @memory: (transfer none): memory of the context of the kernel, no image
+ * @memory: (transfer none): memory of the context of the kernel, not an image
  *
- * Tells of memory that the kernel reaches though it is no argument: through pointers that stand in
- * other memory, as the nodes of a list do (OpenCL: clSetKernelExecInfo with
- * CL_KERNEL_EXEC_INFO_SVM_PTRS, or CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM; on CUDA and on the
- * host kernels reach all memory of their device). It is kept until the kernel has run, the kernel
- * counts as a writer of it, unless it has %GPU_MEMORY_FLAGS_READ_ONLY, and waits for its uses on
- * other streams. On OpenCL it has to be a #GpuSvm: other memory has no address there, and launches
- * are %GPU_ERROR_NOT_SUPPORTED. It does not count as an argument: gpu_arguments_get_length() is as
- * before. The list holds the memory until it is cleared or freed.
+ * Adds memory that the kernel accesses through a pointer stored in other memory, as in a linked
+ * list (OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS, or
+ * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM; on CUDA and on the host, kernels can access all memory
+ * of their device without a call).
+ *
+ * The launch treats the memory like the memory of an argument: it retains @memory until the kernel
+ * has completed, waits for pending uses on other streams, and counts the kernel as a writer unless
+ * @memory has %GPU_MEMORY_FLAGS_READ_ONLY. The list retains @memory until it is cleared or freed.
+ * gpu_arguments_get_length() does not count indirect memory.
+ *
+ * On OpenCL @memory must be a #GpuSvm. Other memory has no address there, and the launch fails with
+ * %GPU_ERROR_NOT_SUPPORTED.
  *
  * Since: 0.1
  */
@@ -282,9 +288,11 @@ gpu_arguments_add_indirect (GpuArguments *arguments,
  * @memory: (nullable) (transfer none): memory of the context of the kernel; %NULL passes a null
  *   pointer
  *
- * Adds memory: a buffer for a pointer, an image for an image. Kernels in CUDA C++ take an image as
- * a surface object, to read and write its texels, so it cannot be one with
- * %GPU_MEMORY_FLAGS_READ_ONLY. The list holds the memory until it is cleared or freed.
+ * Adds memory: an image for an image argument, any other memory for a pointer. The list retains
+ * @memory until it is cleared or freed.
+ *
+ * Kernels in CUDA C++ take an image as a surface object, which reads and writes texels. The launch
+ * therefore rejects an image with %GPU_MEMORY_FLAGS_READ_ONLY there.
  *
  * Since: 0.1
  */
@@ -315,7 +323,8 @@ _gpu_arguments_add_range (GpuArguments *arguments,
  * @arguments: a #GpuArguments
  * @sampler: (transfer none): a sampler of the context of the kernel
  *
- * Adds a sampler, the `sampler_t` of OpenCL C. The list holds it until it is cleared or freed.
+ * Adds a sampler, a `sampler_t` in OpenCL C. The list retains @sampler until it is cleared or
+ * freed.
  *
  * Since: 0.1
  */
@@ -335,9 +344,9 @@ gpu_arguments_add_sampler (GpuArguments *arguments,
  * @image: (transfer none): an image of the context of the kernel
  * @sampler: (transfer none): a sampler of the same context
  *
- * Adds an image and how it is read as one argument, the `cudaTextureObject_t` of kernels in CUDA
- * C++ (cuTexObjectCreate, once for a pair). An image with %GPU_MEMORY_FLAGS_WRITE_ONLY has none.
- * The list holds both until it is cleared or freed.
+ * Adds an image and its sampler as one argument, a `cudaTextureObject_t` in CUDA C++
+ * (cuTexObjectCreate, once for a pair). The launch rejects an image with
+ * %GPU_MEMORY_FLAGS_WRITE_ONLY. The list retains both until it is cleared or freed.
  *
  * Since: 0.1
  */
@@ -358,7 +367,7 @@ gpu_arguments_add_texture (GpuArguments *arguments,
  * @arguments: a #GpuArguments
  * @size: bytes for each work-group, not 0
  *
- * Adds local memory, the `__local` pointers of OpenCL C.
+ * Adds local memory, a `__local` pointer in OpenCL C.
  *
  * Since: 0.1
  */
@@ -374,10 +383,10 @@ gpu_arguments_add_local (GpuArguments *arguments,
 /**
  * gpu_arguments_add_value:
  * @arguments: a #GpuArguments
- * @data: (array length=size) (transfer none): the value as the device takes it
+ * @data: (array length=size) (transfer none): the value, in the layout of the device
  * @size: bytes of the value
  *
- * Adds a value of any type, structures and vectors too, by its bytes. They are copied.
+ * Adds a value of any type by its bytes, for example a structure or a vector. The bytes are copied.
  *
  * Since: 0.1
  */
@@ -402,14 +411,17 @@ gpu_arguments_add_value (GpuArguments *arguments,
 /**
  * gpu_arguments_add_address:
  * @arguments: a #GpuArguments
- * @address: an address that kernels see, as of gpu_memory_block_get_address(); 0 passes a null
+ * @address: a device address, for example from gpu_memory_block_get_address(); 0 passes a null
  *   pointer
  *
- * Adds an address: for a pointer, or for an unsigned integer of 64 bits (OpenCL:
- * clSetKernelArgSVMPointer for a pointer, for which it has to lie in shared virtual memory). Nobody
- * knows then that the kernel uses the memory there: it is neither kept, nor put in order with other
- * uses. On OpenCL devices without %GPU_CAPABILITIES_SVM_COARSE a launch with it for a pointer is
- * %GPU_ERROR_NOT_SUPPORTED.
+ * Adds an address for a pointer or a 64-bit integer (OpenCL: clSetKernelArgSVMPointer for a
+ * pointer, which must point into shared virtual memory).
+ *
+ * The library does not know the memory at @address. It neither retains that memory nor orders the
+ * kernel after other uses of it.
+ *
+ * On OpenCL devices without %GPU_CAPABILITIES_SVM_COARSE, a launch that passes an address other
+ * than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.
  *
  * Since: 0.1
  */
@@ -425,11 +437,11 @@ gpu_arguments_add_address (GpuArguments *arguments,
 /**
  * gpu_arguments_add_int:
  * @arguments: a #GpuArguments
- * @value: a whole number
+ * @value: an integer
  *
- * Adds a whole number, converted to the type of the argument at the launch: to any integer that
- * can hold it (else the launch fails with %GPU_ERROR_INVALID_ARGUMENT) or to a floating point
- * type. Numbers from 2^63 on go through gpu_arguments_add_uint().
+ * Adds an integer. The launch converts it to the type of the argument, an integer or floating-point
+ * type, and fails with %GPU_ERROR_INVALID_ARGUMENT if an integer type cannot hold @value. Use
+ * gpu_arguments_add_uint() for values from 2^63 on.
  *
  * Since: 0.1
  */
@@ -452,9 +464,9 @@ gpu_arguments_add_int (GpuArguments *arguments,
 /**
  * gpu_arguments_add_uint:
  * @arguments: a #GpuArguments
- * @value: a whole number
+ * @value: an unsigned integer
  *
- * Adds a whole number that is not negative, as gpu_arguments_add_int() does, up to 2^64 - 1.
+ * Adds an unsigned integer. The launch converts it as described at gpu_arguments_add_int().
  *
  * Since: 0.1
  */
@@ -479,10 +491,13 @@ gpu_arguments_add_uint (GpuArguments *arguments,
  * @arguments: a #GpuArguments
  * @value: a number
  *
- * Adds a number, converted to the type of the argument at the launch: to a floating point type,
- * where not a number and the infinities stay what they are and any other number too large for it
- * is an error, or to an integer, where the number must be whole and within its range. Errors are
- * %GPU_ERROR_INVALID_ARGUMENT of the launch.
+ * Adds a number. The launch converts it to the type of the argument:
+ *
+ * - a floating-point type: the launch fails if a finite number is too large for the type;
+ *   infinities and NaN are preserved
+ * - an integer type: the launch fails unless the number is an integer within the range of the type
+ *
+ * The error of the launch is %GPU_ERROR_INVALID_ARGUMENT.
  *
  * Since: 0.1
  */

@@ -5,11 +5,12 @@
 
 G_BEGIN_DECLS
 
-/* gpu-image-argument.c: whether the flags of an image let kernels write it, or read it; the error
- * continues a sentence in which the caller names the object. And whether it can be sampled so. */
+/* Whether the flags of the image let kernels write it, or read it. The error message begins with a
+ * verb: the caller prefixes the name of the object. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,
                                     GError                   **error);
+/* Whether the format of the image can be read with the filter and read modes of @sampler. */
 gboolean _gpu_image_check_texture  (GpuImage                  *image,
                                     const GpuSamplerDescription *sampler,
                                     GError                   **error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the driver's own launches take for an image. */
+/* Checks of image arguments, and the native texture and surface objects of images. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -27,7 +27,7 @@ _gpu_image_check_access (GpuImage  *image,
   return FALSE;
 }
 
-/* Between texels, and between levels of them, there is nothing where they are integers. */
+/* Integer texels cannot be interpolated, neither between texels nor between mip levels. */
 gboolean
 _gpu_image_check_texture (GpuImage                     *image,
                           const GpuSamplerDescription  *sampler,
@@ -104,16 +104,18 @@ check_sampler (GpuImage          *image,
  * @sampler: (nullable): a sampler of the same context, or %NULL
  * @error: return location for an error
  *
- * Gets the handle of the object that kernels read the image by, in the way of @sampler, or write it
- * by, for %NULL: for programs that launch kernels themselves (CUDA: a CUtexObject of
- * cuTexObjectCreate, a CUsurfObject of cuSurfObjectCreate). It is made when it is first asked for,
- * is the same for samplers that are equal, and goes with the image. What others do with it is not
- * tracked. Any thread; does not block.
+ * Gets the native texture object of the image and @sampler, or its native surface object if
+ * @sampler is %NULL, for programs that launch kernels without the library (CUDA: a CUtexObject of
+ * cuTexObjectCreate, a CUsurfObject of cuSurfObjectCreate).
  *
- * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED where kernels take the image itself,
- *   %GPU_ERROR_INVALID_ARGUMENT if @sampler is of another context or filters integers, the flags of
- *   @image do not allow to read or to write it, or there is nothing to write it by, as for one over
- *   a buffer, %GPU_ERROR_RELEASED, or the driver's error
+ * The image owns the object. It is created on the first call, shared by equal samplers, and
+ * destroyed with the image. The library does not track uses of the object by other code. May be
+ * called from any thread; does not block.
+ *
+ * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED where kernels take the image itself, as on
+ *   OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if @sampler belongs to another context or
+ *   filters integers, if the flags of @image do not allow the access, or if the image has no
+ *   surface, as an image over a buffer, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -139,7 +141,7 @@ gpu_image_get_native_object (GpuImage    *image,
   ops = storage->context->backend->image;
 
   if (ops->get_object == NULL)
-    _gpu_backend_fail (storage->context->backend, function, "objects for textures and surfaces",
+    _gpu_backend_fail (storage->context->backend, function, "texture and surface objects",
                        error);
   else if (check_sampler (image, storage->context, sampler, function, &native, error)
            && !ops->get_object (storage->context, (GpuNativeImage *) storage->buffer, native,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a driver tells of one kernel, and lets set. */
+/* Attributes of kernels that the driver reports or lets a program set. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
-/* (transfer none): NULL if @kernel was never initialised or its context is lost. */
+/* (transfer none): NULL with an error if @kernel was never initialised or its context is lost. */
 static GpuKernelCore *
 begin_call (GpuKernel   *kernel,
             const char  *function,
@@ -29,13 +29,15 @@ begin_call (GpuKernel   *kernel,
  * @value: the value
  * @error: return location for an error
  *
- * Sets an attribute of the kernel for launches from now on, of all objects of this kernel of its
- * program (CUDA: cuFuncSetAttribute): `max-dynamic-shared-size` in bytes, beyond the 48 KiB that
- * a launch gets without asking, and `preferred-shared-carveout` in percent. Does not block.
+ * Sets an attribute of the kernel (CUDA: cuFuncSetAttribute). The value applies to later launches
+ * through every #GpuKernel for the same kernel of the program. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for an attribute that cannot be set, as
- *   none can on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if there is none of that name or
- *   for a value that it cannot have, or the driver's error
+ * - `max-dynamic-shared-size`: the limit of dynamic shared memory in bytes; the default is 48 KiB
+ * - `preferred-shared-carveout`: the preferred share of shared memory in percent
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for an attribute that cannot be set (on
+ *   OpenCL and the host, that is every attribute), %GPU_ERROR_INVALID_ARGUMENT for an unknown @nick
+ *   or a @value out of range, or the driver's error
  *
  * Since: 0.1
  */
@@ -62,7 +64,7 @@ gpu_kernel_set_attribute (GpuKernel   *kernel,
 
   if (ops->set_attribute == NULL)
     return _gpu_backend_fail (core->context->backend, function,
-                              "attributes of kernels that can be set", error);
+                              "kernel attributes that can be set", error);
 
   ops->set_attribute (core->context, core->kernel, nick, value, &failure);
 
@@ -75,12 +77,11 @@ gpu_kernel_set_attribute (GpuKernel   *kernel,
  * @preference: the preference; %GPU_CACHE_PREFERENCE_NONE for that of the context
  * @error: return location for an error
  *
- * Says how the memory on the chip is to be divided while the kernel runs (CUDA:
- * cuFuncSetCacheConfig). A device may do otherwise. Does not block.
+ * Sets the preferred division of on-chip memory between L1 cache and shared memory while the kernel
+ * runs (CUDA: cuFuncSetCacheConfig). The device may ignore the preference. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end has no such
- *   preference, as OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if there is no such
- *   @preference, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host,
+ *   %GPU_ERROR_INVALID_ARGUMENT for an unknown @preference, or the driver's error
  *
  * Since: 0.1
  */
@@ -114,17 +115,18 @@ gpu_kernel_set_cache_preference (GpuKernel           *kernel,
 /**
  * gpu_kernel_get_max_active_blocks:
  * @kernel: a #GpuKernel
- * @block_size: work-items of a work-group, not 0
- * @shared_size: bytes of shared memory of a work-group that no argument stands for
+ * @block_size: number of work-items in a work-group, at least 1
+ * @shared_size: bytes of shared memory per work-group, in addition to local memory arguments
  * @n_blocks: (out): the number of work-groups
  * @error: return location for an error
  *
- * Tells how many work-groups run at the same time on one multiprocessor of the device (CUDA:
- * cuOccupancyMaxActiveBlocksPerMultiprocessor). Times the device's `multiprocessor-count`, it is
- * how many a launch that is %GPU_LAUNCH_FLAGS_COOPERATIVE can have. Does not block.
+ * Gets the number of work-groups that can run at the same time on one multiprocessor of the device
+ * (CUDA: cuOccupancyMaxActiveBlocksPerMultiprocessor). This number times the device's
+ * `multiprocessor-count` is the maximum number of work-groups of a %GPU_LAUNCH_FLAGS_COOPERATIVE
+ * launch. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end does not tell, as
- *   OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT for a @block_size of 0, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a @block_size of 0 or above %G_MAXINT, or the driver's error
  *
  * Since: 0.1
  */
@@ -153,13 +155,14 @@ gpu_kernel_get_max_active_blocks (GpuKernel  *kernel,
   if (block_size == 0 || block_size > G_MAXINT)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: blocks of %" G_GSIZE_FORMAT " work-items", function, block_size);
+                   "%s: a block size of %" G_GSIZE_FORMAT " is not between 1 and %d", function,
+                   block_size, G_MAXINT);
       return FALSE;
     }
 
   if (ops->get_max_active_blocks == NULL)
     return _gpu_backend_fail (core->context->backend, function,
-                              "number of blocks that run at the same time", error);
+                              "query for the number of active blocks", error);
 
   ops->get_max_active_blocks (core->context, core->kernel, block_size, shared_size, n_blocks,
                               &failure);

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuKernelCore GpuKernelCore;
 
-/* What is behind a GpuKernel: a launch in flight holds it. */
+/* The driver's side of a GpuKernel. Launches in flight hold references to it. */
 struct _GpuKernelCore
 {
   gatomicrefcount   refs;
@@ -32,11 +32,13 @@ struct _GpuKernel
   GObject          parent_instance;
 
   GpuKernelCore   *core;            /* NULL until initialised */
-  GpuArgumentInfo *arguments;       /* atomic; as described, or declared last */
+  GpuArgumentInfo *arguments;       /* atomic; the latest declaration, or the driver's
+                                     * description */
   GpuProgram      *program;
   char            *name;
-  GMutex           lock;            /* guards declared */
-  GPtrArray       *declared;        /* everything that arguments ever pointed to */
+  GMutex           lock;            /* protects declared */
+  GPtrArray       *declared;        /* every table that arguments has pointed to; the first is the
+                                     * driver's description */
 };
 
 /* (transfer none); NULL for a kernel that was never initialised. */
@@ -46,7 +48,7 @@ _gpu_kernel_get_core (GpuKernel *kernel)
   return kernel->core;
 }
 
-/* The arguments as declared, or else as the driver describes them. Valid as long as @kernel;
+/* The arguments as declared, or else as described by the driver. Valid as long as @kernel.
  * @n_arguments may be NULL. */
 static inline const GpuArgumentInfo *
 _gpu_kernel_get_arguments (GpuKernel *kernel,
@@ -58,14 +60,14 @@ _gpu_kernel_get_arguments (GpuKernel *kernel,
   return g_atomic_pointer_get (&kernel->arguments);
 }
 
-/* (transfer none); NULL likewise. */
+/* (transfer none); NULL for a kernel that was never initialised. */
 GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
 
-/* The arguments of all kernels of a program, for the cache: floating, NULL if the driver tells
- * nothing of them. */
+/* (transfer floating): the arguments of all kernels of the program, for the cache; NULL if the
+ * driver cannot list the kernels. */
 GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
-/* Fills in what the driver does not tell of the kernel @name. The texts belong to
- * @descriptions. */
+/* Fills in the fields of @arguments that the driver left unknown from @descriptions, which owns the
+ * strings. */
 void                   _gpu_kernel_complete      (GVariant               *descriptions,
                                                   const char             *name,
                                                   GpuArgumentInfo        *arguments,

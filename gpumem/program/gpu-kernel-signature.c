@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What drivers say of the arguments of kernels, in a form that the program cache can keep.
+ * Argument descriptions of kernels as GVariants, for the program cache: most drivers describe
+ * arguments only for programs built from source.
  */
 #include "config.h"
 
 #include "gpumem/program/gpu-kernel-private.h"
 
-/* kind, name, type name, type code, size, read only; empty texts are NULL */
+/* kind, name, type name, type code, size, read only; an empty string stands for NULL */
 #define ARGUMENT_TYPE "(yssytb)"
 #define PROGRAM_TYPE  "a{sa" ARGUMENT_TYPE "}"
 

@@ -13,21 +13,29 @@
  * @title: GpuKernel
  * @short_description: a function that runs on a device
  * @see_also: #GpuProgram, #GpuArguments, gpu_stream_launch()
- *
- * A kernel comes from gpu_program_get_kernel() and runs by gpu_stream_launch() or
- * gpu_stream_launch_arguments(). Where the driver describes its arguments, every launch is checked
- * against the description; where it does not, gpu_kernel_declare_arguments() says once what they
- * are.
- *
- * A kernel has no state that a launch could disturb: arguments belong to the launch. Any thread
- * may use it at any time, on any number of streams. A launch in flight holds what it needs, so a
- * kernel can be dropped right after it.
  */
 
 /**
  * GpuKernel:
  *
- * A kernel of a #GpuProgram.
+ * A function of a #GpuProgram that streams launch on a device.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuKernel) scale = gpu_program_get_kernel (program, "scale", &error);
+ * GpuExtent grid = { 1024, 1, 1 };
+ *
+ * if (scale == NULL)
+ *   g_error ("%s", error->message);
+ *
+ * gpu_stream_launch (stream, scale, &grid, NULL, &error, buffer, 2.0);
+ * ]|
+ *
+ * If the driver describes the arguments of a kernel, every launch is checked against the
+ * description. If it does not, call gpu_kernel_declare_arguments() once before the first launch.
+ *
+ * Arguments belong to the launch, not to the kernel, so any number of threads and streams may
+ * launch the same kernel at the same time. A launch in flight retains the code that it runs: the
+ * kernel may be unreferenced right after the launch.
  *
  * Since: 0.1
  */
@@ -130,7 +138,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
   /**
    * GpuKernel:program:
    *
-   * The program that the kernel is in.
+   * The program that contains the kernel.
    *
    * Since: 0.1
    */
@@ -147,7 +155,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
   /**
    * GpuKernel:n-arguments:
    *
-   * How many arguments the kernel takes.
+   * The number of arguments of the kernel.
    *
    * Since: 0.1
    */
@@ -156,7 +164,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
   /**
    * GpuKernel:native-handle:
    *
-   * The driver's own handle of the kernel.
+   * The driver's handle of the kernel, see gpu_kernel_get_native_handle().
    *
    * Since: 0.1
    */
@@ -174,7 +182,8 @@ gpu_kernel_init (GpuKernel *kernel)
   _gpu_live_add (GPU_LIVE_KERNEL, 1);
 }
 
-/* Old tables stay until the kernel goes: a launch on another thread may be reading one. */
+/* Old tables are kept until the kernel is finalized: a launch on another thread may be reading
+ * one. */
 static void
 set_arguments (GpuKernel       *kernel,
                GpuArgumentInfo *arguments)
@@ -261,7 +270,7 @@ check_initialized (GpuKernel   *kernel,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the kernel is nothing but an empty object; kernels come from "
+               "%s: the kernel was never initialised; create kernels with "
                "gpu_program_get_kernel()", function);
 
   return FALSE;
@@ -271,7 +280,7 @@ check_initialized (GpuKernel   *kernel,
  * gpu_kernel_get_program:
  * @kernel: a #GpuKernel
  *
- * Tells the program that the kernel is in.
+ * Gets the program that contains the kernel.
  *
  * Returns: (transfer none): the program
  *
@@ -289,7 +298,7 @@ gpu_kernel_get_program (GpuKernel *kernel)
  * gpu_kernel_get_name:
  * @kernel: a #GpuKernel
  *
- * Tells the name of the kernel.
+ * Gets the name of the kernel.
  *
  * Returns: (transfer none): the name
  *
@@ -307,9 +316,9 @@ gpu_kernel_get_name (GpuKernel *kernel)
  * gpu_kernel_get_n_arguments:
  * @kernel: a #GpuKernel
  *
- * Tells how many arguments the kernel takes (`CL_KERNEL_NUM_ARGS`; `cuFuncGetParamInfo()`).
+ * Gets the number of arguments of the kernel (`CL_KERNEL_NUM_ARGS`; `cuFuncGetParamInfo()`).
  *
- * Returns: the number of arguments, 0 for an empty object
+ * Returns: the number of arguments, 0 for a kernel that was never initialised
  *
  * Since: 0.1
  */
@@ -336,10 +345,11 @@ get_argument (GpuKernel *kernel,
  * @kernel: a #GpuKernel
  * @index: the position of the argument, from 0
  *
- * Tells what the kernel takes as an argument, as declared by gpu_kernel_declare_arguments() or
- * described by the driver (`CL_KERNEL_ARG_ADDRESS_QUALIFIER`).
+ * Gets the kind of an argument, as declared with gpu_kernel_declare_arguments() or described by the
+ * driver (`CL_KERNEL_ARG_ADDRESS_QUALIFIER`).
  *
- * Returns: the kind; %GPU_ARGUMENT_KIND_UNKNOWN if nobody tells, or there is no such argument
+ * Returns: the kind; %GPU_ARGUMENT_KIND_UNKNOWN if the argument is neither declared nor described,
+ *   or @index is out of range
  *
  * Since: 0.1
  */
@@ -361,10 +371,10 @@ gpu_kernel_get_argument_kind (GpuKernel *kernel,
  * @kernel: a #GpuKernel
  * @index: the position of the argument, from 0
  *
- * Tells the name of an argument in the source (`CL_KERNEL_ARG_NAME`).
+ * Gets the name of an argument in the source (`CL_KERNEL_ARG_NAME`).
  *
- * Returns: (transfer none) (nullable): the name, or %NULL if the driver does not tell it, or
- *   there is no such argument
+ * Returns: (transfer none) (nullable): the name, or %NULL if the driver does not report it or
+ *   @index is out of range
  *
  * Since: 0.1
  */
@@ -386,11 +396,11 @@ gpu_kernel_get_argument_name (GpuKernel *kernel,
  * @kernel: a #GpuKernel
  * @index: the position of the argument, from 0
  *
- * Tells the type of an argument: that of the source (`CL_KERNEL_ARG_TYPE_NAME`), or the one that
- * was declared.
+ * Gets the type of an argument as written in the source (`CL_KERNEL_ARG_TYPE_NAME`), or else the
+ * declared type.
  *
- * Returns: (transfer none) (nullable): the type, such as `float*`, or %NULL if nobody tells, or
- *   there is no such argument
+ * Returns: (transfer none) (nullable): the type, such as `float*`, or %NULL if it is unknown or
+ *   @index is out of range
  *
  * Since: 0.1
  */
@@ -434,7 +444,7 @@ name_of_kind (GpuArgumentKind kind)
 static gboolean
 set_contradiction (GpuKernel              *kernel,
                    guint                   index,
-                   const GpuArgumentInfo  *told,
+                   const GpuArgumentInfo  *described,
                    const char             *declared,
                    gssize                  length,
                    GError                **error)
@@ -442,19 +452,21 @@ set_contradiction (GpuKernel              *kernel,
   g_autofree char *name = NULL;
   g_autofree char *size = NULL;
 
-  name = told->name != NULL ? g_strdup_printf (" (%s)", told->name) : g_strdup ("");
-  size = told->size != 0 ? g_strdup_printf (" of %" G_GSIZE_FORMAT " bytes", told->size)
-                         : g_strdup ("");
+  name = described->name != NULL ? g_strdup_printf (" (%s)", described->name) : g_strdup ("");
+  size = described->size != 0 ? g_strdup_printf (" of %" G_GSIZE_FORMAT " bytes", described->size)
+                              : g_strdup ("");
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "gpu_kernel_declare_arguments: argument %u%s of kernel %s is %s%s, not \"%.*s\"",
                index, name, kernel->name,
-               told->type_name != NULL ? told->type_name : name_of_kind (told->kind), size,
-               (int) length, declared);
+               described->type_name != NULL ? described->type_name
+                                            : name_of_kind (described->kind),
+               size, (int) length, declared);
 
   return FALSE;
 }
 
-/* Reads one declaration, "p" or "v28", and moves @types past it. The rest of @argument stays. */
+/* Parses one declaration, such as "p" or "v28", and advances @types past it. Sets only the kind, the
+ * type and the size of @argument. */
 static gboolean
 parse_declaration (const char      **types,
                    GpuArgumentInfo  *argument,
@@ -471,8 +483,8 @@ parse_declaration (const char      **types,
       if (!g_ascii_string_to_unsigned (digits, 10, 1, G_MAXUINT16, &size, NULL))
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_kernel_declare_arguments: argument %u cannot have %s bytes", index,
-                       digits);
+                       "gpu_kernel_declare_arguments: a size of %s bytes for argument %u is not "
+                       "between 1 and %u", digits, index, (guint) G_MAXUINT16);
           return FALSE;
         }
       *types += n_digits;
@@ -493,8 +505,8 @@ parse_declaration (const char      **types,
   else
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_kernel_declare_arguments: '%c' (0x%02x) for argument %u is none of "
-                   "p T S l v b B h H i I q Q e f d", g_ascii_isprint (code) ? code : '?',
+                   "gpu_kernel_declare_arguments: unknown code '%c' (0x%02x) for argument %u; the "
+                   "codes are p T S l v b B h H i I q Q e f d", g_ascii_isprint (code) ? code : '?',
                    (guint) (guchar) code, index);
       return FALSE;
     }
@@ -502,30 +514,31 @@ parse_declaration (const char      **types,
   return TRUE;
 }
 
-/* Whether what was declared can be what the driver told; completes it from there. */
+/* Fills in the unknown fields of @declared from the driver's description. FALSE if the description
+ * contradicts the declaration. */
 static gboolean
 reconcile (GpuArgumentInfo       *declared,
-           const GpuArgumentInfo *told)
+           const GpuArgumentInfo *described)
 {
   gboolean is_value = declared->kind == GPU_ARGUMENT_KIND_VALUE;
 
-  declared->name = told->name;
-  declared->type_name = told->type_name;
-  declared->read_only = told->read_only;
-  declared->is_declared = told->is_declared || told->kind == GPU_ARGUMENT_KIND_UNKNOWN;
+  declared->name = described->name;
+  declared->type_name = described->type_name;
+  declared->read_only = described->read_only;
+  declared->is_declared = described->is_declared || described->kind == GPU_ARGUMENT_KIND_UNKNOWN;
 
-  if (told->kind != GPU_ARGUMENT_KIND_UNKNOWN && told->kind != declared->kind)
+  if (described->kind != GPU_ARGUMENT_KIND_UNKNOWN && described->kind != declared->kind)
     return FALSE;
-  if (is_value && declared->size != 0 && told->size != 0 && declared->size != told->size)
+  if (is_value && declared->size != 0 && described->size != 0 && declared->size != described->size)
     return FALSE;
-  if (is_value && declared->type != 0 && told->type != 0 &&
-      _gpu_argument_type_is_float (declared->type) != _gpu_argument_type_is_float (told->type))
+  if (is_value && declared->type != 0 && described->type != 0 &&
+      _gpu_argument_type_is_float (declared->type) != _gpu_argument_type_is_float (described->type))
     return FALSE;
 
   if (declared->size == 0)
-    declared->size = told->size;
-  if (is_value && declared->type == 0 && declared->size == told->size)
-    declared->type = told->type;
+    declared->size = described->size;
+  if (is_value && declared->type == 0 && declared->size == described->size)
+    declared->type = described->type;
 
   return TRUE;
 }
@@ -557,24 +570,27 @@ check_count (GpuKernel   *kernel,
 /**
  * gpu_kernel_declare_arguments:
  * @kernel: a #GpuKernel
- * @types: one letter for each argument, maybe with a number
+ * @types: one letter for each argument; a number may follow `v`
  * @error: return location for a #GError
  *
- * Says what the arguments are, where the driver does not, so that launches can be checked and
- * numbers converted. Each letter stands for one argument:
+ * Declares the arguments of a kernel that the driver does not describe. Launches are then checked
+ * against the declaration, and numbers are converted to the declared types. Each letter declares
+ * one argument:
  *
  * - `p`: memory; `T`: an image; `S`: a sampler
- * - `l`: local memory, given by its size
+ * - `l`: local memory, passed as its size
  * - `b` `B`: char, uchar (8 bits); `h` `H`: short, ushort (16 bits); `i` `I`: int, uint (32 bits);
  *   `q` `Q`: long, ulong (64 bits)
  * - `e` `f` `d`: half, float, double
- * - `v`: any other value, given by its bytes; a number after it says how many, `v12`
+ * - `v`: any other value, passed as its bytes; a number sets their count, as in `v12`
  *
- * The letters of the numbers are those of Python's `struct`. What contradicts the driver is an
- * error. Launches that are made from then on go by the new declaration; those on other threads
- * at the same time go by the old or by the new one.
+ * The letters for numbers are the letters of Python's `struct` module.
  *
- * Returns: %TRUE, or %FALSE with @error set: %GPU_ERROR_INVALID_ARGUMENT
+ * Later launches use the new declaration. A concurrent launch on another thread uses the old or the
+ * new one.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an unknown letter, a wrong number
+ *   of arguments, or a declaration that contradicts the driver's description
  *
  * Since: 0.1
  */
@@ -584,7 +600,7 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
                               GError     **error)
 {
   g_autofree GpuArgumentInfo *arguments = NULL;
-  const GpuArgumentInfo *told;
+  const GpuArgumentInfo *described;
   const char *rest = types;
   guint n_arguments;
 
@@ -596,8 +612,8 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
       !check_count (kernel, types, error))
     return FALSE;
 
-  /* The first table is what the driver told. */
-  told = g_ptr_array_index (kernel->declared, 0);
+  /* The first table is the driver's description. */
+  described = g_ptr_array_index (kernel->declared, 0);
   n_arguments = kernel->core->kernel->n_arguments;
   arguments = g_new0 (GpuArgumentInfo, n_arguments + 1);
   for (guint i = 0; i < n_arguments; i++)
@@ -606,8 +622,8 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
 
       if (!parse_declaration (&rest, &arguments[i], i, error))
         return FALSE;
-      if (!reconcile (&arguments[i], &told[i]))
-        return set_contradiction (kernel, i, &told[i], start, rest - start, error);
+      if (!reconcile (&arguments[i], &described[i]))
+        return set_contradiction (kernel, i, &described[i], start, rest - start, error);
     }
   set_arguments (kernel, g_steal_pointer (&arguments));
 
@@ -619,8 +635,8 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
  * @kernel: a #GpuKernel
  * @error: return location for a #GError
  *
- * Tells what is known of the kernel, by nick: `name`, `n-arguments`, and all that the driver has
- * to say, such as limits of its work-groups, local and private memory
+ * Gets the attributes of the kernel by nick: `name`, `n-arguments`, and all attributes that the
+ * driver reports, such as the maximum size of work-groups and the sizes of local and private memory
  * (`CL_KERNEL_WORK_GROUP_SIZE`, `CL_KERNEL_LOCAL_MEM_SIZE`, ...; `cuFuncGetAttribute()`).
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
@@ -663,10 +679,10 @@ gpu_kernel_get_attributes (GpuKernel  *kernel,
  * gpu_kernel_get_native_handle:
  * @kernel: a #GpuKernel
  *
- * Tells the driver's own handle of the kernel, a `cl_kernel` on OpenCL, a `CUfunction` on CUDA; on
- * the host back end a number that means nothing to others. It belongs to the kernel.
+ * Gets the driver's handle of the kernel: a `cl_kernel` on OpenCL, a `CUfunction` on CUDA. On the
+ * host back end, the handle is a number for use with this library only. The kernel owns the handle.
  *
- * Returns: the handle, 0 where there is none
+ * Returns: the handle, 0 for a kernel that was never initialised
  *
  * Since: 0.1
  */
