@@ -465,8 +465,8 @@ set_contradiction (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Parses one declaration, such as "p" or "v28", and advances @types past it. Sets only the kind, the
- * type and the size of @argument. */
+/* Parses one declaration, such as "p" or "v28", and advances @types past it. Sets only the kind,
+ * type and size of @argument. */
 static gboolean
 parse_declaration (const char      **types,
                    GpuArgumentInfo  *argument,

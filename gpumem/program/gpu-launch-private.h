@@ -6,33 +6,33 @@
 
 G_BEGIN_DECLS
 
-/* Everything that a launch takes: on the stack for one launch, or prepared for many. */
+/* A launch: on the stack for gpu_stream_launch(), on the heap for gpu_launch_new(). Only a prepared
+ * launch, on the heap, owns the fields marked as owned. */
 struct _GpuLaunch
 {
-  gatomicrefcount   refs;           /* of a prepared one, as are those that are owned */
+  gatomicrefcount   refs;           /* prepared launches only */
   GpuKernel        *kernel;         /* owned */
   GpuKernelCore    *core;
-  GpuArguments     *arguments;      /* owned; what the values point into */
+  GpuArguments     *arguments;      /* owned; the values point into it */
   const GpuExtent  *grid;
   const GpuExtent  *block;          /* NULL to let the driver choose */
   gsize             shared_size;
   GpuLaunchFlags    flags;
-  gboolean          is_prepared;    /* the buffers stand in the values already */
-  gboolean          has_options;    /* what is in GpuLaunchOptions: any of it */
+  gboolean          is_prepared;    /* the values contain the buffers */
+  gboolean          has_options;    /* the launch needs GpuLaunchOptions */
   gboolean          has_samplers;
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
-  guint             n_indirect;     /* with options: memories that kernels reach through pointers
-                                     * elsewhere */
-  GpuMemory       **memories;       /* n_arguments and, behind them, n_indirect; owned; the
-                                     * arguments hold what they hold */
+  guint             n_indirect;     /* memories from gpu_arguments_add_indirect() */
+  GpuMemory       **memories;       /* n_arguments, then n_indirect; owned array of borrowed
+                                     * objects, which the arguments retain */
   guint             n_accesses;
-  GpuAccess        *accesses;       /* at most one for each of the memories, owned */
-  GpuExtent         own_grid;       /* of a prepared one: what grid and block point to */
+  GpuAccess        *accesses;       /* at most one for each memory, owned */
+  GpuExtent         own_grid;       /* prepared launches: grid and block point here */
   GpuExtent         own_block;
 };
 
-/* FALSE if a device of the context cannot launch so. */
+/* FALSE with an error if the device or the back end does not support the options. */
 gboolean _gpu_launch_check_options (GpuKernel        *kernel,
                                     gsize             shared_size,
                                     GpuLaunchFlags    flags,
@@ -40,15 +40,16 @@ gboolean _gpu_launch_check_options (GpuKernel        *kernel,
 gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
                                     const GpuNativeDevice *device,
                                     GError               **error);
-/* Read and never written. */
+/* Textures are only read. */
 static inline gboolean
 _gpu_argument_is_texture (const GpuArgumentValue *value)
 {
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
-/* For memory with GPU_MEMORY_FLAGS_READ_ONLY the program promises that kernels only read it.
- * Constant memory is checked all the same: a kernel that is described as writing it is a writer. */
+/* The program guarantees that kernels only read memory with GPU_MEMORY_FLAGS_READ_ONLY. Constant
+ * memory is also checked against the description: if the driver describes the argument as writable,
+ * the kernel counts as a writer, and the submission is refused. */
 static inline gboolean
 _gpu_launch_may_write (GpuMemory             *memory,
                        const GpuArgumentInfo *info)
@@ -58,8 +59,8 @@ _gpu_launch_may_write (GpuMemory             *memory,
              && !info->is_declared);
 }
 
-/* Fills in the accesses from the memories, as the kernel says in @infos what it does to them; a
- * memory that is given twice is accessed twice. */
+/* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
+ * kernel only reads. Memory that is passed twice gets two accesses. */
 static inline void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
@@ -85,20 +86,20 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
   launch->n_accesses = access - launch->accesses;
 }
 
-/* Fills in the values, memories and accesses, for which there is room. */
+/* Fills in the values, memories and accesses, which the caller has allocated. */
 gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,
                                     GError          **error);
 
-/* Submits what is resolved already; of @launch it takes the code, the extents, the values and the
- * memories. @accesses are for this submission alone. */
+/* Submits a resolved launch. Uses the core, extents, values and memories of @launch. Modifies
+ * @accesses, so each submission needs its own copy. */
 gboolean _gpu_launch_submit        (GpuTimeline      *timeline,
                                     const GpuLaunch  *launch,
                                     GpuAccess        *accesses,
                                     const char       *function,
                                     GError          **error);
 
-/* Sets GPU_ERROR_NOT_SUPPORTED: kernels cannot access the memory of argument @index. FALSE. */
+/* Sets GPU_ERROR_NOT_SUPPORTED for host memory that kernels cannot access. Returns FALSE. */
 gboolean _gpu_launch_fail_host_only (const char        *what,
                                      guint              index,
                                      GpuNativeContext  *context,

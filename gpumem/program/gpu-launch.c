@@ -9,27 +9,33 @@
 /**
  * SECTION:gpu-launch
  * @title: GpuLaunch
- * @short_description: a launch, prepared
+ * @short_description: a prepared launch
  * @see_also: #GpuKernel, #GpuArguments
- *
- * A kernel with its grid and its arguments, looked up and checked once, to be launched many times
- * with gpu_stream_launch_prepared(), on any streams of its context. It never changes: what
- * memory holds may, and values that change from launch to launch are better given to
- * gpu_stream_launch_arguments(). It keeps its kernel and its memory. All functions may be called
- * from any thread.
- *
- * |[<!-- language="C" -->
- * g_autoptr (GpuLaunch) step = gpu_launch_new (kernel, &grid, NULL, arguments, &error);
- *
- * for (int i = 0; i < 1000; i++)
- *   gpu_stream_launch_prepared (stream, step, &error);
- * ]|
  */
 
 /**
  * GpuLaunch:
  *
- * A launch, prepared.
+ * A kernel with its grid and arguments, checked once and launched many times.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+ * g_autoptr (GpuLaunch) step = NULL;
+ * GpuExtent grid = { 1024, 1, 1 };
+ *
+ * gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+ * step = gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+ *
+ * for (int i = 0; step != NULL && i < 1000; i++)
+ *   gpu_stream_launch_prepared (stream, step, &error);
+ * ]|
+ *
+ * Any stream of the context of the kernel may run the launch. A launch retains its kernel and its
+ * memory.
+ *
+ * A launch is immutable; the contents of its memory may change. If the values of arguments change
+ * between launches, use gpu_stream_launch_arguments() instead. All functions may be called from any
+ * thread.
  *
  * Since: 0.1
  */
@@ -66,7 +72,7 @@ fail_extent (const char       *what,
   return FALSE;
 }
 
-/* A division takes longer than the rest of the check, and most divisors are powers of two. */
+/* Avoids the division for powers of two: it costs more than the rest of the check. */
 static inline gboolean
 is_multiple (gsize size,
              gsize divisor)
@@ -87,23 +93,23 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
   gsize n_items;
 
   if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
-    return fail_extent ("the grid has no work-item", launch, error);
+    return fail_extent ("the grid has no work-items", launch, error);
 
   if (!g_size_checked_mul (&n_items, grid->width, grid->height)
       || !g_size_checked_mul (&n_items, n_items, grid->depth))
-    return fail_extent ("the grid has more work-items than can be counted", launch, error);
+    return fail_extent ("the number of work-items exceeds the range of gsize", launch, error);
 
   if (block == NULL)
     return TRUE;
 
   if (block->width == 0 || block->height == 0 || block->depth == 0)
-    return fail_extent ("the block has no work-item", launch, error);
+    return fail_extent ("the block has no work-items", launch, error);
 
   if (G_UNLIKELY (!is_multiple (grid->width, block->width)
                   || !is_multiple (grid->height, block->height)
                   || !is_multiple (grid->depth, block->depth))
       && (device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0)
-    return fail_extent ("the grid is no multiple of the block, as the device wants it", launch,
+    return fail_extent ("the device requires the grid to be a multiple of the block", launch,
                         error);
 
   return TRUE;
@@ -123,22 +129,23 @@ _gpu_launch_check_options (GpuKernel       *kernel,
 
   if ((flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE) != 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_launch: there are no launch flags 0x%x",
+                 "gpu_stream_launch: unknown launch flags 0x%x",
                  flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE);
   else if (!context->backend->kernel->has_options)
     _gpu_backend_fail (context->backend, "gpu_stream_launch",
-                       "launches with flags, nor with shared memory that is no argument", error);
+                       "launch flags or shared memory beyond the arguments", error);
   else if ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0
            && (device->capabilities & GPU_CAPABILITIES_COOPERATIVE) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_stream_launch: %s has no cooperative launches", device->id);
+                 "gpu_stream_launch: %s does not support cooperative launches", device->id);
   else
     return TRUE;
 
   return FALSE;
 }
 
-/* Of arrays only where they have elements, which may begin before the memory that is given. */
+/* Limits the accesses of arrays to the range of their elements, which may begin before the memory
+ * whose address the kernel gets. */
 static void
 narrow_accesses (GpuLaunch          *launch,
                  const GpuArguments *arguments)
@@ -162,7 +169,7 @@ narrow_accesses (GpuLaunch          *launch,
     }
 }
 
-/* Whatever the kernel does there. */
+/* The use is unknown: assumes writes unless the memory is read-only. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
 {
@@ -198,7 +205,7 @@ _gpu_launch_resolve (GpuLaunch     *launch,
 }
 
 static void
-forget_buffers (GpuLaunch *launch,
+release_buffers (GpuLaunch *launch,
                 guint      n)
 {
   for (guint i = 0; i < n; i++)
@@ -208,8 +215,9 @@ forget_buffers (GpuLaunch *launch,
     }
 }
 
-/* Memory that is released later on is refused before anybody looks at its buffer, and what is
- * counted here gets no other one. */
+/* Stores the native buffers in the values, so that launches need not look them up. The buffers stay
+ * valid: memory with n_prepared > 0 keeps its buffer until it is released, and submissions reject
+ * released memory before they use the buffer. */
 static gboolean
 set_buffers (GpuLaunch  *launch,
              GError    **error)
@@ -227,7 +235,7 @@ set_buffers (GpuLaunch  *launch,
 
       if (storage == NULL)
         {
-          forget_buffers (launch, i);
+          release_buffers (launch, i);
           return FALSE;
         }
 
@@ -241,7 +249,7 @@ set_buffers (GpuLaunch  *launch,
 
       if (failure != NULL)
         {
-          forget_buffers (launch, i + 1);
+          release_buffers (launch, i + 1);
           g_propagate_prefixed_error (error, failure, "gpu_launch_new: ");
           return FALSE;
         }
@@ -255,22 +263,23 @@ set_buffers (GpuLaunch  *launch,
 /**
  * gpu_launch_new:
  * @kernel: a #GpuKernel
- * @grid: number of work-items along each dimension
- * @block: (nullable): size of a work-group, or %NULL to let the driver choose
- * @shared_size: bytes of local memory of a work-group beyond the arguments, 0 for none: what a
- *   kernel in CUDA C++ declares as `extern __shared__`
- * @flags: how to launch the kernel
- * @arguments: the arguments of the kernel; they are copied
+ * @grid: the number of work-items in each dimension
+ * @block: (nullable): the size of a work-group, or %NULL to let the driver choose
+ * @shared_size: bytes of shared memory per work-group in addition to local memory arguments, for
+ *   `extern __shared__` in CUDA C++; 0 for none
+ * @flags: flags of the launch
+ * @arguments: the arguments of the kernel; the launch copies the list
  * @error: return location for an error
  *
- * Prepares a launch, for any number of calls of gpu_stream_launch_prepared(), which call the driver
- * (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). With %GPU_LAUNCH_FLAGS_COOPERATIVE all
- * work-groups must fit on the device at the same time: see gpu_kernel_get_max_active_blocks(). Does
- * not block.
+ * Prepares a launch for any number of calls to gpu_stream_launch_prepared(), which call the driver
+ * (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). Does not block.
  *
- * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED for options that the
- *   back end or the device does not have (OpenCL and the host have none),
- *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or an error as of gpu_stream_launch_arguments()
+ * With %GPU_LAUNCH_FLAGS_COOPERATIVE, all work-groups must fit on the device at the same time: see
+ * gpu_kernel_get_max_active_blocks().
+ *
+ * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end or
+ *   the device does not support @shared_size or @flags (OpenCL and the host support neither),
+ *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or an error of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
@@ -337,7 +346,7 @@ gpu_launch_new (GpuKernel        *kernel,
  * gpu_launch_ref:
  * @launch: a #GpuLaunch
  *
- * Takes a reference.
+ * Acquires a reference. May be called from any thread.
  *
  * Returns: (transfer full): @launch
  *
@@ -357,8 +366,8 @@ gpu_launch_ref (GpuLaunch *launch)
  * gpu_launch_unref:
  * @launch: (transfer full): a #GpuLaunch
  *
- * Drops a reference; the last one frees it and lets go of the kernel and the memory. What was
- * launched goes on.
+ * Releases a reference. The last one frees the launch and drops its references to the kernel and
+ * the memory. Submitted kernels are not affected.
  *
  * Since: 0.1
  */
@@ -371,7 +380,7 @@ gpu_launch_unref (GpuLaunch *launch)
     return;
 
   if (launch->is_prepared)
-    forget_buffers (launch, launch->n_arguments);
+    release_buffers (launch, launch->n_arguments);
 
   g_object_unref (launch->kernel);
   gpu_arguments_unref (launch->arguments);
@@ -386,7 +395,7 @@ gpu_launch_unref (GpuLaunch *launch)
  * gpu_launch_get_kernel:
  * @launch: a #GpuLaunch
  *
- * Gets the kernel.
+ * Gets the kernel of the launch.
  *
  * Returns: (transfer none): the kernel
  *
@@ -403,9 +412,9 @@ gpu_launch_get_kernel (GpuLaunch *launch)
 /**
  * gpu_launch_get_grid:
  * @launch: a #GpuLaunch
- * @grid: (out caller-allocates): how many work-items there are in each dimension
+ * @grid: (out caller-allocates): the number of work-items in each dimension
  *
- * Gets the grid.
+ * Gets the grid of the launch.
  *
  * Since: 0.1
  */
@@ -422,11 +431,11 @@ gpu_launch_get_grid (GpuLaunch *launch,
 /**
  * gpu_launch_get_block:
  * @launch: a #GpuLaunch
- * @block: (out caller-allocates): how many work-items are a work-group; all 0 if the driver chooses
+ * @block: (out caller-allocates): the size of a work-group; all 0 if the driver chooses
  *
- * Gets the size of a work-group.
+ * Gets the size of a work-group of the launch.
  *
- * Returns: %FALSE if the driver chooses
+ * Returns: %FALSE if the driver chooses the size
  *
  * Since: 0.1
  */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Launches of kernels. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -9,10 +8,10 @@
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
-/* Launches of few arguments need no allocation. */
+/* Launches with up to this many arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
-/* Caller holds the locks, so that no thread releases the memory meanwhile. */
+/* Caller holds the locks of the submission, so no other thread can release the memory. */
 G_GNUC_NO_INLINE static gboolean
 run_with_options (const GpuLaunch  *launch,
                   GpuNativeStream  *stream,
@@ -68,7 +67,7 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* The code of the kernel, which is launched again and again, comes last. */
+/* Appends @core last: the samplers precede it in the list. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
@@ -90,7 +89,7 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
-/* @accesses are those of @launch, for this submission alone. */
+/* @accesses is a copy for this submission, which modifies it. */
 G_ALWAYS_INLINE static inline gboolean
 submit_as (const char       *function,
            GpuTimeline      *timeline,
@@ -130,7 +129,8 @@ _gpu_launch_submit (GpuTimeline      *timeline,
   return submit_as (function, timeline, launch, accesses, NULL, error);
 }
 
-/* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
+/* Fast path: up to FEW_ARGUMENTS valid arguments. Returns FALSE without any effect for all other
+ * launches. */
 GPU_HOT static gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
@@ -192,7 +192,7 @@ launch_collected (GpuTimeline  *timeline,
   return arguments != NULL && launch_once (timeline, launch, arguments, error);
 }
 
-/* The accesses are copied: submitting writes to them. */
+/* Copies the accesses, because the submission modifies them. */
 GPU_HOT static gboolean
 launch_prepared (GpuTimeline      *timeline,
                  const GpuLaunch  *launch,
@@ -254,7 +254,7 @@ check_launch (GpuStream        *stream,
          ? timeline : NULL;
 }
 
-/* What was prepared for the same device has had its extents looked at. */
+/* gpu_launch_new() has checked the extents for the first device of the context. */
 static inline GpuTimeline *
 check_prepared (GpuStream        *stream,
                 const GpuLaunch  *launch,
@@ -267,8 +267,8 @@ check_prepared (GpuStream        *stream,
              || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
-/* Field by field: to clear all of it takes as long as the checks. The rest is set with the
- * arguments. */
+/* Sets single fields, because clearing the structure takes as long as all checks together. The
+ * remaining fields are set with the arguments. */
 static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
@@ -290,30 +290,40 @@ launch_init (GpuLaunch        *launch,
  * gpu_stream_launch: (skip)
  * @stream: a #GpuStream
  * @kernel: a kernel of the stream's context
- * @grid: how many work-items there are in each dimension
- * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @grid: the number of work-items in each dimension
+ * @block: (nullable): the size of a work-group, or %NULL to let the driver choose
  * @error: return location for an error
- * @...: the arguments of the kernel, as many as gpu_kernel_get_n_arguments()
+ * @...: the arguments of the kernel, gpu_kernel_get_n_arguments() in number
  *
  * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
- * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
- * run, values are copied at once. The kernel counts as a writer of every memory except those with
- * %GPU_MEMORY_FLAGS_READ_ONLY and those whose argument the driver describes as a pointer to const.
- * Constant memory, such as a read-only tensor of DLPack or memory with
+ * counts work-items, not work-groups. Does not block. The stream retains the kernel and the memory
+ * until the kernel has completed; values are copied before the function returns.
+ *
+ * The kernel counts as a writer of all memory except memory with %GPU_MEMORY_FLAGS_READ_ONLY and
+ * memory whose argument the driver describes as a pointer to const.
+ *
+ * Constant memory, such as a read-only DLPack tensor or memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
- * pointer without const. The library cannot check kernels whose arguments no driver describes, such
- * as those of CUDA binaries, nor pointers within other memory: there the program must ensure that
- * constant memory is only read.
+ * pointer to non-const. The library cannot check kernels without a description of their arguments,
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
+ * ensure that kernels only read constant memory.
  *
- * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
- * where it says nothing: a #GpuMemory for memory and images, a #GpuSampler for samplers, a #gsize
- * of bytes for local memory, an int or
- * #guint for integers up to 32 bits, a #gint64 or #guint64 for those of 64 bits, a #gdouble for
- * half, float and double, and a pointer to its bytes for any other value. Nobody can check that
- * there are as many, and of these types.
+ * The kind of an argument, as described by the driver or declared with
+ * gpu_kernel_declare_arguments(), determines the C type to pass:
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments(), or with
- *   %GPU_ERROR_INVALID_ARGUMENT if it is not known what an argument is
+ * - memory and images: #GpuMemory
+ * - samplers: #GpuSampler
+ * - local memory: #gsize, the size in bytes
+ * - integers of up to 32 bits: int or #guint
+ * - integers of 64 bits: #gint64 or #guint64
+ * - half, float and double: #gdouble
+ * - any other value: a pointer to its bytes
+ *
+ * The function cannot check the number and the C types of the variable arguments: a mismatch is
+ * undefined behavior.
+ *
+ * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if the kind of an argument is unknown
  *
  * Since: 0.1
  */
@@ -368,25 +378,29 @@ gpu_stream_launch (GpuStream        *stream,
  * gpu_stream_launch_arguments:
  * @stream: a #GpuStream
  * @kernel: a kernel of the stream's context
- * @grid: how many work-items there are in each dimension
- * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
- * @arguments: the arguments of the kernel; they can be used again, for other launches too
+ * @grid: the number of work-items in each dimension
+ * @block: (nullable): the size of a work-group, or %NULL to let the driver choose
+ * @arguments: the arguments of the kernel; the list may be reused for other launches
  * @error: return location for an error
  *
  * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
- * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
- * run, values are copied at once. The kernel counts as a writer of every memory except those with
- * %GPU_MEMORY_FLAGS_READ_ONLY and those whose argument the driver describes as a pointer to const.
- * Constant memory, such as a read-only tensor of DLPack or memory with
- * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
- * pointer without const. The library cannot check kernels whose arguments no driver describes, such
- * as those of CUDA binaries, nor pointers within other memory: there the program must ensure that
- * constant memory is only read.
+ * counts work-items, not work-groups. Does not block. The stream retains the kernel and the memory
+ * until the kernel has completed; values are copied before the function returns.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number, a kind, a size or a
- *   range of the arguments is wrong, the grid or the block is empty, the grid is no multiple of the
- *   block on a device that lacks %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or a context is foreign,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
+ * The kernel counts as a writer of all memory except memory with %GPU_MEMORY_FLAGS_READ_ONLY and
+ * memory whose argument the driver describes as a pointer to const.
+ *
+ * Constant memory, such as a read-only DLPack tensor or memory with
+ * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
+ * pointer to non-const. The library cannot check kernels without a description of their arguments,
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
+ * ensure that kernels only read constant memory.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
+ *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty,
+ *   if the grid is not a multiple of the block on a device without
+ *   %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or if an object belongs to another context,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
  *   driver's error
  *
  * Since: 0.1
@@ -419,10 +433,10 @@ gpu_stream_launch_arguments (GpuStream        *stream,
  * @launch: a launch of the stream's context
  * @error: return location for an error
  *
- * Runs a kernel that was prepared with gpu_launch_new(). Does not block; kernel and memory are kept
- * until it has run, whatever becomes of @launch.
+ * Runs a launch that was prepared with gpu_launch_new(). Does not block. The stream retains the
+ * kernel and the memory until the kernel has completed, so @launch may be unreferenced at once.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments()
+ * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
@@ -441,7 +455,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
 
-/* On a profiling stream: the event of the launch itself tells its times. */
+/* On a profiling stream, the native event of the launch has its start and end times. */
 static GpuEvent *
 launch_profiled (GpuStream    *stream,
                  GpuTimeline  *timeline,
@@ -471,14 +485,16 @@ launch_profiled (GpuStream    *stream,
  * @launch: a launch of the stream's context
  * @error: return location for an error
  *
- * Does what gpu_stream_launch_prepared() does, and takes the time: gpu_event_get_duration() tells
- * it once the event is complete. On a %GPU_STREAM_FLAGS_PROFILING stream that is the time of the
- * kernel alone (OpenCL: clGetEventProfilingInfo). On another one it is that between a moment
- * before and a moment after it (CUDA: cuEventRecord, twice), and what other threads submit in
- * between counts. Does not block.
+ * Runs a launch like gpu_stream_launch_prepared() and measures its time, which
+ * gpu_event_get_duration() returns once the event has completed. Does not block.
+ *
+ * On a stream with %GPU_STREAM_FLAGS_PROFILING, the duration is the time of the kernel alone
+ * (OpenCL: clGetEventProfilingInfo). On other streams, it is the time between an event before and
+ * an event after the kernel (CUDA: cuEventRecord, twice), and includes work that other threads
+ * submit in between.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
- *   %GPU_STREAM_FLAGS_PROFILING, or with an error as of gpu_stream_launch_arguments()
+ *   %GPU_STREAM_FLAGS_PROFILING, or with an error of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
