@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs of several parts, their names and their variables. */
+/* Separate compilation and linking, mangled names, and variables of programs. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -9,11 +9,12 @@
 /**
  * gpu_program_get_lowered_name:
  * @program: a #GpuProgram
- * @name: one of the names that gpu_program_new_from_source_full() was given
+ * @name: one of the names passed to gpu_program_new_from_source_full()
  *
- * Tells what is called @name in the binary (CUDA: nvrtcGetLoweredName).
+ * Gets the mangled name in the binary for a name in the source (CUDA: nvrtcGetLoweredName).
  *
- * Returns: (transfer none) (nullable): the name in the binary, or %NULL if @name is none of those
+ * Returns: (transfer none) (nullable): the name in the binary, or %NULL if @name was not passed to
+ *   the constructor
  *
  * Since: 0.1
  */
@@ -35,17 +36,18 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * gpu_program_compile:
  * @context: a #GpuContext
  * @source: the source
- * @options: (nullable): options of the compiler; those of the context come before them
+ * @options: (nullable): options of the compiler, appended to the options of the context
  * @error: return location for an error
  *
- * Compiles source and loads nothing (CUDA: nvrtcCompileProgram, to relocatable code unless
- * @options say `-rdc=false`; OpenCL: clCompileProgram). What it gives is a part for
- * gpu_program_new_linked(), in another process too, on the same kind of device, with the same
- * driver. Blocks until it is compiled.
+ * Compiles source without linking or loading it (CUDA: nvrtcCompileProgram, to relocatable code
+ * unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until it is compiled.
+ *
+ * The result is a part for gpu_program_new_linked(). Another process may link it too, with the same
+ * driver and for the same kind of device.
  *
  * Returns: (transfer full): the part, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if it does not compile, or the
- *   driver's error
+ *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the
+ *   source, or the driver's error
  *
  * Since: 0.1
  */
@@ -73,7 +75,7 @@ gpu_program_compile (GpuContext  *context,
       || (native->devices[0]->capabilities & GPU_CAPABILITIES_LINKING) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: %s has no programs of several parts", function, native->devices[0]->id);
+                   "%s: %s does not support linking", function, native->devices[0]->id);
       return NULL;
     }
 
@@ -86,20 +88,22 @@ gpu_program_compile (GpuContext  *context,
 /**
  * gpu_program_new_linked:
  * @context: a #GpuContext
- * @images: (array length=n_images): parts of gpu_program_compile() or of the vendor's compiler
+ * @images: (array length=n_images): parts from gpu_program_compile() or from the vendor's compiler
  * @n_images: number of parts, at least 1
  * @options: (nullable): options of the linker
  * @error: return location for an error
  *
- * Makes one program of several parts, which can use each other's functions and variables (CUDA:
- * cuLinkCreate, cuLinkAddData, cuLinkComplete, of cubins, PTX, fat binaries, objects and archives;
- * OpenCL: clLinkProgram, only of parts that gpu_program_compile() made with the same driver: some
- * end the process when they get anything else). Parts are code: link none that you would not run.
- * Blocks until it is linked and loaded.
+ * Links several parts into one program; the parts can use each other's functions and variables
+ * (CUDA: cuLinkCreate, cuLinkAddData, cuLinkComplete; OpenCL: clLinkProgram). Blocks until the
+ * program is linked and loaded.
+ *
+ * On CUDA, parts may be cubins, PTX, fat binaries, objects and archives. On OpenCL, all parts must
+ * come from gpu_program_compile() with the same driver: some drivers terminate the process for any
+ * other part. Only link parts from trusted sources: they are code that will run.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
- *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT for no parts or such that are
- *   none, %GPU_ERROR_BUILD_FAILED with the log if they do not go together, or the driver's error
+ *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT if there are no parts or a part
+ *   is invalid, %GPU_ERROR_BUILD_FAILED with the log if the linker fails, or the driver's error
  *
  * Since: 0.1
  */
@@ -118,7 +122,8 @@ gpu_program_new_linked (GpuContext  *context,
   if (n_images == 0 || n_images > G_MAXINT)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_program_new_linked: %" G_GSIZE_FORMAT " parts", n_images);
+                   "gpu_program_new_linked: cannot link %" G_GSIZE_FORMAT " parts; the number must "
+                   "be between 1 and %d", n_images, G_MAXINT);
       return NULL;
     }
 
@@ -137,10 +142,12 @@ gpu_program_new_linked (GpuContext  *context,
  * @name: the name of a variable in global or constant memory
  * @error: return location for an error
  *
- * Makes a buffer of a variable of the program, with its size (CUDA: cuModuleGetGlobal; a symbol of
- * the shared object on the host). Kernels see what is written to it, and the other way about; what
- * kernels do to it without being given it is not tracked. The buffer keeps the program. Does not
- * block.
+ * Creates a buffer over the memory of a variable of the program (CUDA: cuModuleGetGlobal; a symbol
+ * of the shared object on the host). The buffer has the size of the variable and retains the
+ * program. Does not block.
+ *
+ * The library does not track kernels that access the variable by its name, only kernels that get
+ * the buffer as an argument.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_GLOBALS, %GPU_ERROR_INVALID_ARGUMENT if there is no such variable, or the
@@ -173,7 +180,7 @@ gpu_program_get_global (GpuProgram  *program,
       || (native->devices[0]->capabilities & GPU_CAPABILITIES_GLOBALS) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: %s has no variables of programs", function, native->devices[0]->id);
+                   "%s: %s does not support program variables", function, native->devices[0]->id);
       return NULL;
     }
 

@@ -8,23 +8,23 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
-/* Concurrent asynchronous builds; further ones wait. */
+/* Limit of concurrent asynchronous builds; further builds wait. */
 #define MAX_BUILDS 10
 
 /**
  * gpu_program_new_from_source:
  * @context: a #GpuContext
- * @source: the source, in OpenCL C; on the host back end in the part of it that is C
- * @options: (nullable): options of the compiler; those of the context come before them
+ * @source: the source, see #GpuProgram for the languages
+ * @options: (nullable): options of the compiler, appended to the options of the context
  * @error: return location for a #GError
  *
- * Builds a program, or takes it from the cache. Blocks until it is built
+ * Builds a program from source, or loads it from the cache. Blocks until the program is built
  * (`clCreateProgramWithSource()`, `clBuildProgram()`; the C compiler of the machine on the host
  * back end).
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
- *   %GPU_ERROR_BUILD_FAILED with the log if it does not build, also for options that the compiler
- *   does not know, %GPU_ERROR_NOT_SUPPORTED if there is no compiler, or the driver's error
+ *   %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the source or an option,
+ *   %GPU_ERROR_NOT_SUPPORTED if there is no compiler, or the driver's error
  *
  * Since: 0.1
  */
@@ -43,20 +43,23 @@ gpu_program_new_from_source (GpuContext  *context,
  * @context: a #GpuContext
  * @source: the source
  * @options: (nullable): options of the compiler
- * @flags: how to build it
+ * @flags: flags of the build
  * @names: (array zero-terminated=1) (nullable): names as written in the source, such as
- *   `scale<float>`, of templates to instantiate and of overloaded functions and variables, or %NULL
+ *   `scale<float>`, of templates to instantiate, overloaded functions and variables, or %NULL
  * @error: return location for a #GError
  *
- * Does what gpu_program_new_from_source() does, with flags, and for source in a language whose
- * names are not those in the binary, as CUDA C++ (CUDA: nvrtcAddNameExpression,
- * nvrtcGetLoweredName). gpu_program_get_kernel() and gpu_program_get_global() accept each of
- * @names. A kernel that is neither a template nor overloaded needs no name here.
+ * Builds a program like gpu_program_new_from_source(), with flags and names.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set as by
- *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names where the names are those in
- *   the binary, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT for an empty @names, or
- *   %GPU_ERROR_BUILD_FAILED also for names that the source does not define
+ * CUDA C++ mangles names: a function has another name in the binary than in the source. Pass in
+ * @names the templates, overloaded functions and variables that the program needs (CUDA:
+ * nvrtcAddNameExpression, nvrtcGetLoweredName); gpu_program_get_kernel() and
+ * gpu_program_get_global() then accept these names. A kernel that is neither a template nor
+ * overloaded needs no name here.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of
+ *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names on OpenCL and the host
+ *   (which do not mangle names), %GPU_ERROR_INVALID_ARGUMENT for an empty @names, or
+ *   %GPU_ERROR_BUILD_FAILED for names that the source does not define
  *
  * Since: 0.1
  */
@@ -83,7 +86,7 @@ gpu_program_new_from_source_full (GpuContext         *context,
                          "options", options, "flags", flags, "names", names, NULL);
 }
 
-/* A build on another thread. It continues after its task was cancelled. */
+/* A build on another thread, which continues after its task is cancelled. */
 typedef struct
 {
   GpuProgram   *program;
@@ -95,7 +98,8 @@ static void
 build_end (Build        *build,
            const GError *error)
 {
-  /* Drop the program first: its last reference must go in the main context of the task. */
+  /* Unref the program before the task ends, so that the last reference is dropped in the main
+   * context of the task. */
   g_object_unref (build->program);
   g_clear_object (&build->cancellable);
   _gpu_task_wait_end (build->wait, error);
@@ -135,13 +139,14 @@ build_start (GTask      *task,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @cancellable: (nullable): a #GCancellable
- * @callback: (scope async) (closure user_data): called when the program is built, or is not
+ * @callback: (scope async) (closure user_data): called when the build has succeeded or failed
  * @user_data: data for @callback
  *
- * Builds a program as gpu_program_new_from_source() does, on another thread. @callback is called
- * in the thread-default main context of the caller. Cancelling calls it at once; a compiler that
- * is already running finishes, and its result is discarded. If no thread can be started, the error
- * is %GPU_ERROR_OUT_OF_HOST_MEMORY.
+ * Builds a program like gpu_program_new_from_source(), on another thread. Does not block. @callback
+ * is called in the thread-default main context of the caller.
+ *
+ * On cancellation, @callback is called at once. A compiler that is already running finishes, and
+ * its result is discarded. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
  *
  * Since: 0.1
  */
@@ -172,13 +177,13 @@ gpu_program_new_from_source_async (GpuContext          *context,
 
 /**
  * gpu_program_new_from_source_finish:
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for a #GError
  *
- * Ends gpu_program_new_from_source_async().
+ * Finishes gpu_program_new_from_source_async().
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set, as
- *   gpu_program_new_from_source() sets it, or to %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of
+ *   gpu_program_new_from_source(), or with %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -195,21 +200,24 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
 /**
  * gpu_program_new_from_binary:
  * @context: a #GpuContext
- * @binary: what gpu_program_get_binary() gave, on such a device and driver; on CUDA also any cubin,
- *   fatbin or PTX
- * @options: (nullable): options of the linker, mostly none; on CUDA those of the compiler in the
- *   driver, see [CUDA C++][portable-kernels-cuda]
+ * @binary: a binary of gpu_program_get_binary() for the same kind of device and the same driver; on
+ *   CUDA also any cubin, fatbin or PTX
+ * @options: (nullable): options of the linker, usually %NULL; on CUDA options of the compiler in
+ *   the driver, see [CUDA C++][portable-kernels-cuda]
  * @error: return location for a #GError
  *
- * Loads a program (`clCreateProgramWithBinary()`, `clBuildProgram()`; CUDA:
- * `cuModuleLoadDataEx()`). Most drivers do not
- * describe the arguments of kernels of a binary: see gpu_kernel_declare_arguments(). A binary is
- * code: load none that you would not run. Nor one that may be damaged: some drivers, PoCL among
- * them, end the process over it. Blocks until it is loaded.
+ * Loads a program from a binary (`clCreateProgramWithBinary()`, `clBuildProgram()`; CUDA:
+ * `cuModuleLoadDataEx()`). Blocks until the program is loaded.
+ *
+ * Most drivers do not describe the arguments of kernels in binaries: see
+ * gpu_kernel_declare_arguments().
+ *
+ * Only load binaries from trusted sources: a binary is code that will run. Do not load damaged
+ * binaries: some drivers, for example PoCL, terminate the process.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
- *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if it is no binary for the device and
- *   driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's error
+ *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if @binary is not a binary for the
+ *   device and driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's error
  *
  * Since: 0.1
  */
@@ -234,12 +242,12 @@ gpu_program_new_from_binary (GpuContext  *context,
  * @options: (nullable): options of the compiler
  * @error: return location for a #GError
  *
- * Builds a program from SPIR-V (`clCreateProgramWithIL()`, `clBuildProgram()`), on devices that
- * have %GPU_CAPABILITIES_IL. Blocks until it is built.
+ * Builds a program from SPIR-V on devices with %GPU_CAPABILITIES_IL (`clCreateProgramWithIL()`,
+ * `clBuildProgram()`). Blocks until the program is built.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
- *   %GPU_ERROR_NOT_SUPPORTED without that capability, %GPU_ERROR_INVALID_ARGUMENT if it is no
- *   SPIR-V, %GPU_ERROR_BUILD_FAILED with the log if it does not build, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED without that capability, %GPU_ERROR_INVALID_ARGUMENT if @il is not
+ *   SPIR-V, %GPU_ERROR_BUILD_FAILED with the log if the build fails, or the driver's error
  *
  * Since: 0.1
  */
@@ -267,8 +275,8 @@ is_spirv (const guint8 *data,
   return size >= 4 && (memcmp (data, little, 4) == 0 || memcmp (data, big, 4) == 0);
 }
 
-/* Some drivers give their binaries as PTX: a text whose first line that says anything is
- * ".version". */
+/* The binaries of some drivers are PTX: text that begins with ".version", after blanks and comments
+ * at most. */
 static gboolean
 is_ptx (const char *text)
 {
@@ -281,7 +289,7 @@ is_ptx (const char *text)
     }
 }
 
-/* Whether @data is text that contains a NUL byte; sets the offset of the first. */
+/* Whether @data is UTF-8 text with a NUL byte; sets @offset to the first NUL byte. */
 static gboolean
 is_text_with_nul (const char *data,
                   gsize       size,
@@ -311,13 +319,17 @@ is_text_with_nul (const char *data,
  * @options: (nullable): options of the compiler
  * @error: return location for a #GError
  *
- * Reads a file and makes a program of it. What the file holds decides, not its name: SPIR-V is
- * known by its first four bytes, what is no UTF-8 is taken for a binary, and so is PTX, the text
- * that some drivers give for one; any other text is source. Blocks for reading and building.
+ * Builds or loads a program from a file. Blocks until the program is ready.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set: to a #GIOErrorEnum if the
- *   file cannot be read, %GPU_ERROR_INVALID_ARGUMENT for text with a NUL byte, else the error of
- *   the function for its format
+ * The content of the file determines the format, not its name:
+ *
+ * - a file that begins with the magic number of SPIR-V: gpu_program_new_from_il()
+ * - PTX, or data that is not valid UTF-8: gpu_program_new_from_binary()
+ * - any other text: gpu_program_new_from_source()
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of #GIOErrorEnum if the file
+ *   cannot be read, %GPU_ERROR_INVALID_ARGUMENT for text with a NUL byte, or an error of the
+ *   function for the format
  *
  * Since: 0.1
  */

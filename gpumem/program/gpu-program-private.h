@@ -5,14 +5,14 @@
 
 G_BEGIN_DECLS
 
-/* What is behind a GpuProgram, and what its kernels hold. */
+/* The driver's side of a GpuProgram. Its kernels hold references to it. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
   GpuNativeProgram *native;
-  GVariant         *descriptions;   /* of the kernels of a program from the cache, nullable */
-  GHashTable       *lowered;        /* names as written to those in the binary, nullable */
+  GVariant         *descriptions;   /* nullable; of the kernels, for a program from the cache */
+  GHashTable       *lowered;        /* nullable; from names in the source to names in the binary */
 } GpuProgramCore;
 
 GpuProgramCore *_gpu_program_core_ref   (GpuProgramCore    *core);
@@ -20,11 +20,11 @@ void            _gpu_program_core_unref (GpuProgramCore    *core);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuProgramCore, _gpu_program_core_unref)
 
-/* What a program is made of: one of source, binary, il and images. */
+/* The inputs of a program: exactly one of source, binary, il and images is set. */
 typedef struct
 {
   const char      *source;
-  char           **names;           /* of the source, nullable */
+  char           **names;           /* nullable; of templates and overloads in source */
   GBytes          *binary;
   GBytes          *il;
   GPtrArray       *images;          /* of GBytes, to link */
@@ -32,12 +32,12 @@ typedef struct
   GpuProgramFlags  flags;
 } GpuProgramInputs;
 
-/* Builds or loads. */
+/* Builds a program from source, or loads it from another input or the cache. */
 GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
-/* What is called @name in the binary: itself, mostly. */
+/* The name in the binary for @name in the source; @name itself unless it was lowered. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 
@@ -47,7 +47,7 @@ GpuProgramCore *_gpu_program_get_core   (GpuProgram        *program);
 gboolean        _gpu_program_check_built (GpuProgram       *program,
                                          const char        *function,
                                          GError           **error);
-/* Before @program is initialised: has it linked. */
+/* Sets the parts to link. Must be called before @program is initialised. */
 void            _gpu_program_set_images (GpuProgram        *program,
                                          GBytes           **images,
                                          gsize              n_images);

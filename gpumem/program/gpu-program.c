@@ -10,40 +10,62 @@
  * @title: GpuProgram
  * @short_description: code for a device
  * @see_also: #GpuKernel
- *
- * A program is built from source, which is OpenCL C, on the host back end as far as that is C, and
- * on CUDA either CUDA C++ or OpenCL C as far as that is C++: a source can be written so that it
- * serves all of them, see [the portable dialect][portable-kernels]. Or it is loaded from a binary
- * that gpu_program_get_binary() gave, from a cubin, a fatbin or PTX, or from SPIR-V. It is built
- * when it is made: what exists is ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with
- * the log of the compiler in its text. gpu_program_get_kernel() then gives the functions in it.
- *
- * # The cache # {#gpu-program-cache}
- *
- * Building takes long, from tens of milliseconds to minutes, so binaries of programs in source
- * are kept on disk, and used when the same source is built again with the same options for the
- * same device, driver and compiler. The directory is `gpumem/programs` in the user's cache
- * directory (see g_get_user_cache_dir()), or the one that the environment variable
- * `GPUMEM_CACHE_DIR` names; if that is set to nothing there is no cache.
- * %GPU_PROGRAM_FLAGS_NO_CACHE leaves a single program out of it. Programs that include other
- * files, or whose options name files or directories to search, are never cached, as the content of
- * those files may change; nor are programs that read the clock or, except on CUDA, contain
- * assembly.
- *
- * Together the files take 256 MiB at most, or as many bytes as `GPUMEM_CACHE_SIZE` says (`64M`,
- * `1G`, and `0` for no cache); the least recently used files are removed first. A file that is
- * damaged, that another user owns or that other users can write is ignored and replaced. A binary
- * that the driver no longer accepts is built again, and a directory that cannot be written is no
- * error. The cache only removes its own files. Any number of processes can share a directory.
- * `GPUMEM_DEBUG=cache` reports hits, misses and reasons.
- *
- * A program never changes once it is built: any thread may use it.
  */
 
 /**
  * GpuProgram:
  *
- * A built program.
+ * A program that is built for the devices of a context and contains kernels.
+ *
+ * |[<!-- language="C" -->
+ * static const char source[] =
+ *   "__kernel void scale (__global float *x, float a) { x[get_global_id (0)] *= a; }";
+ * g_autoptr (GpuProgram) program = gpu_program_new_from_source (context, source, NULL, &error);
+ * g_autoptr (GpuKernel) scale = NULL;
+ *
+ * if (program == NULL)
+ *   g_error ("%s", error->message);
+ *
+ * scale = gpu_program_get_kernel (program, "scale", &error);
+ * ]|
+ *
+ * A program is built from source, or loaded from one of these formats: a binary of
+ * gpu_program_get_binary(); a cubin, a fatbin or PTX on CUDA; SPIR-V on OpenCL.
+ *
+ * The source is in OpenCL C, or in CUDA C++ on CUDA. The host back end accepts the part of OpenCL C
+ * that is also C, and CUDA accepts the part that is also C++. See
+ * [the portable dialect][portable-kernels] for source that works on all back ends.
+ *
+ * The constructor builds the program. If the build fails, the constructor fails with
+ * %GPU_ERROR_BUILD_FAILED, and the message contains the log of the compiler.
+ *
+ * A program is immutable once built: any thread may use it.
+ *
+ * # The cache # {#gpu-program-cache}
+ *
+ * A build takes from tens of milliseconds to minutes. The library therefore stores the binaries of
+ * programs built from source on disk. It loads the binary when the same source is built again with
+ * the same options for the same device, driver and compiler.
+ *
+ * The directory of the cache is `gpumem/programs` in the user's cache directory (see
+ * g_get_user_cache_dir()). The environment variable `GPUMEM_CACHE_DIR` names another directory; an
+ * empty value disables the cache. %GPU_PROGRAM_FLAGS_NO_CACHE disables the cache for one program.
+ *
+ * Some programs are never cached, because the same source may give another result later:
+ *
+ * - programs that include other files
+ * - programs whose options name files or directories to search
+ * - programs that read the clock
+ * - programs that contain assembly, except on CUDA
+ *
+ * The files take at most 256 MiB together. The environment variable `GPUMEM_CACHE_SIZE` sets
+ * another limit in bytes, such as `64M` or `1G`; `0` disables the cache. The least recently used
+ * files are removed first. The cache only removes its own files.
+ *
+ * A file that is damaged, is owned by another user, or is writable by other users is ignored and
+ * replaced. A program whose binary the driver no longer accepts is built again. If the directory is
+ * not writable, programs are built without the cache. Any number of processes can share a
+ * directory. `GPUMEM_DEBUG=cache` prints hits, misses and their reasons.
  *
  * Since: 0.1
  */
@@ -52,10 +74,10 @@ struct _GpuProgram
   GObject          parent_instance;
   GpuContext      *context;
   char            *source;          /* nullable */
-  char            *options;         /* once built: those of the context, then the given ones */
-  GBytes          *binary;          /* given to build from; let go of once built */
+  char            *options;         /* once built: options of the context, then of the program */
+  GBytes          *binary;          /* input of the build, NULL once built */
   GBytes          *il;
-  GPtrArray       *images;          /* of GBytes, likewise */
+  GPtrArray       *images;          /* of GBytes, input of the build, NULL once built */
   char           **names;           /* of the source, nullable */
   GpuProgramFlags  flags;
   GpuProgramCore  *core;            /* NULL until built */
@@ -192,7 +214,7 @@ install_inputs (void)
   /**
    * GpuProgram:source:
    *
-   * The source that the program was built from, if it was.
+   * The source of the program, or %NULL if it was not built from source.
    *
    * Since: 0.1
    */
@@ -201,7 +223,8 @@ install_inputs (void)
   /**
    * GpuProgram:options:
    *
-   * Options of the compiler. Those of the context are put before the ones that are set.
+   * The options of the compiler. Once the program is built, they begin with the options of the
+   * context.
    *
    * Since: 0.1
    */
@@ -210,7 +233,8 @@ install_inputs (void)
   /**
    * GpuProgram:binary:
    *
-   * A binary to load the program from. See gpu_program_get_binary() for the one it has.
+   * A binary to load the program from. gpu_program_get_binary() returns the binary of a built
+   * program.
    *
    * Since: 0.1
    */
@@ -219,7 +243,7 @@ install_inputs (void)
   /**
    * GpuProgram:il:
    *
-   * SPIR-V to build the program from.
+   * A SPIR-V module to build the program from.
    *
    * Since: 0.1
    */
@@ -227,7 +251,7 @@ install_inputs (void)
   /**
    * GpuProgram:flags:
    *
-   * How the program is built.
+   * The flags of the build.
    *
    * Since: 0.1
    */
@@ -248,7 +272,8 @@ gpu_program_class_init (GpuProgramClass *klass)
   /**
    * GpuProgram:names:
    *
-   * Names as one writes them in the source, see gpu_program_new_from_source_full().
+   * Names of templates, overloaded functions and variables as written in the source, see
+   * gpu_program_new_from_source_full().
    *
    * Since: 0.1
    */
@@ -258,7 +283,7 @@ gpu_program_class_init (GpuProgramClass *klass)
   /**
    * GpuProgram:build-log:
    *
-   * What the compiler said, warnings for example.
+   * The output of the compiler, for example warnings.
    *
    * Since: 0.1
    */
@@ -267,7 +292,7 @@ gpu_program_class_init (GpuProgramClass *klass)
   /**
    * GpuProgram:from-cache:
    *
-   * Whether the program was found in the cache and not built.
+   * Whether the program was loaded from the cache instead of built.
    *
    * Since: 0.1
    */
@@ -322,13 +347,13 @@ check_inputs (GpuProgram  *program,
                  function_of (program));
   else if (n_inputs != 1)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a program is made from one of source, binary and SPIR-V; %u were given",
+                 "%s: exactly 1 of source, binary, SPIR-V and parts is required, not %u",
                  function_of (program), n_inputs);
   else if (program->names != NULL && (program->source == NULL || program->names[0] == NULL))
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: names are those of a source, at least one", function_of (program));
+                 "%s: names require a source and at least one name", function_of (program));
   else if (bytes != NULL && g_bytes_get_size (bytes) == 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: 0 bytes were given",
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the program has 0 bytes",
                  function_of (program));
   else
     return _gpu_context_check (program->context, function_of (program), error);
@@ -409,7 +434,7 @@ _gpu_program_check_built (GpuProgram  *program,
   if (program->core == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the program was never built; make it with one of its constructors",
+                   "%s: the program was never built; create it with one of its constructors",
                    function);
       return FALSE;
     }
@@ -421,7 +446,7 @@ _gpu_program_check_built (GpuProgram  *program,
  * gpu_program_get_context:
  * @program: a #GpuProgram
  *
- * Tells the context that the program was built in.
+ * Gets the context of the program.
  *
  * Returns: (transfer none): the context
  *
@@ -439,10 +464,10 @@ gpu_program_get_context (GpuProgram *program)
  * gpu_program_get_build_log:
  * @program: a #GpuProgram
  *
- * Tells what the compiler said of a program that it did build, warnings for example
+ * Gets the output of the compiler for a program that was built, for example warnings
  * (`CL_PROGRAM_BUILD_LOG`).
  *
- * Returns: (transfer none) (nullable): the log, or %NULL if it said nothing
+ * Returns: (transfer none) (nullable): the log, or %NULL if there was no output
  *
  * Since: 0.1
  */
@@ -458,9 +483,9 @@ gpu_program_get_build_log (GpuProgram *program)
  * gpu_program_is_from_cache:
  * @program: a #GpuProgram
  *
- * Tells whether the program was found in the cache and not built.
+ * Gets whether the program was loaded from the cache instead of built.
  *
- * Returns: whether it came from the cache
+ * Returns: %TRUE if the program was loaded from the cache
  *
  * Since: 0.1
  */
@@ -477,12 +502,12 @@ gpu_program_is_from_cache (GpuProgram *program)
  * @program: a #GpuProgram
  * @error: return location for a #GError
  *
- * Asks the driver for the built program in a form that gpu_program_new_from_binary() takes
- * (`CL_PROGRAM_BINARIES`; on CUDA the cubin or PTX), on the same kind of device, with the same
- * driver. In a context of several devices it has a part for each.
+ * Gets the built program as a binary for gpu_program_new_from_binary() (`CL_PROGRAM_BINARIES`; on
+ * CUDA the cubin or PTX). The binary is valid for the same kind of device and the same driver. In a
+ * context of several devices, it contains one part for each device.
  *
- * Returns: (transfer full): the binary, or %NULL with @error set: %GPU_ERROR_NOT_SUPPORTED if the
- *   driver has none, or its error
+ * Returns: (transfer full): the binary, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver does
+ *   not support binaries, or the driver's error
  *
  * Since: 0.1
  */
@@ -504,7 +529,7 @@ gpu_program_get_binary (GpuProgram  *program,
   if (ops->get_binary == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_program_get_binary: the %s back end gives no binaries",
+                   "gpu_program_get_binary: the %s back end does not support binaries",
                    program->core->context->backend->name);
       return NULL;
     }
@@ -526,8 +551,8 @@ gpu_program_get_binary (GpuProgram  *program,
  *
  * Lists the kernels of the program (`CL_PROGRAM_KERNEL_NAMES`, `cuModuleEnumerateFunctions()`).
  *
- * Returns: (array zero-terminated=1) (transfer full): their names, or %NULL with @error set to the
- *   driver's error
+ * Returns: (array zero-terminated=1) (transfer full): the names of the kernels, or %NULL with
+ *   %GPU_ERROR_NOT_SUPPORTED if the back end cannot list kernels, or the driver's error
  *
  * Since: 0.1
  */
@@ -549,7 +574,7 @@ gpu_program_list_kernels (GpuProgram  *program,
   if (context->backend->program->list_kernels == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_program_list_kernels: the %s back end does not tell",
+                   "gpu_program_list_kernels: the %s back end cannot list kernels",
                    context->backend->name);
       return NULL;
     }
@@ -570,12 +595,11 @@ gpu_program_list_kernels (GpuProgram  *program,
  * @name: the name of a kernel
  * @error: return location for a #GError
  *
- * Makes an object for a kernel of the program (`clCreateKernel()`, `cuModuleGetFunction()`); each
- * call makes one of its own.
+ * Creates an object for a kernel of the program (`clCreateKernel()`, `cuModuleGetFunction()`). Each
+ * call returns a new object.
  *
- * Returns: (transfer full): a new #GpuKernel, or %NULL with @error set:
- *   %GPU_ERROR_INVALID_ARGUMENT, with the names there are, if the program has no such kernel, or
- *   the driver's error
+ * Returns: (transfer full): a new #GpuKernel, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the
+ *   program has no such kernel (the message lists the names of its kernels), or the driver's error
  *
  * Since: 0.1
  */

@@ -67,7 +67,8 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* Appends @core last: the samplers precede it in the list. */
+/* @core comes last: the timeline compares a retained object with the previous one only, so repeated
+ * launches of a kernel retain its core once. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
