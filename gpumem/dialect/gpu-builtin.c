@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Built-in functions are macros in the preludes of the host and CUDA back ends, and overloaded
- * functions in OpenCL drivers. A kernel with such a name fails with a message that does not name
- * the cause, often in text that the program does not contain.
+ * functions in OpenCL drivers. If a program defines a function with such a name, the compiler
+ * reports errors that do not mention the cause, often in text that is not part of the program.
  */
 #include "config.h"
 
@@ -54,20 +54,20 @@ static const char *const names[] =
   "write_imageui"
 };
 
-/* Behind "native_" and "half_". */
+/* Names after the prefixes "native_" and "half_" */
 static const char *const approximations[] =
 {
   "cos", "divide", "exp", "exp10", "exp2", "log", "log10", "log2", "powr", "recip", "rsqrt", "sin",
   "sqrt", "tan"
 };
 
-/* Behind "atomic_" and "atom_". */
+/* Names after the prefixes "atomic_" and "atom_" */
 static const char *const atomics[] =
 {
   "add", "and", "cmpxchg", "dec", "inc", "max", "min", "or", "sub", "xchg", "xor"
 };
 
-/* Behind "convert_" and "as_", followed by nothing, a number of components, or a suffix. */
+/* Names after the prefixes "convert_" and "as_"; a number of components and a suffix may follow */
 static const char *const types[] =
 {
   "char", "double", "float", "half", "int", "long", "short", "uchar", "uint", "ulong", "ushort"
@@ -87,7 +87,7 @@ contains (const char *const *array,
   return FALSE;
 }
 
-/* Nothing, or the number of components of a vector, which @text is moved past. */
+/* Advances @text past a number of vector components. Returns FALSE if @text begins with none. */
 static gboolean
 skip_components (const char **text)
 {
@@ -105,7 +105,7 @@ skip_components (const char **text)
   return FALSE;
 }
 
-/* An optional "_sat" and an optional rounding mode, and nothing else. */
+/* Whether @text consists of an optional "_sat" and an optional rounding mode. */
 static gboolean
 is_conversion_suffix (const char *text)
 {
@@ -136,7 +136,7 @@ is_type (const char *name,
   return FALSE;
 }
 
-/* The name behind @prefix, an empty string if @name begins in another way. */
+/* The rest of @name after @prefix; an empty string if @name does not begin with @prefix. */
 static const char *
 get_rest (const char *name,
           const char *prefix)
@@ -144,7 +144,7 @@ get_rest (const char *name,
   return g_str_has_prefix (name, prefix) ? name + strlen (prefix) : "";
 }
 
-/* Behind "vload" and "vstore": "4", "_half", "a_half16"; the halves also with a rounding mode. */
+/* Whether @rest may follow "vload" or "vstore", such as "4", "_half" or "a_half16_rte". */
 static gboolean
 is_vector_access (const char *rest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The source of a program as far as back ends have to understand it that turn OpenCL C into
- * something else: its tokens, its functions, and the parameters of those.
+ * A parser for the source of a program, for back ends that translate OpenCL C: it finds the tokens,
+ * the functions and their parameters.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* The numbers of OpenCL C by their names, for the preludes: definitions that are C and C++. */
+/* Definitions of the numeric constants of OpenCL C, valid in C and C++, for the preludes. */
 extern const char _gpu_source_constants[];
 
 #define GPU_SOURCE_WORD  'w'
@@ -21,10 +21,10 @@ typedef struct
 {
   gsize start;
   gsize length;
-  char  kind;                   /* the character itself, or WORD or OTHER */
+  char  kind;                   /* the character itself, WORD or OTHER */
 } GpuSourceToken;
 
-/* Tokens by number, from the first up to the last, which is no part of it. */
+/* A range of token indices. It excludes last. */
 typedef struct
 {
   guint first;
@@ -33,64 +33,63 @@ typedef struct
 
 typedef struct
 {
-  char           *name;         /* as it is written: NAME(scale), too, if that is a macro */
-  GpuSourceRange  head;         /* of the definition up to the body */
-  GpuSourceRange  words;        /* of the name */
+  char           *name;         /* as written, also a macro call such as NAME ( scale ) */
+  GpuSourceRange  head;         /* the definition before the body */
+  GpuSourceRange  words;        /* the name */
   GpuSourceRange  parameters;
   GpuSourceRange  body;
   gboolean        is_kernel;
-  gboolean        visited;      /* for those who walk through the calls */
+  gboolean        visited;      /* for callers that traverse the call graph */
 } GpuSourceFunction;
 
 typedef struct
 {
   const char *text;
-  const char *kernel_word;      /* what makes a function a kernel */
+  const char *kernel_word;      /* the keyword that marks kernels */
   GArray     *tokens;           /* of GpuSourceToken */
-  GPtrArray  *functions;        /* of GpuSourceFunction, in order */
-  GHashTable *by_name;          /* the same */
+  GPtrArray  *functions;        /* of GpuSourceFunction, in source order */
+  GHashTable *by_name;          /* of the same GpuSourceFunctions */
   gboolean    is_open;          /* a bracket is never closed */
 } GpuSource;
 
-/* Appends the tokens of @text to @tokens. Comments are none, and without @directives neither are
- * the lines of the preprocessor. */
+/* Appends the tokens of @text to @tokens. Skips comments, and also preprocessor directives unless
+ * @directives is TRUE. */
 void      _gpu_source_tokenize           (const char         *text,
                                           gboolean            directives,
                                           GArray             *tokens);
 
-/* @text and @kernel_word stay with the caller. */
+/* Borrows @text and @kernel_word: they must outlive @source. */
 void      _gpu_source_init               (GpuSource          *source,
                                           const char         *text,
                                           const char         *kernel_word);
 void      _gpu_source_clear              (GpuSource          *source);
-/* The token behind the bracket that closes the one at @i. */
+/* The token after the bracket that closes the bracket at @i. */
 guint     _gpu_source_skip               (GpuSource          *source,
                                           guint               i);
-/* The comma behind the parameter that begins at @i, or @last. */
+/* The comma after the parameter that begins at @i, or @last. */
 guint     _gpu_source_find_end           (GpuSource          *source,
                                           guint               i,
                                           guint               last);
-/* The last word of a parameter that is outside of brackets: its name. */
+/* The name of a parameter: its last word outside brackets. */
 guint     _gpu_source_find_name          (GpuSource          *source,
                                           GpuSourceRange      parameter);
-/* Whether the declaration behind the word for an address space at @i is that of a variable there,
- * and not of a pointer. */
+/* Whether the address space qualifier at @i begins the declaration of a variable in that address
+ * space, not of a pointer. */
 gboolean  _gpu_source_is_variable        (GpuSource          *source,
                                           guint               i);
-/* The type without the qualifiers of C and @qualifiers, which end with NULL. */
+/* The type without the qualifiers of C and those in @qualifiers, which is NULL-terminated. */
 char     *_gpu_source_get_type           (GpuSource          *source,
                                           GpuSourceRange      range,
                                           const char *const  *qualifiers);
-/* A type as OpenCL C calls it. */
+/* The name of @type in OpenCL C, such as "uint" for "unsigned int". */
 char     *_gpu_source_name_type          (const char         *type);
-/* Of the type of vectors at @i, "float4"; 0 if it is none. */
+/* The number of components of the vector type at @i, such as "float4"; 0 for any other token. */
 guint     _gpu_source_get_n_components   (const GpuSource    *source,
                                           guint               i);
-/* Whether "(float4) (" begins at @i: a literal, and no cast. */
+/* Whether a vector literal, such as "(float4) (", begins at @i. */
 gboolean  _gpu_source_is_vector_literal  (const GpuSource    *source,
                                           guint               i);
-/* What reqd_work_group_size says, as the program has it: three numbers with commas. NULL if there
- * is none. */
+/* The arguments of the reqd_work_group_size attribute as written in the program, or NULL. */
 char     *_gpu_source_get_required_block (GpuSource          *source,
                                           GpuSourceFunction  *kernel);
 
@@ -133,7 +132,7 @@ source_is (const GpuSource *source,
          && memcmp (source->text + token->start, word, token->length) == 0;
 }
 
-/* Also what CUDA writes before the name of a kernel. */
+/* Also accepts the attributes of CUDA before the name of a kernel. */
 static inline gboolean
 source_is_attribute (const GpuSource *source,
                      guint            i)

@@ -80,7 +80,7 @@ get_word_length (const char *text)
   return length;
 }
 
-/* With the quotes that separate digits in C++. */
+/* Includes the digit separators of C++. */
 static gsize
 get_number_length (const char *text)
 {
@@ -103,7 +103,7 @@ get_quoted_length (const char *text)
   return text[length] == text[0] ? length + 1 : length;
 }
 
-/* 0 where there is no comment. One line of the preprocessor may end in the middle of a comment. */
+/* The length of the comment at @text, or 0. A comment in a directive may span lines. */
 static gsize
 get_comment_length (const char *text)
 {
@@ -120,7 +120,7 @@ get_comment_length (const char *text)
   return end != NULL ? (gsize) (end + 2 - text) : strlen (text);
 }
 
-/* Up to the end of a line that is not spliced with the next. */
+/* The length up to the end of the last spliced line. */
 static gsize
 get_directive_length (const char *text)
 {
@@ -448,8 +448,9 @@ add_function (GpuSource      *source,
   g_hash_table_replace (source->by_name, function->name, function);
 }
 
-/* The name of a function may begin at @i: the last one of which that is so has the parameters,
- * others are macros that stand for attributes. A name that is made by a macro has two lists. */
+/* Whether a function name may begin at @i. The last match before the body is the name; earlier
+ * matches are macros that expand to attributes. A macro that expands to the name has its own
+ * argument list before the parameters. */
 static gboolean
 find_name (GpuSource      *source,
            guint           i,
@@ -466,10 +467,10 @@ find_name (GpuSource      *source,
   return TRUE;
 }
 
-/* What stands behind the parameters of a function, or begins the same one in another branch of the
- * preprocessor. */
+/* Whether the token at @i ends the search for the function name: a specifier after the parameters,
+ * or a second kernel keyword, which begins the same function in another preprocessor branch. */
 static gboolean
-is_behind (GpuSource *source,
+ends_head (GpuSource *source,
            guint      first,
            guint      i)
 {
@@ -479,7 +480,7 @@ is_behind (GpuSource *source,
              && source_has (source, (GpuSourceRange) { first, i }, source->kernel_word));
 }
 
-/* One declaration or definition outside of all functions; the token behind it. */
+/* Parses one declaration or definition at file scope. Returns the token after it. */
 static guint
 parse_declaration (GpuSource *source,
                    guint      first)
@@ -509,7 +510,7 @@ parse_declaration (GpuSource *source,
       if (kind == '{' && i == first + 2 && source_is (source, first, "extern"))
         return i + 1;
 
-      is_complete = is_complete || (words.last != 0 && is_behind (source, first, i));
+      is_complete = is_complete || (words.last != 0 && ends_head (source, first, i));
       is_value = is_value || kind == '=';
 
       if (!is_complete && find_name (source, i, &words))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options of builds whose result may be cached: a list of the options of OpenCL, NVRTC and the host
- * compiler that name no file or folder. An option that is not listed is not cacheable.
+ * The build options that do not prevent caching: the options of OpenCL, NVRTC and the host compiler
+ * that name no file or folder. A program with any other option is not cached.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #include "gpumem/program/gpu-program-cache-private.h"
 
-/* Options that stand alone, some of them also with "=" and a value. */
+/* Options without a value, some of them also with "=" and a value */
 #define FLAGS \
   "-(?:w|g|G|dc|dw|dlto|ewp|m32|m64|O(?:[0-4sz]|fast)?|W[\\w+-]+|cl-[\\w-]+)|" \
   "--?(?:brief-diagnostics|builtin-(?:initializer-list|move-forward)|default-device|" \
@@ -32,7 +32,7 @@
 #define MACRO "-[DU]|--(?:un)?define-macro"
 #define MACRO_VALUE "[^-@].*"
 
-/* With a value in the same word, and in the next one */
+/* whole: an option in one word; name, value: an option and its value in two words */
 static const struct
 {
   const char *whole;
@@ -75,7 +75,7 @@ count_words (char **words)
   return 0;
 }
 
-/* As a shell divides them. */
+/* Checks the words as a shell splits them. */
 static gboolean
 are_words_known (char **words)
 {
@@ -91,7 +91,8 @@ are_words_known (char **words)
   return TRUE;
 }
 
-/* As drivers divide them that know no quotes: parts of a value are options, too. */
+/* Checks the words as drivers without support for quotes split them: a part of a quoted value may
+ * then be an option. */
 static gboolean
 are_parts_known (const char *unquoted)
 {
@@ -101,7 +102,7 @@ are_parts_known (const char *unquoted)
     {
       guint n = count_words (words + i);
 
-      /* A shell skips what follows '#', drivers do not. */
+      /* A shell ignores text after '#', but drivers parse it. */
       if (n == 0 && words[i][0] != '\0' && strchr ("-@#", words[i][0]) != NULL)
         return FALSE;
       i += MAX (n, 1);

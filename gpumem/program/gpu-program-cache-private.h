@@ -5,8 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* An entry of the cache: the binary, and what drivers only report for a build from source, the
- * arguments of the kernels and the log. */
+/* An entry of the cache: the binary, and the data that drivers report only for a build from source:
+ * the arguments of the kernels and the log. */
 typedef struct
 {
   GBytes   *binary;
@@ -18,7 +18,7 @@ void           _gpu_cache_entry_free     (GpuCacheEntry     *entry);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuCacheEntry, _gpu_cache_entry_free)
 
-/* NULL if such a program is not for the cache, or there is none. */
+/* NULL if the program cannot be cached, or the cache is disabled. */
 char          *_gpu_program_cache_key    (GpuNativeContext  *context,
                                           const char        *source,
                                           const char        *options);
@@ -29,8 +29,8 @@ void           _gpu_program_cache_store  (const char        *key,
                                           GVariant          *descriptions,
                                           const char        *log);
 
-/* FALSE if a build may depend on files or the clock. @any_assembly: the program may contain
- * assembly, as that cannot read files. */
+/* FALSE if the build may depend on files or the clock. @any_assembly: the program may contain
+ * assembly, because the assembler of the back end cannot read files. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);

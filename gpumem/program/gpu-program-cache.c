@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Binaries of programs on disk. An entry is one file, named by a SHA-256 digest of all inputs of
- * the build: source, options, back end, and the back end's description of device, driver and
- * compiler. It begins with a header and a digest of the rest: a damaged entry, or one of another
- * version, is ignored and replaced. Entries are written to a temporary file, which is then renamed:
- * processes that share the directory see whole entries or none. A hit updates the time of its file.
- * When the files exceed the size limit, the oldest are removed.
+ * A cache of program binaries on disk. An entry is one file. Its name is a SHA-256 digest of all
+ * inputs of the build: source, options, back end, and the back end's description of device, driver
+ * and compiler. The file begins with a header and a digest of the rest, so that damaged entries and
+ * entries of other versions are ignored and replaced.
  *
- * The directory may hold files of other programs: only a file with the name and the header of an
- * entry, of this user, is ever removed.
+ * An entry is written to a temporary file, which is then renamed, so that processes which share the
+ * directory never read an incomplete entry. A hit updates the time of the file. If the files exceed
+ * the size limit, the least recently used files are removed.
+ *
+ * The directory may contain files of other programs. The cache only removes files of this user that
+ * have the name and the header of an entry.
  */
 #include "config.h"
 
@@ -32,7 +34,7 @@
 #define DIGEST_SIZE   32
 #define HEADER_SIZE   (MAGIC_SIZE + DIGEST_SIZE)
 #define KEY_LENGTH    64            /* a SHA-256 digest in hexadecimal */
-#define ASIDE_LENGTH  7             /* ".XXXXXX", as g_file_set_contents_full() names its files */
+#define TEMPORARY_LENGTH  7             /* ".XXXXXX", appended by g_file_set_contents_full() */
 #define DEFAULT_SIZE  (G_GUINT64_CONSTANT (256) << 20)
 #define ABANDONED     (G_TIME_SPAN_HOUR / G_TIME_SPAN_SECOND)
 
@@ -52,7 +54,7 @@ cached_file_free (gpointer data)
   g_free (file);
 }
 
-/* NULL: the cache is off. */
+/* NULL if the cache is disabled. */
 static char *
 get_directory (void)
 {
@@ -73,7 +75,7 @@ get_path (const char *key)
   return directory != NULL ? g_build_filename (directory, name, NULL) : NULL;
 }
 
-/* "268435456", "256M", "1G" */
+/* Parses a size such as "268435456", "256M" or "1G". */
 static gboolean
 parse_size (const char *text,
             guint64    *size)
@@ -112,7 +114,7 @@ get_size_limit (void)
   if (parse_size (text, &size))
     return size;
 
-  _gpu_debug_print (GPU_DEBUG_CACHE, "GPUMEM_CACHE_SIZE: \"%s\" is no size in bytes", text);
+  _gpu_debug_print (GPU_DEBUG_CACHE, "GPUMEM_CACHE_SIZE: \"%s\" is not a size in bytes", text);
 
   return DEFAULT_SIZE;
 }
@@ -172,7 +174,8 @@ digest_of (gconstpointer  data,
   g_checksum_get_digest (checksum, digest, &length);
 }
 
-/* Entries are code that will run: the user must own them, and no other user may write them. */
+/* Entries are code that will run: the user must own them, and other users must not be able to write
+ * them. */
 static gboolean
 is_trustworthy (const struct stat *status)
 {
@@ -235,7 +238,7 @@ check_header (const guint8 *data,
          memcmp (data + MAGIC_SIZE, digest, DIGEST_SIZE) == 0;
 }
 
-/* Takes @data over. */
+/* Takes ownership of @data. */
 static GpuCacheEntry *
 parse_entry (const char *key,
              guint8     *data,
@@ -288,14 +291,14 @@ _gpu_program_cache_load (const char *key)
   data = path != NULL ? read_file (path, &size) : NULL;
   if (data == NULL)
     {
-      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: not there", key);
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: missing", key);
       return NULL;
     }
 
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* Ignore failure: a process that cannot write the directory cannot evict entries either. */
+  /* Ignore failure: if the directory is not writable, this process evicts no entries either. */
   if (entry != NULL)
     g_utime (path, NULL);
 
@@ -312,10 +315,10 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* Sets @is_aside for a temporary file, which is renamed once it is complete. */
+/* Also accepts the temporary file of an incomplete entry, and sets @is_temporary for it. */
 static gboolean
 is_entry_name (const char *name,
-               gboolean   *is_aside)
+               gboolean   *is_temporary)
 {
   gsize length = strlen (name);
 
@@ -324,16 +327,18 @@ is_entry_name (const char *name,
     return FALSE;
 
   length -= KEY_LENGTH + strlen (ENTRY_SUFFIX);
-  *is_aside = length > 0;
+  *is_temporary = length > 0;
 
-  return length == 0 || (length == ASIDE_LENGTH && name[strlen (name) - ASIDE_LENGTH] == '.');
+  return length == 0
+         || (length == TEMPORARY_LENGTH && name[strlen (name) - TEMPORARY_LENGTH] == '.');
 }
 
-/* Removes the file if it begins as an entry of any version. A temporary file may end anywhere. */
+/* Removes the file if it begins like an entry of any version. A temporary file may be truncated
+ * anywhere. */
 static gboolean
 remove_entry (int         directory,
               const char *name,
-              gboolean    is_aside)
+              gboolean    is_temporary)
 {
   const gsize length = strlen ("gpumem program ");
   int fd = openat (directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -346,7 +351,7 @@ remove_entry (int         directory,
   n = read (fd, start, length);
   g_close (fd, NULL);
 
-  return n >= 0 && ((gsize) n == length || is_aside) && memcmp (start, ENTRY_MAGIC, n) == 0
+  return n >= 0 && ((gsize) n == length || is_temporary) && memcmp (start, ENTRY_MAGIC, n) == 0
          && unlinkat (directory, name, 0) == 0;
 }
 
@@ -363,8 +368,8 @@ cached_file_new (const char        *name,
   return file;
 }
 
-/* The files with the name of an entry, and their bytes, without opening them: this runs at every
- * store. Removes incomplete files of processes that died. */
+/* Lists the files with the name of an entry and their total size. Opens no entries, because this
+ * runs at every store. Removes temporary files that crashed processes left. */
 static GPtrArray *
 list_entries (DIR     *dir,
               guint64 *total)
@@ -377,14 +382,14 @@ list_entries (DIR     *dir,
   while ((item = readdir (dir)) != NULL)
     {
       struct stat status;
-      gboolean is_aside;
+      gboolean is_temporary;
 
-      if (!is_entry_name (item->d_name, &is_aside)
+      if (!is_entry_name (item->d_name, &is_temporary)
           || fstatat (dirfd (dir), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0
           || !S_ISREG (status.st_mode) || status.st_uid != geteuid ())
         continue;
 
-      if (!is_aside)
+      if (!is_temporary)
         {
           *total += status.st_size;
           g_ptr_array_add (files, cached_file_new (item->d_name, &status));
@@ -398,7 +403,7 @@ list_entries (DIR     *dir,
   return files;
 }
 
-/* Not the entry called @stored, which has just been written. */
+/* Removes the least recently used entries above @limit, but not @stored, the latest entry. */
 static void
 evict (DIR        *dir,
        const char *stored,
@@ -418,7 +423,7 @@ evict (DIR        *dir,
       if (g_str_equal (file->name, stored))
         continue;
 
-      /* A file that is not an entry does not count. */
+      /* A file that is not an entry does not count towards the limit. */
       if (remove_entry (dirfd (dir), file->name, FALSE))
         _gpu_debug_print (GPU_DEBUG_CACHE, "%s: evicted", file->name);
       total -= file->size;
@@ -440,7 +445,7 @@ evict_from (const char *directory,
   closedir (dir);
 }
 
-/* Newer GLib (2.84 of Debian 13) gives a new file the mode of the one that it replaces. */
+/* Newer GLib (2.84 of Debian 13) gives the new file the mode of the file that it replaces. */
 static void
 remove_untrustworthy (const char *path)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Checks whether the result of a build depends on source and options alone. A build that may read a
- * file or the clock must not be cached. The text is not preprocessed, so some programs are built
- * again without need: a directive in a comment or a string counts, too. A macro that pastes its
- * arguments can make any word of the identifiers in the text, so a word that a build must not
- * contain counts as present if it can be put together from them.
+ * Checks whether the result of a build depends only on source and options. A build that may read a
+ * file or the clock must not be cached.
+ *
+ * The check does not preprocess the text and errs on the safe side: a directive in a comment or a
+ * string also prevents caching. A macro with ## can build new words from the identifiers in the
+ * text, so a forbidden word counts as present if it can be built from them.
  */
 #include "config.h"
 
@@ -14,13 +15,13 @@
 
 #define SPACES " \t\v\f"
 
-/* Pragmas that read no file, whatever follows. The others are unknown. */
+/* Pragmas that never read a file. Any other pragma prevents caching. */
 #define PRAGMAS \
   "(?:OPENCL|STDC|once|pack|(?:no)?unroll(?:_and_jam)?|ivdep|message|(?:push|pop)_macro|nv_\\w+|" \
   "diag_\\w+|hd_warning_disable|GCC\\s+(?:diagnostic|unroll|ivdep|poison|system_header|" \
   "(?:push|pop)_options)|clang\\s+(?:diagnostic|loop|fp|optimize))\\b"
 
-/* TRUE also if the match fails with an error, such as a limit of the library. */
+/* Also returns TRUE for an error, for example an exceeded match limit: then assume the worst. */
 static gboolean
 has_match (const char *pattern,
            const char *text)
@@ -31,7 +32,7 @@ has_match (const char *pattern,
   return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* The length of a line splice at @text, or 0. Compilers allow blanks after the backslash. */
+/* The length of the line splice at @text, or 0. Compilers allow blanks after the backslash. */
 static gsize
 get_splice_length (const char *text)
 {
@@ -45,8 +46,8 @@ get_splice_length (const char *text)
   return text[length] == '\r' || text[length] == '\n' ? length + 1 : 0;
 }
 
-/* @text without line splices, with the digraph and the trigraph of '#' replaced, and lines ended by
- * '\n'. The compiler forms digraphs after it has removed splices, so they are replaced last. */
+/* Removes line splices, replaces the digraph and the trigraph of '#', and ends lines with '\n'.
+ * Digraphs are replaced last, because compilers recognize them after they remove splices. */
 static char *
 join_lines (const char *text)
 {
@@ -77,7 +78,7 @@ join_lines (const char *text)
   return g_string_free (joined, FALSE);
 }
 
-/* Past blanks and comments, which may span lines in a directive. */
+/* Skips blanks and comments. Comments may span lines, also in a directive. */
 static const char *
 skip_blanks (const char *text)
 {
@@ -122,15 +123,15 @@ has_file_directive (const char *text)
   return FALSE;
 }
 
-/* Whether there is a string, or '#' may make one. */
+/* Whether @text contains a string, or a '#' operator that may create one. */
 static gboolean
 has_string (const char *text)
 {
   return strchr (text, '"') != NULL || has_match ("[^\\s#][ \t]*#(?!#)", text);
 }
 
-/* An assembler reads files with .incbin and .include, and macros can spell these directives in
- * pieces, so any assembly counts, and any attribute whose string reaches the assembler. */
+/* Assemblers read files with .incbin and .include, and macros can hide these directives. So any
+ * assembly prevents caching, and any attribute whose string is passed to the assembler. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
@@ -161,7 +162,8 @@ static const char *const assembly_words[] =
   "weakref", "__weakref__", "ifunc", "__ifunc__", NULL
 };
 
-/* The parameters of a macro, or NULL: any operand may be a parameter. */
+/* The parameters of the macro that @line defines. NULL if @line cannot be parsed: any operand may
+ * then be a parameter. */
 static char **
 get_parameters (const char *line)
 {
@@ -179,7 +181,7 @@ get_parameters (const char *line)
   return g_regex_split_simple ("[\\s,.]+", list, G_REGEX_RAW, 0);
 }
 
-/* Whether @word can be made of @operands, of which each parameter may be anything. */
+/* Whether @word may be pasted from @operands. A parameter may stand for any text. */
 static gboolean
 can_make (const char  *word,
           char       **operands,
@@ -196,8 +198,8 @@ can_make (const char  *word,
   return TRUE;
 }
 
-/* Whether a chain of ## in @line can make @word. An operand that is not a plain word is empty here,
- * and may be anything. */
+/* Whether a chain of ## in @line can produce @word. An operand that is not a plain word appears as
+ * an empty string and may stand for any text. */
 static gboolean
 can_paste (const char *line,
            const char *word)
@@ -219,7 +221,7 @@ can_paste (const char *line,
   return FALSE;
 }
 
-/* Whether @word is two or more of @tokens in a row. */
+/* Whether @word is a concatenation of two or more of @tokens. */
 static gboolean
 can_join (const char *word,
           GHashTable *tokens)
@@ -288,11 +290,11 @@ is_text_cacheable (const char *text,
 {
   g_autofree char *joined = join_lines (text);
 
-  /* The trigraph of the backslash is a line splice only with some options. */
+  /* The trigraph of the backslash is a line splice only with some options: reject it always. */
   if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
     return FALSE;
 
-  /* Also as written: for some compilers a backslash before blanks is no line splice. */
+  /* Also check the original text: for some compilers, a backslash before blanks is not a splice. */
   if (has_volatile_word (text, any_assembly) || has_volatile_word (joined, any_assembly))
     return FALSE;
 

@@ -6,7 +6,7 @@
 #include "gpumem/program/gpu-program-cache-private.h"
 #include "gpumem/program/gpu-program-private.h"
 
-/* Takes @native over. */
+/* Takes ownership of @native. */
 static GpuProgramCore *
 core_new (GpuNativeContext *context,
           GpuNativeProgram *native)
@@ -77,7 +77,7 @@ check_support (GpuNativeContext  *context,
       if (has_op && (device->capabilities & capability) != 0)
         continue;
 
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s (%s) does not take %s",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s (%s) does not support %s",
                    device->id, device->name, what);
       return FALSE;
     }
@@ -85,7 +85,7 @@ check_support (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Of a program with names: the descriptions, and what the names are in the binary. */
+/* The descriptions of a program with names, and a map from its names to the names in the binary */
 #define NAMED_TYPE "(va{ss})"
 
 static gboolean
@@ -190,7 +190,7 @@ store_cached (GpuProgramCore *core,
     }
 }
 
-/* NULL if the program is not for the cache. */
+/* NULL if the program cannot be cached or must not be cached. */
 static char *
 get_key (GpuNativeContext       *context,
          const GpuProgramInputs *inputs)
@@ -269,7 +269,7 @@ load (GpuNativeContext        *context,
   if (inputs->images != NULL)
     {
       if (!check_support (context, ops->link != NULL, GPU_CAPABILITIES_LINKING,
-                          "programs of several parts", error))
+                          "linking", error))
         return NULL;
       return ops->link (context, (GBytes *const *) inputs->images->pdata, inputs->images->len,
                         inputs->options, error);
@@ -278,7 +278,7 @@ load (GpuNativeContext        *context,
   if (inputs->binary != NULL)
     {
       if (!check_support (context, ops->load_binary != NULL, GPU_CAPABILITIES_BINARY,
-                          "programs as binaries", error))
+                          "program binaries", error))
         return NULL;
       return ops->load_binary (context, inputs->binary, inputs->options, error);
     }
@@ -303,13 +303,14 @@ _gpu_program_core_build (GpuNativeContext        *context,
 
   if (inputs->source != NULL)
     {
-      /* A back end whose compiler is not there says better what is missing. */
+      /* Only check the back end: if just the compiler is missing, its build fails with a better
+       * message. */
       if (ops->build_source == NULL &&
           !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE, "programs in source", error))
         return NULL;
       if (inputs->names != NULL && ops->build_names == NULL &&
           !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE,
-                          "names that are not those in the binary", error))
+                          "names of templates and overloads", error))
         return NULL;
       return build_source (context, inputs, from_cache, error);
     }

@@ -217,7 +217,8 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if @binary is not a binary for the
- *   device and driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's error
+ *   device and driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's
+ *   error
  *
  * Since: 0.1
  */

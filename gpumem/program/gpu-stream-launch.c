@@ -67,8 +67,8 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* @core comes last: the timeline compares a retained object with the previous one only, so repeated
- * launches of a kernel retain its core once. */
+/* Prepends the samplers to @core. The core is retained last: the timeline then keeps it as the
+ * shared object, with which it compares the object of the next launch. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
