@@ -516,7 +516,7 @@ launch_attributes (TestFixture *fixture)
   else
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_kernel_get_max_active_blocks");
   g_assert_false (gpu_kernel_get_max_active_blocks (kernel, 0, 0, &n_blocks, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "blocks of 0");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "block size of 0");
   g_assert_false (gpu_kernel_set_attribute (empty, "colour", 1, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
 }

@@ -34,7 +34,7 @@
 #define DIGEST_SIZE   32
 #define HEADER_SIZE   (MAGIC_SIZE + DIGEST_SIZE)
 #define KEY_LENGTH    64            /* a SHA-256 digest in hexadecimal */
-#define TEMPORARY_LENGTH  7             /* ".XXXXXX", appended by g_file_set_contents_full() */
+#define TEMP_LENGTH   7             /* ".XXXXXX", appended by g_file_set_contents_full() */
 #define DEFAULT_SIZE  (G_GUINT64_CONSTANT (256) << 20)
 #define ABANDONED     (G_TIME_SPAN_HOUR / G_TIME_SPAN_SECOND)
 
@@ -329,8 +329,7 @@ is_entry_name (const char *name,
   length -= KEY_LENGTH + strlen (ENTRY_SUFFIX);
   *is_temporary = length > 0;
 
-  return length == 0
-         || (length == TEMPORARY_LENGTH && name[strlen (name) - TEMPORARY_LENGTH] == '.');
+  return length == 0 || (length == TEMP_LENGTH && name[strlen (name) - TEMP_LENGTH] == '.');
 }
 
 /* Removes the file if it begins like an entry of any version. A temporary file may be truncated

@@ -78,7 +78,7 @@ struct _GpuProgram
   GBytes          *binary;          /* input of the build, NULL once built */
   GBytes          *il;
   GPtrArray       *images;          /* of GBytes, input of the build, NULL once built */
-  char           **names;           /* of the source, nullable */
+  char           **names;           /* nullable; of templates and overloads in source */
   GpuProgramFlags  flags;
   GpuProgramCore  *core;            /* NULL until built */
   gboolean         from_cache;
