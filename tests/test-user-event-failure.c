@@ -254,6 +254,25 @@ lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *me
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
+/* These operations keep the content, though they are ordered like writes. If one succeeded, the
+ * memory would seem to be written. */
+static void
+assert_order_alone_refused (GpuStream *stream, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  const gssize shape[] = { SIZE };
+  GpuDType *bytes = gpu_dtype_get_number (GPU_DTYPE_KIND_UINT, 1);
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, bytes, shape, 1,
+                                                         NULL, 0, &error);
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_wait_array (stream, array, &error));
+  assert_remembered (&error, "gpu_stream_wait_array");
+  g_assert_false (gpu_stream_migrate (stream, &memory, 1, GPU_MIGRATE_FLAGS_HOST, &error));
+  assert_remembered (&error, "gpu_stream_migrate");
+}
+
 /* Every read of the memory fails with the reason of the failed write, until the next write. */
 static void
 assert_lost (TestFixture *fixture, GpuBuffer *buffer)
@@ -278,6 +297,9 @@ assert_lost (TestFixture *fixture, GpuBuffer *buffer)
   g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE, 0, SIZE,
                                  NULL, &error));
   assert_remembered (&error, "gpu_buffer_map");
+  g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_NONE, 0, SIZE, NULL, &error));
+  assert_remembered (&error, "gpu_buffer_map");
+  assert_order_alone_refused (stream, buffer);
   test_assert_ok (gpu_buffer_read (other, stream, 0, data, SIZE, NULL, &error), error);
   test_assert_value (data, 7, SIZE);
 

@@ -524,7 +524,8 @@ gpu_stream_read_array (GpuStream     *stream,
  * @stream and wait for it there. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array is of another context,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, or the driver's error
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, the error of the last write of
+ *   the memory if it failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -535,7 +536,8 @@ gpu_stream_wait_array (GpuStream  *stream,
 {
   const char *function = "gpu_stream_wait_array";
   GpuAccess access = { .write = TRUE };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1 };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .reads = TRUE };
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);

@@ -435,15 +435,15 @@ submit_map (GpuTimeline   *timeline,
             GError       **error)
 {
   GpuAccess access = { map->memory, FALSE, map->offset, map->size };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .maps = TRUE, .run = run_map, .operation = map,
-                                     .reads = (map->flags & GPU_MAP_FLAGS_READ) != 0 };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .maps = TRUE, .run = run_map, .operation = map };
   GpuMapping *mapping;
 
   if (map->flags == GPU_MAP_FLAGS_NONE)
     map->flags = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE;
 
   map->write = access.write = map->flags != GPU_MAP_FLAGS_READ;
+  submission.reads = (map->flags & GPU_MAP_FLAGS_READ) != 0;
 
   if (!check_map (function, timeline, map, error)
       || _gpu_memory_acquire (map->memory, function, error) == NULL)

@@ -470,7 +470,8 @@ run_migrate (gconstpointer     operation,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an empty array, a %NULL element,
  *   unknown flags or memory of another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if any of the
- *   memory is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
+ *   memory is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, the error of the last write of the memory if
+ *   it failed and @flags keep the contents, or the driver's error
  *
  * Since: 0.1
  */
@@ -486,7 +487,8 @@ gpu_stream_migrate (GpuStream        *stream,
   const Migration migration = { memories, n_memories, flags };
   g_autofree GpuAccess *accesses = NULL;
   GpuSubmission submission = { .function = function, .run = run_migrate,
-                               .operation = &migration };
+                               .operation = &migration,
+                               .reads = (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) == 0 };
   GpuTimeline *timeline;
 
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);

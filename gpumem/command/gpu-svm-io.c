@@ -173,7 +173,7 @@ submit (SvmOperation      *operation,
 {
   GpuAccess access = { operation->memory, write, operation->offset, operation->size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run, .operation = operation };
+                                     .reads = TRUE, .run = run, .operation = operation };
   g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (operation->memory, stream, function,
                                                                NULL, error);
 
