@@ -261,7 +261,7 @@ static const struct
   { "a 1 9223372036854775808 0\na 2 9223372036854775808 0\n", 2,
     "on top of the 9223372036854775808" },
   { RMM "1,2,allocate,0x10,18446744073709551615,0\n1,2,allocate,0x20,1,0\n", 3, "be counted" },
-  { "a 1 10 0\nf 1 0\na 1 10 0\na 1 10 0\n", 4, "block 1 is allocated, but was not freed" },
+  { "a 1 10 0\nf 1 0\na 1 10 0\na 1 10 0\n", 4, "block 1 is allocated twice without a free" },
   { "a 1 10 0\nf 2 0\n", 2, "block 2 is freed, but is not allocated" },
   { "a 1 10 0\nf 1 0\nf 1 0\n", 3, "block 1 is freed, but is not allocated" },
   { "a 1 10 0\nf 1 \xff\n", 2, "not text" },
