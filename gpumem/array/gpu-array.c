@@ -12,32 +12,34 @@
  * @short_description: memory as an array of numbers
  * @see_also: #GpuDType, #GpuMemory
  *
- * An array says what memory holds: elements of a type, in up to %GPU_ARRAY_MAX_DIMS dimensions, and
- * how many bytes lead from one to the next along each of them. The memory may be any but an image:
- * a #GpuBuffer, a #GpuSvm, a #GpuHostMemory or what an allocator gives.
- *
- * Arrays never change, though what is in their memory does, and any thread may use them. Views, by
- * gpu_array_slice(), gpu_array_reshape() and their kin, are arrays over the same memory, which all
- * of them keep. Nothing is computed here: arrays are memory that kernels are given.
- *
- * |[<!-- language="C" -->
- * const gssize shape[] = { 480, 640 };
- * g_autoptr (GpuArray) array = gpu_array_new (context, GPU_DTYPE_FLOAT32, shape, 2, &error);
- * g_autoptr (GpuArray) columns = gpu_array_slice (array, 1, 0, 320, 1, &error);
- * g_autoptr (GBytes) bytes = gpu_array_read_bytes (columns, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
- * ]|
- *
- * Strides are in bytes, and may be negative, or 0 for elements that repeat. An array without
- * elements has no memory, one without dimensions has one element.
- *
- * Copies of an array whose rows do not follow each other are several commands of the driver: other
- * threads that use the same memory meanwhile see them one after the other.
  */
 
 /**
  * GpuArray:
  *
- * Memory as an array.
+ * Memory as an array of elements, with a shape and strides like those of a NumPy array.
+ *
+ * |[<!-- language="C" -->
+ * const gssize shape[] = { 480, 640 };
+ * g_autoptr (GpuArray) floats = gpu_array_new (context, GPU_DTYPE_FLOAT32, shape, 2, &error);
+ * g_autoptr (GpuArray) columns = gpu_array_slice (floats, 1, 0, 320, 1, &error);
+ * g_autoptr (GBytes) content = gpu_array_read_bytes (columns, NULL, GPU_ARRAY_ORDER_C, NULL,
+ *                                                    &error);
+ * ]|
+ *
+ * An array has elements of one type, in up to %GPU_ARRAY_MAX_DIMS dimensions. Its strides are the
+ * distances in bytes between neighbouring elements along each dimension. They may be negative, or 0
+ * for repeated elements. An array without elements has no memory; an array without dimensions has
+ * one element. The memory is any memory except an image: a #GpuBuffer, a #GpuSvm, a #GpuHostMemory
+ * or the memory of an allocator.
+ *
+ * The shape, the strides and the type of an array never change, and any thread may use an array.
+ * gpu_array_slice(), gpu_array_reshape() and similar functions return views: arrays over the same
+ * memory, which each view holds a reference to. The library does no arithmetic on arrays; they
+ * describe memory to kernels.
+ *
+ * Copying an array whose rows are not contiguous takes several commands of the driver. Other
+ * threads that use the same memory at the time may see some rows copied and others not.
  *
  * Since: 0.1
  */
@@ -129,7 +131,7 @@ install_objects (void)
   /**
    * GpuArray:memory:
    *
-   * The memory, see gpu_array_get_memory().
+   * The memory of the elements: see gpu_array_get_memory().
    *
    * Since: 0.1
    */
@@ -160,7 +162,7 @@ install_numbers (void)
   /**
    * GpuArray:offset:
    *
-   * Where the first element is in the memory, in bytes.
+   * The offset of the element with all indices 0 in the memory, in bytes.
    *
    * Since: 0.1
    */
@@ -168,7 +170,7 @@ install_numbers (void)
   /**
    * GpuArray:size:
    *
-   * Bytes of all elements.
+   * The size of all elements, in bytes.
    *
    * Since: 0.1
    */
@@ -229,7 +231,7 @@ _gpu_array_check (GpuArray    *array,
  * gpu_array_get_context:
  * @array: a #GpuArray
  *
- * Gets the context that the memory belongs to.
+ * Gets the context of the memory.
  *
  * Returns: (transfer none) (nullable): the context; %NULL if @array was never initialised
  *
@@ -247,11 +249,11 @@ gpu_array_get_context (GpuArray *array)
  * gpu_array_get_memory:
  * @array: a #GpuArray
  *
- * Gets the memory, all of it: where in it the elements are gpu_array_get_offset() and
- * gpu_array_get_range() tell.
+ * Gets the whole memory object. gpu_array_get_offset() and gpu_array_get_range() return the place
+ * of the elements in it.
  *
- * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements that was
- *   allocated
+ * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements, unless it
+ *   was created for memory
  *
  * Since: 0.1
  */
@@ -302,7 +304,7 @@ gpu_array_get_n_dims (GpuArray *array)
 /**
  * gpu_array_get_shape:
  * @array: a #GpuArray
- * @n_dims: (out) (optional): number of dimensions
+ * @n_dims: (out) (optional): the number of dimensions
  *
  * Gets the number of elements along each dimension.
  *
@@ -325,11 +327,11 @@ gpu_array_get_shape (GpuArray *array,
 /**
  * gpu_array_get_strides:
  * @array: a #GpuArray
- * @n_dims: (out) (optional): number of dimensions
+ * @n_dims: (out) (optional): the number of dimensions
  *
- * Gets how many bytes lead from one element to the next along each dimension.
+ * Gets the distance between neighbouring elements along each dimension.
  *
- * Returns: (array length=n_dims) (transfer none): the strides, which may be negative, or 0
+ * Returns: (array length=n_dims) (transfer none): the strides in bytes, which may be negative or 0
  *
  * Since: 0.1
  */
@@ -349,8 +351,8 @@ gpu_array_get_strides (GpuArray *array,
  * gpu_array_get_offset:
  * @array: a #GpuArray
  *
- * Gets where in the memory the element with all indices 0 is. With negative strides others lie
- * before it.
+ * Gets the offset of the element with all indices 0 in the memory. With negative strides, other
+ * elements precede it.
  *
  * Returns: the offset in bytes
  *
@@ -386,7 +388,7 @@ gpu_array_get_n_elements (GpuArray *array)
  * gpu_array_get_size:
  * @array: a #GpuArray
  *
- * Gets the size of all elements, without what lies between them.
+ * Gets the size of all elements, without the gaps between them.
  *
  * Returns: the size in bytes
  *
@@ -403,10 +405,10 @@ gpu_array_get_size (GpuArray *array)
 /**
  * gpu_array_get_range:
  * @array: a #GpuArray
- * @offset: (out): the first byte of the memory that an element has
- * @size: (out): bytes from there to the end of the last one
+ * @offset: (out): the offset of the first byte of an element in the memory
+ * @size: (out): the number of bytes from there to the end of the last element
  *
- * Gets the part of the memory in which the elements lie, with all that is between them.
+ * Gets the range of the memory that contains all elements and the gaps between them.
  *
  * Since: 0.1
  */
@@ -427,12 +429,12 @@ gpu_array_get_range (GpuArray *array,
 /**
  * gpu_array_is_contiguous:
  * @array: a #GpuArray
- * @order: which index moves fastest
+ * @order: the order of the elements
  *
- * Tells whether the elements follow each other without gaps in that order. Those of a single
- * dimension do so in both, and so do none.
+ * Returns whether the elements are in @order without gaps. An array of one dimension without gaps,
+ * and an array without elements, are contiguous in both orders.
  *
- * Returns: %TRUE if they do
+ * Returns: %TRUE if the array is contiguous
  *
  * Since: 0.1
  */
@@ -449,11 +451,11 @@ gpu_array_is_contiguous (GpuArray      *array,
  * gpu_array_is_writable:
  * @array: a #GpuArray
  *
- * Tells whether others who get the elements may write them: the memory is neither
+ * Returns whether other code that gets the elements may write them: the memory has neither
  * %GPU_MEMORY_FLAGS_READ_ONLY nor %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share
- * bytes, as those of gpu_array_broadcast() do. Any thread.
+ * bytes, unlike those of gpu_array_broadcast(). May be called from any thread.
  *
- * Returns: %TRUE if they may
+ * Returns: %TRUE if the elements may be written
  *
  * Since: 0.1
  */
@@ -472,9 +474,9 @@ gpu_array_is_writable (GpuArray *array)
  * gpu_array_get_device_address:
  * @array: a #GpuArray
  *
- * Gets where kernels find the element with all indices 0, see gpu_memory_get_device_address().
+ * Gets the device address of the element with all indices 0, see gpu_memory_get_device_address().
  *
- * Returns: the address, 0 if the driver does not tell it, or there are no elements
+ * Returns: the address, 0 if the driver does not report it, or there are no elements
  *
  * Since: 0.1
  */
@@ -490,7 +492,8 @@ gpu_array_get_device_address (GpuArray *array)
   return address != 0 ? address + array->layout.offset : 0;
 }
 
-/* The memory that the host may touch, with a user more to be taken back; or NULL. */
+/* Returns the storage if the host may access it, with one more user, which the caller drops. Returns
+ * NULL otherwise. */
 static GpuStorage *
 acquire_host (GpuArray *array)
 {
@@ -507,13 +510,13 @@ acquire_host (GpuArray *array)
  * gpu_array_get_host_address:
  * @array: a #GpuArray
  *
- * Gets where the host finds the element with all indices 0, in memory that it may touch at any time
- * without mapping it: all memory of the host back end, #GpuSvm of fine grain, and #GpuHostMemory.
- * What work of a device writes is there once that is complete. gpu_array_get_host_bytes() keeps the
- * memory as well.
+ * Gets the host address of the element with all indices 0, in memory that the host may access at
+ * any time without mapping it: all memory of the host back end, fine-grain #GpuSvm, and
+ * #GpuHostMemory. Wait for work that writes the memory before you read it.
+ * gpu_array_get_host_bytes() also holds a reference to the memory.
  *
- * Returns: the address, 0 if there is none, if the flags bar the host from reading, if the memory
- *   is released, or there are no elements
+ * Returns: the address, 0 if there is none, if the flags forbid the host to read, if the memory was
+ *   released, or there are no elements
  *
  * Since: 0.1
  */
@@ -549,11 +552,11 @@ release_view (gpointer data)
  * gpu_array_get_host_bytes:
  * @array: a #GpuArray
  *
- * Gets the range of gpu_array_get_range() as it stands in memory that the host may touch at any
- * time, see gpu_array_get_host_address(). Nothing is copied: what changes the one changes the
- * other. The bytes keep the memory, also when it is released.
+ * Gets the range of gpu_array_get_range() in memory that the host may access at any time, see
+ * gpu_array_get_host_address(). The bytes are not a copy, so they change with the memory. They keep
+ * the memory allocated, even after it is released.
  *
- * Returns: (transfer full) (nullable): the bytes; %NULL where there is no such address
+ * Returns: (transfer full) (nullable): the bytes; %NULL if there is no such address
  *
  * Since: 0.1
  */
@@ -588,8 +591,8 @@ gpu_array_get_host_bytes (GpuArray *array)
  * @array: a #GpuArray
  * @error: return location for an error
  *
- * Gets a structure that says all of an array to a kernel, for gpu_arguments_add_value() or a buffer
- * of them. It is what kernels of Numba have for an array, of words of 64 bits each:
+ * Gets a structure that describes the array to a kernel, for gpu_arguments_add_value() or for a
+ * buffer of such structures. It has the layout of an array argument in Numba, in 64-bit words:
  *
  * |[<!-- language="C" -->
  * struct
@@ -604,10 +607,10 @@ gpu_array_get_host_bytes (GpuArray *array)
  * };
  * ]|
  *
- * The kernel is told of the memory itself by gpu_arguments_add_indirect().
+ * Register the memory with gpu_arguments_add_indirect(), so that the library tracks its use.
  *
  * Returns: (transfer full): the structure, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver
- *   does not tell the address, as OpenCL for a #GpuBuffer, or %GPU_ERROR_RELEASED
+ *   does not report the address, as OpenCL for a #GpuBuffer, or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
