@@ -5,9 +5,9 @@
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
 
-/* The memory, or a slice that begins with the element with all indices 0 if the memory does not.
- * What comes behind is not cut off: OpenCL leaves open what becomes of writes to a buffer beside
- * those to a part of it. */
+/* Returns the memory, or a slice from the element with all indices 0 to the end of the memory. The
+ * slice does not end with the array, because OpenCL does not define concurrent writes to a buffer
+ * and to a part of it. */
 static GpuMemory *
 get_array_memory (GpuArray    *array,
                   gsize        begin,
@@ -43,14 +43,15 @@ get_array_memory (GpuArray    *array,
  * @error: return location for an error
  *
  * Adds a pointer to the element of @array with all indices 0; a null pointer if it has no elements.
- * The strides are the kernel's affair, whether the array is gpu_array_is_contiguous() or not: see
- * gpu_array_get_descriptor() for a way to tell them. The launch counts as a use of the memory from
- * the first byte of an element to the end of the last one. An array that begins within its memory
- * has a slice of that made for it (OpenCL: clCreateSubBuffer). Any thread, does not block.
+ * The kernel does not get the strides: pass the structure of gpu_array_get_descriptor() if it needs
+ * them. The launch counts as a use of the memory from the first byte of an element to the end of
+ * the last element. If the array starts within its memory, the argument is a slice of the memory
+ * (OpenCL: clCreateSubBuffer). May be called from any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
- *   begins where no slice may, see gpu_buffer_slice(), with %GPU_ERROR_NOT_SUPPORTED if strides are
- *   negative and the driver tells no addresses, with %GPU_ERROR_RELEASED, or the driver's error
+ *   starts at an offset that gpu_buffer_slice() rejects, with %GPU_ERROR_NOT_SUPPORTED if strides
+ *   are negative and the driver does not report addresses, with %GPU_ERROR_RELEASED, or the
+ *   driver's error
  *
  * Since: 0.1
  */

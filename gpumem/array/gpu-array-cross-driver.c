@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of arrays between contexts that no driver copies between. */
+/* Copies of arrays between contexts of different drivers. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
@@ -18,7 +18,7 @@ is_linear (const GpuArrayLayout *to,
   return plan.n_regions == 1 && plan.extent.height == 1;
 }
 
-/* Whether it is as a new array of its order would be. */
+/* Whether the array has the layout of a new array of its order. */
 static gboolean
 is_dense (GpuArray *array)
 {
@@ -37,7 +37,7 @@ is_dense (GpuArray *array)
   return is_linear (&packed, &array->layout);
 }
 
-/* What goes across: @source itself, or an array on its side to pack it into. */
+/* Returns the array to copy from: @source, or a new array of its context to pack it into. */
 static GpuArray *
 get_sent (GpuArray    *array,
           GpuArray    *source,
@@ -53,7 +53,7 @@ get_sent (GpuArray    *array,
                               error);
 }
 
-/* Where it comes to: @array itself, or an array on its side to unpack. */
+/* Returns the array to copy to: @array, or a new array of its context to unpack. */
 static GpuArray *
 get_landing (GpuArray    *array,
              GpuArray    *sent,
@@ -70,7 +70,7 @@ get_landing (GpuArray    *array,
   return _gpu_array_new_like (sent, array->context, NULL, NULL, function, error);
 }
 
-/* The first @size bytes that elements have, or all if it is 0. */
+/* Copies the first @size bytes of the elements, or all bytes if @size is 0. */
 static gboolean
 copy_bytes (GpuTimeline  *timeline,
             GpuArray     *to,
@@ -90,8 +90,9 @@ copy_bytes (GpuTimeline  *timeline,
                              size != 0 ? size : end - from_begin, NULL, error);
 }
 
-/* Packing on the other side has to come after what is on @timeline, and that after unpacking there.
- * A byte that goes across has both streams wait for each other: it is one that does not matter. */
+/* Orders packing on the other side after the work of @timeline, and later work of @timeline after
+ * unpacking there. The copy of one byte, whose content does not matter, makes both streams wait for
+ * each other. */
 gboolean
 _gpu_array_copy_cross_driver (GpuArray     *array,
                               GpuTimeline  *timeline,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays as tensors of DLPack, and the other way round. */
+/* Exports arrays as tensors of DLPack, and imports tensors as arrays. */
 #include "config.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* By kind; -1 for what DLPack has not. */
+/* By kind; -1 for kinds that DLPack lacks. */
 static const int type_codes[] =
 {
   [GPU_DTYPE_KIND_BOOL]    = GPU_DL_BOOL,
@@ -23,8 +23,8 @@ static const int type_codes[] =
   [GPU_DTYPE_KIND_RECORD]  = -1
 };
 
-/* What a tensor of ours keeps: the memory itself and no object, as whoever lets go of it last may
- * be a thread that must not meet a language's objects. */
+/* An exported tensor references the storage and no GObject: the thread that drops the last
+ * reference may be one that must not touch objects of a language binding. */
 typedef struct
 {
   GpuDLManaged    managed;
@@ -67,7 +67,8 @@ is_backend (GpuContext *context,
   return g_str_equal (_gpu_context_get_native (context)->backend->name, name);
 }
 
-/* CUDA's own number, "cuda:1"; OpenCL's have none beyond their platform, and are counted. */
+/* Returns CUDA's ordinal, as in "cuda:1". OpenCL only numbers devices within a platform, so this
+ * counts the devices of all platforms. */
 static int
 get_device_id (GpuContext *context)
 {
@@ -200,13 +201,13 @@ set_data (GpuDLTensor  *tensor,
 /**
  * gpu_array_get_dlpack_device:
  * @array: a #GpuArray
- * @device_type: (out): kind of the device, a DLDeviceType
- * @device_id: (out): number of the device among those of its kind: on CUDA its ordinal, on OpenCL
- *   its place among the devices of all platforms, 0 for kDLCPU
+ * @device_type: (out): the type of the device, a DLDeviceType
+ * @device_id: (out): the number of the device: on CUDA its ordinal, on OpenCL its position among
+ *   the devices of all platforms, 0 for kDLCPU
  *
- * Tells on what device DLPack has the memory: kDLCPU for memory that the host may touch at any
- * time, kDLCUDA, kDLCUDAHost for page-locked memory of the host, kDLCUDAManaged for #GpuSvm, or
- * kDLOpenCL. Any thread.
+ * Gets the DLPack device of the memory: kDLCPU for memory that the host may access at any time,
+ * kDLCUDA, kDLCUDAHost for page-locked host memory, kDLCUDAManaged for #GpuSvm, or kDLOpenCL. May
+ * be called from any thread.
  *
  * Returns: %TRUE, or %FALSE if @array was never initialised
  *
@@ -234,21 +235,21 @@ gpu_array_get_dlpack_device (GpuArray *array,
 /**
  * gpu_array_to_dlpack:
  * @array: a #GpuArray
- * @versioned: whether a DLManagedTensorVersioned is wanted, as of DLPack 1.0, or a DLManagedTensor
- * @copied: whether @array is a copy that was made for the consumer, who has it alone
+ * @versioned: %TRUE for a DLManagedTensorVersioned of DLPack 1.0, %FALSE for a DLManagedTensor
+ * @copied: whether @array is a copy that only the consumer uses
  * @error: return location for an error
  *
- * Makes a tensor of DLPack over the memory, which it keeps until its deleter is called, on any
- * thread. Nothing is copied and nobody waits: whoever uses the tensor comes after the work on the
- * memory, see gpu_stream_wait_array(). On OpenCL its data is a cl_mem, unless the host may touch
- * the memory at any time.
+ * Exports the array as a tensor of DLPack. The tensor is not a copy. It keeps the memory allocated
+ * until a thread calls its deleter. The function does not wait: the consumer must order its use
+ * after the work on the memory, see gpu_stream_wait_array(). On OpenCL the data pointer is a
+ * cl_mem, unless the host may access the memory at any time.
  *
- * A DLManagedTensorVersioned of an array that is not gpu_array_is_writable() says that it is only
- * to be read, and one that is @copied says so; a DLManagedTensor does not.
+ * A DLManagedTensorVersioned has the flag for read-only memory if gpu_array_is_writable() returns
+ * %FALSE, and the flag for copies if @copied is %TRUE. A DLManagedTensor has no flags.
  *
  * Returns: (transfer full): the tensor, or %NULL with %GPU_ERROR_NOT_SUPPORTED for types and
- *   strides that DLPack has not, for memory whose flags or driver leave no address, or for an array
- *   that is only to be read if not @versioned; or with %GPU_ERROR_RELEASED
+ *   strides that DLPack lacks, for memory without an address because of its flags or driver, or for
+ *   a read-only array if @versioned is %FALSE; or with %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
@@ -306,9 +307,9 @@ gpu_array_to_dlpack (GpuArray  *array,
 /**
  * gpu_dlpack_free:
  * @tensor: (nullable): a DLManagedTensorVersioned or a DLManagedTensor
- * @versioned: which of the two
+ * @versioned: %TRUE for a DLManagedTensorVersioned
  *
- * Calls the deleter of a tensor, wherever it comes from. Any thread.
+ * Calls the deleter of a tensor of any library. May be called from any thread.
  *
  * Since: 0.1
  */
@@ -352,7 +353,7 @@ find_type (const GpuDLTensor *tensor)
   return NULL;
 }
 
-/* Whether work of the context's device reaches what is on that of the tensor. */
+/* Whether the context's device can access memory of the tensor's device. */
 static gboolean
 reaches (GpuContext        *context,
          const GpuDLTensor *tensor)
@@ -436,8 +437,8 @@ get_layout (const GpuDLTensor  *tensor,
   return TRUE;
 }
 
-/* A buffer around the elements, and where they are in it. OpenCL has a handle for all of it, which
- * begins where that does. */
+/* Creates a buffer for the memory of the elements, and returns their offset in it. On OpenCL the
+ * buffer is the whole cl_mem. */
 static GpuBuffer *
 wrap_tensor (GpuContext         *context,
              const GpuDLTensor  *tensor,
@@ -478,21 +479,26 @@ wrap_tensor (GpuContext         *context,
 
 /**
  * gpu_array_new_from_dlpack:
- * @context: a #GpuContext that reaches the memory
+ * @context: a #GpuContext that can access the memory
  * @tensor: (not nullable): a DLManagedTensorVersioned or a DLManagedTensor
- * @versioned: which of the two
+ * @versioned: %TRUE for a DLManagedTensorVersioned
  * @error: return location for an error
  *
- * Makes an array over the memory of a tensor, whose deleter is called once nothing uses that any
- * more, on any thread. If this fails the tensor stays the caller's. Nothing is copied, and nobody
- * waits for work on the memory that the library does not know. If the tensor is
- * read-only, the memory is %GPU_MEMORY_FLAGS_READ_ONLY and %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and a
- * write through this array, its memory or their slices fails with %GPU_ERROR_INVALID_ARGUMENT. If
- * the library itself allocated the memory, other objects may still write it.
+ * Imports the memory of a tensor as an array, without a copy. The library calls the tensor's
+ * deleter on any thread after the last use of the memory. On failure the caller keeps the tensor.
+ * The function does not wait for work of other libraries on the memory.
  *
- * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context does not
- *   reach the memory, for types that there are not or a tensor of another major version, with
- *   %GPU_ERROR_INVALID_ARGUMENT for a shape or strides that no memory has, or with an error as of
+ * The memory of a read-only tensor has %GPU_MEMORY_FLAGS_READ_ONLY and
+ * %GPU_MEMORY_FLAGS_HOST_READ_ONLY. A write through this array, its memory or their slices fails
+ * with %GPU_ERROR_INVALID_ARGUMENT. If the library itself allocated the memory, other objects may
+ * still write it.
+ *
+ * Streams are not ordered between the new array and other objects for the same memory if the memory
+ * belongs to a #GpuMemoryPool, or, on the host, is a slice: order such uses with events.
+ *
+ * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context cannot
+ *   access the memory, for unknown types or a tensor of another major version, with
+ *   %GPU_ERROR_INVALID_ARGUMENT for an invalid shape or strides, or with an error of
  *   gpu_buffer_new_wrapped()
  *
  * Since: 0.1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What all copies of arrays are made of. Only _gpu_array_wait() blocks. */
+/* The parts of all copies of arrays. Only _gpu_array_wait() blocks. */
 #pragma once
 
 #include "gpumem/array/gpu-array-private.h"
@@ -23,7 +23,8 @@ gboolean     _gpu_array_fill          (GpuArray              *array,
                                        gsize                  size,
                                        const char            *function,
                                        GError               **error);
-/* @pending, nullable, is set if the copy is a single command: else wait for all of @timeline. */
+/* Sets @pending, which may be NULL, if the copy is a single command. Otherwise the caller waits for
+ * all of @timeline. */
 gboolean     _gpu_array_write         (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        GBytes                *bytes,
@@ -31,7 +32,7 @@ gboolean     _gpu_array_write         (GpuArray              *array,
                                        GpuPending            *pending,
                                        const char            *function,
                                        GError               **error);
-/* With @plan, from @array to a layout of the bytes. */
+/* Copies @array to @bytes with @plan. */
 gboolean     _gpu_array_read          (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        GBytes                *bytes,
@@ -50,21 +51,20 @@ gboolean     _gpu_array_copy_cross_driver (GpuArray              *array,
                                            GpuArray              *source,
                                            const char            *function,
                                            GError               **error);
-/* What methods that wait begin and end with. (transfer full): the timeline, or NULL with an error.
- * */
+/* The start of all blocking methods. (transfer full): the timeline, or NULL with an error. */
 GpuTimeline *_gpu_array_begin         (GpuArray              *array,
                                        GpuStream             *stream,
                                        const char            *function,
                                        GCancellable          *cancellable,
                                        GError               **error);
-/* For the one command of @pending, or, where there are more or the waiting may be cancelled, for
- * all. */
+/* The end of all blocking methods. Waits for the command of @pending or, if there are several
+ * commands or the wait may be cancelled, for the whole timeline. */
 gboolean     _gpu_array_wait          (GpuTimeline           *timeline,
                                        GpuPending            *pending,
                                        const char            *function,
                                        GCancellable          *cancellable,
                                        GError               **error);
-/* @function is its name. */
+/* The name of the task is @function. */
 GTask       *_gpu_array_task_new      (GpuArray              *array,
                                        gpointer               tag,
                                        const char            *function,

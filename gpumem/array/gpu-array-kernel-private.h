@@ -26,12 +26,12 @@ typedef struct
 typedef struct
 {
   GpuArrayWalk   walk;
-  GpuArrayPlan   plan;              /* the loops that are left over */
+  GpuArrayPlan   plan;              /* the remaining loops */
   gsize          unit;              /* bytes that a work-item copies */
-  GpuKernelCore *core;              /* not owned: the context has it */
+  GpuKernelCore *core;              /* not owned: the context owns it */
 } GpuArrayKernelCopy;
 
-/* FALSE where regions are better, or there can be no kernel. */
+/* FALSE if copies of regions are faster, or there is no kernel. */
 gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,

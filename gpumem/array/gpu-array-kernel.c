@@ -7,29 +7,29 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-launch-private.h"
 
-/* So many commands take less time than to build a kernel once, and not much more than one. */
+/* Up to this many commands take less time than building a kernel, and little more than a launch. */
 #define FEW_REGIONS 16
 
-/* Drivers copy what is larger in less time than a kernel, whatever a command takes. */
+/* Drivers copy larger regions faster than a kernel, even with the cost of their commands. */
 #define LARGE_REGION (1 << 20)
 
-/* Drivers copy rows that are narrower at the same pace as these, a few thousand in the time that a
- * kernel takes at least. */
+/* Drivers copy narrower rows at the same rate of rows: a few thousand in the time of the shortest
+ * kernel. */
 #define NARROW_ROW 128
 #define FEW_ROWS   4096
 
-/* A processor that is the device itself copies larger regions in less time than its work-items. */
+/* A CPU device copies larger regions faster than its work-items. */
 #define FEW_BYTES 256
 
-/* Work-items come in groups of so many, also where there are fewer units left. */
+/* The size of a work-group, even if fewer units remain. */
 #define GROUP 256
 
 /* Bytes that a work-item can copy: 1, 2, 4, 8. */
 #define N_UNITS 4
 #define MAX_UNIT 8
 
-/* In the portable dialect. Walk is GpuArrayWalk. To divide numbers of 64 bits takes GPUs many times
- * longer. */
+/* In the portable dialect. Walk is GpuArrayWalk. Kernels with 32-bit indices exist because 64-bit
+ * divisions take GPUs many times longer. */
 static const char source[] =
   "typedef struct\n"
   "{\n"
@@ -69,7 +69,7 @@ static const char source[] =
   "COPY (gpumem_copy_many_4, uint, ulong)\n"
   "COPY (gpumem_copy_many_8, ulong, ulong)\n";
 
-/* Those that count in 64 bits come behind the others. */
+/* The kernels with 64-bit indices follow the others. */
 static const char *const names[2 * N_UNITS] =
 {
   "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
@@ -78,9 +78,9 @@ static const char *const names[2 * N_UNITS] =
 
 typedef struct
 {
-  GMutex         lock;              /* guards what follows */
-  gboolean       is_built;          /* or was tried */
-  GpuKernelCore *cores[2 * N_UNITS]; /* all NULL where they could not be built */
+  GMutex         lock;              /* guards the members below */
+  gboolean       is_built;          /* or a build has failed */
+  GpuKernelCore *cores[2 * N_UNITS]; /* all NULL if the build failed */
 } GpuArrayKernels;
 
 /* --- kernels ---------------------------------------------------------------- */
@@ -148,7 +148,8 @@ build (GpuArrayKernels   *kernels,
   return TRUE;
 }
 
-/* NULL if there are none: regions do it as well, and tell of a device that is lost. */
+/* Returns NULL if there are no kernels. Then the caller copies regions, which also report a lost
+ * device. */
 static GpuKernelCore *
 get_core (GpuArrayKernels          *kernels,
           GpuNativeContext         *context,
@@ -200,7 +201,7 @@ add_axis (GpuArrayWalk *walk,
   return TRUE;
 }
 
-/* The most bytes that all places are multiples of. */
+/* Returns the largest unit that divides all offsets and strides. */
 static gsize
 get_unit (const GpuArrayPlan *plan,
           guint64             addresses)
@@ -241,8 +242,8 @@ set_walk (GpuArrayKernelCopy *copy,
 
 /* --- copies ----------------------------------------------------------------- */
 
-/* Whether kernels may use the memory so: all of it, while what is mapped of it may lie between the
- * regions. What is known of its address goes into @addresses. */
+/* Whether kernels may use the memory. A kernel uses all of it, although mapped ranges may lie
+ * between the regions. Adds the known bits of its address to @addresses. */
 static gboolean
 check_memory (GpuMemory              *memory,
               const GpuNativeContext *context,
@@ -270,7 +271,7 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
-/* Whether a kernel takes less time. */
+/* Whether a kernel is faster than copies of regions. */
 static gboolean
 suits (const GpuArrayPlan    *plan,
        const GpuNativeDevice *device)

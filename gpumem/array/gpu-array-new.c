@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Making arrays: over new memory, and over memory that is there. */
+/* Constructors of arrays, for new and for existing memory. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
@@ -8,7 +8,7 @@
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* Memory for @layout, NULL with no error for no bytes. */
+/* Allocates memory for @layout. Returns NULL without an error for 0 bytes. */
 static GpuMemory *
 allocate (GpuContext            *context,
           GpuAllocator          *allocator,
@@ -44,7 +44,7 @@ allocate (GpuContext            *context,
   return NULL;
 }
 
-/* The context of an array, which the allocator knows if the caller does not say. */
+/* Returns the context of a new array: @context or, if that is NULL, the allocator's. */
 static GpuContext *
 find_context (GpuContext    *context,
               GpuAllocator  *allocator,
@@ -109,16 +109,16 @@ new_for_shape (GpuContext     *context,
 /**
  * gpu_array_new:
  * @context: a #GpuContext
- * @dtype: type of the elements
- * @shape: (array length=n_dims) (nullable): number of elements along each dimension
- * @n_dims: number of elements in @shape, 0 for an array of one element
+ * @dtype: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
+ * @n_dims: the number of dimensions, 0 for an array of one element
  * @error: return location for an error
  *
- * Allocates an array in C order, whose content is undefined (OpenCL: clCreateBuffer; CUDA:
- * cuMemAlloc). Does not block.
+ * Allocates an array in C order with undefined content (OpenCL: clCreateBuffer; CUDA: cuMemAlloc).
+ * Does not block.
  *
- * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
- *   such shape, or an error as of gpu_buffer_new()
+ * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape is
+ *   invalid, or an error of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -140,20 +140,20 @@ gpu_array_new (GpuContext    *context,
 /**
  * gpu_array_new_full:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): where the memory comes from, or %NULL for buffers of @context
- * @stream: (nullable): the stream that @allocator is told the memory is for
- * @dtype: type of the elements
- * @shape: (array length=n_dims) (nullable): number of elements along each dimension
- * @n_dims: number of elements in @shape, 0 for an array of one element
- * @order: which index moves fastest
+ * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
+ * @stream: (nullable): the first stream to use the memory, for @allocator
+ * @dtype: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
+ * @n_dims: the number of dimensions, 0 for an array of one element
+ * @order: the order of the elements
  * @error: return location for an error
  *
- * Allocates an array whose content is undefined, from a #GpuMemoryPool or any other #GpuAllocator.
- * Blocks if @allocator does.
+ * Allocates an array with undefined content from a #GpuMemoryPool or another #GpuAllocator. Blocks
+ * if @allocator blocks.
  *
- * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
- *   such shape, no context, or @allocator is of another one, or an error as of gpu_buffer_new() or
- *   gpu_allocator_alloc()
+ * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape is
+ *   invalid, if there is no context, or if @allocator belongs to another context, or an error of
+ *   gpu_buffer_new() or gpu_allocator_alloc()
  *
  * Since: 0.1
  */
@@ -180,19 +180,20 @@ gpu_array_new_full (GpuContext     *context,
 /**
  * gpu_array_new_filled:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): where the memory comes from, or %NULL for buffers of @context
+ * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
- * @dtype: type of the elements
- * @shape: (array length=n_dims) (nullable): number of elements along each dimension
- * @n_dims: number of elements in @shape, 0 for an array of one element
- * @order: which index moves fastest
+ * @dtype: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
+ * @n_dims: the number of dimensions, 0 for an array of one element
+ * @order: the order of the elements
  * @value: (nullable): the bytes of one element, %NULL for zeros
  * @error: return location for an error
  *
- * Allocates an array with the same value everywhere (OpenCL: clEnqueueFillBuffer; CUDA:
- * cuMemsetD8Async and its kin). Does not wait for that: work that is submitted later finds it done.
+ * Allocates an array and fills it with one value (OpenCL: clEnqueueFillBuffer; CUDA:
+ * cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async). Does not block: later work that uses the
+ * array is ordered after the fill.
  *
- * Returns: (transfer full): the array, or %NULL with an error as of gpu_array_new_full() or
+ * Returns: (transfer full): the array, or %NULL with an error of gpu_array_new_full() or
  *   gpu_stream_fill_array()
  *
  * Since: 0.1
@@ -242,21 +243,21 @@ gpu_array_new_filled (GpuContext     *context,
 /**
  * gpu_array_new_from_bytes:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): where the memory comes from, or %NULL for buffers of @context
+ * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @dtype: type of the elements
- * @shape: (array length=n_dims) (nullable): number of elements along each dimension
- * @n_dims: number of elements in @shape, 0 for an array of one element
- * @order: in which order @bytes has the elements, and the array
+ * @dtype: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
+ * @n_dims: the number of dimensions, 0 for an array of one element
+ * @order: the order of the elements in @bytes and in the array
  * @bytes: the elements, without gaps
  * @error: return location for an error
  *
  * Allocates an array with a copy of @bytes (OpenCL: clEnqueueWriteBuffer; CUDA:
- * cuMemcpyHtoDAsync). Blocks no more than gpu_stream_write(): work that is submitted later finds
- * them there, and @bytes are kept until then.
+ * cuMemcpyHtoDAsync). Blocks like gpu_stream_write(). Later work that uses the array is ordered
+ * after the copy, which holds a reference to @bytes until it completes.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @bytes have
- *   another size, or with an error as of gpu_array_new_full() or gpu_stream_write()
+ *   another size, or with an error of gpu_array_new_full() or gpu_stream_write()
  *
  * Since: 0.1
  */
@@ -323,7 +324,7 @@ check_within (const GpuArrayLayout  *layout,
   g_autofree char *shape = NULL;
   g_autofree char *strides = NULL;
 
-  /* Without elements the offset means nothing. */
+  /* The offset of an array without elements has no meaning. */
   if (_gpu_array_layout_get_n_elements (layout) == 0
       || (_gpu_array_layout_get_range (layout, &begin, &end) && end <= size))
     return TRUE;
@@ -362,20 +363,21 @@ set_strides (GpuArrayLayout  *layout,
 
 /**
  * gpu_array_new_for_memory:
- * @memory: linear memory: anything but an image
- * @offset: where the element with all indices 0 is, in bytes
- * @dtype: type of the elements
- * @shape: (array length=n_dims) (nullable): number of elements along each dimension
- * @n_dims: number of elements in @shape, 0 for an array of one element
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension; %NULL for C order without gaps
- * @n_strides: number of elements in @strides: @n_dims, or 0
+ * @memory: linear memory: any memory except an image
+ * @offset: the offset of the element with all indices 0, in bytes
+ * @dtype: the type of the elements
+ * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
+ * @n_dims: the number of dimensions, 0 for an array of one element
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements along
+ *   each dimension, in bytes; %NULL for C order without gaps
+ * @n_strides: the number of strides: @n_dims, or 0
  * @error: return location for an error
  *
- * Makes an array over memory that is there, and keeps it. Neither calls a driver nor blocks.
+ * Creates an array for existing memory, and holds a reference to the memory. Neither calls a driver
+ * nor blocks.
  *
- * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if elements lie
- *   outside of @memory or that is an image, or %GPU_ERROR_RELEASED
+ * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if elements are
+ *   outside of @memory or if it is an image, or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
@@ -464,7 +466,7 @@ _gpu_array_new_like (GpuArray      *array,
 
   _gpu_array_layout_pack (&forwards, &packed);
 
-  /* With elements that repeat there is no order to be kept. */
+  /* Repeated elements have no order to keep. */
   if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
     layout = packed;
 
@@ -474,14 +476,14 @@ _gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_new_like:
  * @array: a #GpuArray
- * @allocator: (nullable): where the memory comes from, or %NULL for buffers
- * @stream: (nullable): the stream that @allocator is told the memory is for
+ * @allocator: (nullable): the source of the memory, %NULL for buffers
+ * @stream: (nullable): the first stream to use the memory, for @allocator
  * @error: return location for an error
  *
- * Allocates an array with the type and the shape of @array, and its dimensions in the same order,
- * but without gaps. Its content is undefined. Blocks if @allocator does.
+ * Allocates an array with the type and the shape of @array, and with the same order of dimensions
+ * in memory, but without gaps. Its content is undefined. Blocks if @allocator blocks.
  *
- * Returns: (transfer full): the array, or %NULL with an error as of gpu_array_new_full()
+ * Returns: (transfer full): the array, or %NULL with an error of gpu_array_new_full()
  *
  * Since: 0.1
  */
@@ -502,14 +504,14 @@ gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_copy:
  * @array: a #GpuArray
- * @allocator: (nullable): where the memory comes from, or %NULL for buffers
+ * @allocator: (nullable): the source of the memory, %NULL for buffers
  * @stream: (nullable): the stream to copy on, %NULL for the default stream
  * @error: return location for an error
  *
- * Makes an array like gpu_array_new_like() with a copy of the elements, made on the device. Does
- * not wait for that: work that is submitted later finds it done.
+ * Allocates an array like gpu_array_new_like(), and copies the elements on the device. Does not
+ * block: later work that uses the array is ordered after the copy.
  *
- * Returns: (transfer full): the array, or %NULL with an error as of gpu_array_new_like() or
+ * Returns: (transfer full): the array, or %NULL with an error of gpu_array_new_like() or
  *   gpu_stream_copy_array()
  *
  * Since: 0.1

@@ -20,7 +20,8 @@ GpuArray *_gpu_array_new   (GpuContext            *context,
                             GpuMemory             *memory,
                             GpuDType              *dtype,
                             const GpuArrayLayout  *layout);
-/* A new array of the shape of @array, its dimensions in the same order, all forwards and dense. */
+/* Creates an array with the shape and the order of dimensions of @array, with positive strides and
+ * without gaps. */
 GpuArray *_gpu_array_new_like (GpuArray               *array,
                             GpuContext            *context,
                             GpuAllocator          *allocator,
@@ -31,14 +32,14 @@ GpuArray *_gpu_array_new_like (GpuArray               *array,
 gboolean  _gpu_array_check (GpuArray              *array,
                             const char            *function,
                             GError               **error);
-/* The layout of bytes of the host with the shape of @array, without gaps. */
+/* Gets the layout of host memory with the shape of @array, without gaps. */
 gboolean  _gpu_array_get_dense_layout (GpuArray           *array,
                                       GpuArrayOrder         order,
                                       const char           *function,
                                       GpuArrayLayout       *layout,
                                       GError              **error);
-/* The same with gaps: with @strides, or in C order if
- * @n_strides is 0. FALSE if they reach past the @size bytes, or do not go with the shape. */
+/* Gets the layout of host memory with @strides, or in C order if @n_strides is 0. FALSE if elements
+ * are outside of the @size bytes, or @n_strides does not match the shape. */
 gboolean  _gpu_array_get_host_layout (GpuArray              *array,
                                       gsize                  size,
                                       gsize                  offset,

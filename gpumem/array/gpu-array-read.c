@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The methods of an array that read it to the host, and wait, and their asynchronous pairs. */
+/* The blocking and asynchronous methods that read an array. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 
-/* Rows shorter than this are read with what is between them, if that is not much more. */
+/* Rows shorter than this are read together with the gaps between them, if the gaps are small. */
 #define SHORT_ROW 256
 #define MOST_BETWEEN 4
 
-/* A read on its way: where the elements come to, and from there to the caller's bytes. */
+/* A read in flight: the destination of the elements, and their layout in the caller's bytes. */
 typedef struct
 {
   GBytes         *bytes;
   GpuArrayLayout  host;             /* within @bytes */
-  GBytes         *staged;           /* NULL if they come to @bytes at once */
+  GBytes         *staged;           /* NULL if elements are read into @bytes directly */
   GpuArrayLayout  layout;           /* within @staged */
 } Landing;
 
@@ -41,8 +41,8 @@ count_rows (const GpuArrayPlan *plan)
   return plan->n_regions * plan->extent.height * plan->extent.depth;
 }
 
-/* How the elements come from the device: as they are to lie on the host, or in the order in which
- * they lie there, which is fewer commands, or with all that is between them. */
+/* Plans the read: in the layout requested by the host; in the order of the device, which needs
+ * fewer commands; or with the gaps between the elements. */
 static GpuArrayPlan
 choose_plan (GpuArray *array,
              Landing  *landing,
@@ -111,7 +111,7 @@ landing_begin (Landing      *landing,
                           pending, function, error);
 }
 
-/* Once the elements are there. */
+/* Called after the elements were read. */
 static void
 landing_end (Landing *landing)
 {
@@ -151,7 +151,7 @@ land (Landing       *landing,
   return TRUE;
 }
 
-/* New bytes without gaps. */
+/* Allocates bytes for the elements without gaps. */
 static gboolean
 landing_init (Landing        *landing,
               GpuArray       *array,
@@ -175,17 +175,17 @@ landing_init (Landing        *landing,
  * gpu_array_read_bytes:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @order: in which order the elements are wanted
+ * @order: the order of the elements in the returned bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads all elements into new memory of the host, without gaps, and waits for it (OpenCL:
+ * Reads all elements into new host memory, without gaps, and blocks until they are read (OpenCL:
  * clEnqueueReadBuffer, clEnqueueReadBufferRect; CUDA: cuMemcpyDtoHAsync, cuMemcpy2DAsync,
- * cuMemcpy3DAsync). Elements in another order are read as they lie, and put into order by the
- * thread that calls. Cancelling ends the waiting, not the work.
+ * cuMemcpy3DAsync). If @order differs from the order in memory, the calling thread reorders the
+ * elements. @cancellable cancels the wait, not the work.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY, an error as of
- *   gpu_stream_read_region(), of the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY, an error of
+ *   gpu_stream_read_region() or of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -213,19 +213,20 @@ gpu_array_read_bytes (GpuArray       *array,
  * gpu_array_read_strided:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @bytes: memory that may be written: see gpu_stream_read_into()
- * @offset: where in @bytes the element with all indices 0 is
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension; %NULL for C order without gaps
- * @n_strides: number of elements in @strides
+ * @bytes: writable memory, see gpu_stream_read_into()
+ * @offset: the offset of the element with all indices 0 in @bytes
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
+ *   @bytes along each dimension; %NULL for C order without gaps
+ * @n_strides: the number of strides
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads all elements into memory of the host and waits for it, as gpu_array_read_bytes() does. What
- * lies between them is left alone. If the waiting is cancelled some may be there and some not.
+ * Reads all elements into existing host memory and blocks like gpu_array_read_bytes(). It does not
+ * write the gaps between the elements. After a cancelled wait, @bytes may have some of the
+ * elements.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements lie outside of @bytes or
- *   share a place there, or with an error as of gpu_array_read_bytes()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
+ *   share bytes there, or with an error of gpu_array_read_bytes()
  *
  * Since: 0.1
  */
@@ -254,7 +255,7 @@ gpu_array_read_strided (GpuArray      *array,
          && land (&landing, array, stream, function, cancellable, error);
 }
 
-/* Submits the read of @landing, which is taken over, unless there is an error already. */
+/* Submits the read of @landing, and takes ownership of it, unless there is already an error. */
 static void
 land_async (GTask      *task,
             Landing    *landing,
@@ -292,13 +293,13 @@ land_finish (GAsyncResult  *result,
  * gpu_array_read_bytes_async:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @order: in which order the elements are wanted
+ * @order: the order of the elements in the returned bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the elements are there
+ * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_bytes() without blocking, as far as gpu_stream_read() does not.
- * @callback is called in the thread-default main context of the calling thread.
+ * Reads like gpu_array_read_bytes(), but only blocks where gpu_stream_read() blocks. @callback is
+ * called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
  */
@@ -328,12 +329,13 @@ gpu_array_read_bytes_async (GpuArray            *array,
 /**
  * gpu_array_read_bytes_finish:
  * @array: a #GpuArray
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Ends gpu_array_read_bytes_async(): elements in another order are put into order here.
+ * Finishes gpu_array_read_bytes_async(). If the elements need another order, the calling thread
+ * reorders them here.
  *
- * Returns: (transfer full): as gpu_array_read_bytes()
+ * Returns: (transfer full): like gpu_array_read_bytes()
  *
  * Since: 0.1
  */
@@ -362,18 +364,18 @@ gpu_array_read_bytes_finish (GpuArray      *array,
  * gpu_array_read_strided_async:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @bytes: memory that may be written
- * @offset: where in @bytes the element with all indices 0 is
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension; %NULL for C order without gaps
- * @n_strides: number of elements in @strides
+ * @bytes: writable memory
+ * @offset: the offset of the element with all indices 0 in @bytes
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
+ *   @bytes along each dimension; %NULL for C order without gaps
+ * @n_strides: the number of strides
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @callback: (scope async) (nullable): called when the elements are there
+ * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_strided() without blocking, as far as gpu_stream_read() does not.
- * @callback is called in the thread-default main context of the calling thread. @bytes are right
- * once gpu_array_read_strided_finish() was called.
+ * Reads like gpu_array_read_strided(), but only blocks where gpu_stream_read() blocks. @callback is
+ * called in the thread-default main context of the calling thread. @bytes have the elements after
+ * gpu_array_read_strided_finish().
  *
  * Since: 0.1
  */
@@ -410,12 +412,13 @@ gpu_array_read_strided_async (GpuArray            *array,
 /**
  * gpu_array_read_strided_finish:
  * @array: a #GpuArray
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Ends gpu_array_read_strided_async(): elements in another order are put into order here.
+ * Finishes gpu_array_read_strided_async(). If the elements need another order, the calling thread
+ * reorders them here.
  *
- * Returns: as gpu_array_read_strided()
+ * Returns: like gpu_array_read_strided()
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays over the memory of others. */
+/* Views: arrays over the memory of other arrays. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-private.h"
@@ -16,17 +16,17 @@ view_new (GpuArray             *array,
  * gpu_array_slice:
  * @array: a #GpuArray
  * @axis: a dimension
- * @start: index of the first element
- * @stop: index before which to end
- * @step: from each element to the next, not 0; negative to go backwards
+ * @start: the index of the first element
+ * @stop: the index of the end, which is not included
+ * @step: the distance between elements of the view, not 0; negative for the reverse order
  * @error: return location for an error
  *
- * Makes a view of a part along one dimension. As in Python, a negative index counts from the end,
- * and one that lies outside stands for the nearest end: so %G_MINSSIZE and %G_MAXSSIZE are all that
- * there is. Neither calls a driver nor blocks, and so do all views.
+ * Creates a view of a range along one dimension. As in Python, a negative index counts from the
+ * end, and an index outside of the dimension is clamped: %G_MINSSIZE and %G_MAXSSIZE select all
+ * elements. Like all functions that create views, it neither calls a driver nor blocks.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no such
- *   dimension, or @step is 0
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axis is out of
+ *   range, or @step is 0
  *
  * Since: 0.1
  */
@@ -54,13 +54,13 @@ gpu_array_slice (GpuArray  *array,
  * gpu_array_index:
  * @array: a #GpuArray
  * @axis: a dimension
- * @index: which of its elements; from the end, if it is negative
+ * @index: the index along @axis; a negative index counts from the end
  * @error: return location for an error
  *
- * Makes a view of a single index of one dimension, which it then has not.
+ * Creates a view of one index along a dimension. The view has one dimension less.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no such
- *   dimension or index
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axis or @index
+ *   is out of range
  *
  * Since: 0.1
  */
@@ -85,13 +85,13 @@ gpu_array_index (GpuArray  *array,
 /**
  * gpu_array_insert_axis:
  * @array: a #GpuArray
- * @axis: which dimension the new one becomes
+ * @axis: the position of the new dimension
  * @error: return location for an error
  *
- * Makes a view with a dimension more, of length 1.
+ * Creates a view with one more dimension, of length 1.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there cannot be
- *   such a dimension
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axis is out of
+ *   range, or the view would have too many dimensions
  *
  * Since: 0.1
  */
@@ -130,17 +130,17 @@ reshape (GpuArray       *array,
 /**
  * gpu_array_reshape:
  * @array: a #GpuArray
- * @shape: (array length=n_dims) (nullable): the new shape, in which one length may be -1 for what
- *   the others leave over
- * @n_dims: number of elements in @shape
- * @order: in which order elements are taken and put
+ * @shape: (array length=n_dims) (nullable): the new shape; one length may be -1, and is computed
+ *   from the others
+ * @n_dims: the number of dimensions of the view
+ * @order: the order in which elements are read and placed
  * @error: return location for an error
  *
- * Makes a view with another shape and the same elements. Nothing is copied: if the elements do not
- * lie so, gpu_array_copy() makes an array in which they do.
+ * Creates a view with the same elements and another shape. It never copies: if the strides do not
+ * allow such a view, call gpu_array_copy() first.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape has
- *   another number of elements, or there had to be a copy
+ *   another number of elements, or the view would need a copy
  *
  * Since: 0.1
  */
@@ -160,13 +160,13 @@ gpu_array_reshape (GpuArray       *array,
 /**
  * gpu_array_ravel:
  * @array: a #GpuArray
- * @order: in which order elements are taken
+ * @order: the order in which elements are read
  * @error: return location for an error
  *
- * Makes a view with all elements in one dimension, see gpu_array_reshape().
+ * Creates a view with all elements in one dimension, see gpu_array_reshape().
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there had to be
- *   a copy
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the view would
+ *   need a copy
  *
  * Since: 0.1
  */
@@ -187,15 +187,15 @@ gpu_array_ravel (GpuArray       *array,
 /**
  * gpu_array_transpose:
  * @array: a #GpuArray
- * @axes: (array length=n_axes) (nullable): which dimension each of the new ones is; %NULL for all
- *   of them in reverse
- * @n_axes: number of elements in @axes
+ * @axes: (array length=n_axes) (nullable): for each dimension of the view the dimension of @array;
+ *   %NULL for the reverse order
+ * @n_axes: the number of elements in @axes
  * @error: return location for an error
  *
- * Makes a view with the dimensions in another order.
+ * Creates a view with the dimensions in another order.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axes does not
- *   name each dimension once
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axes is not a
+ *   permutation of the dimensions
  *
  * Since: 0.1
  */
@@ -232,14 +232,14 @@ gpu_array_transpose (GpuArray     *array,
  * gpu_array_broadcast:
  * @array: a #GpuArray
  * @shape: (array length=n_dims) (nullable): the new shape
- * @n_dims: number of elements in @shape
+ * @n_dims: the number of dimensions of the view
  * @error: return location for an error
  *
- * Makes a view in which dimensions of length 1, and those before the first, repeat: their stride is
- * 0. Nothing can be written to what repeats.
+ * Creates a view that repeats the elements along dimensions of length 1 and along new leading
+ * dimensions, with strides of 0. The view cannot be written.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @array does not
- *   repeat to @shape
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @array cannot be
+ *   broadcast to @shape
  *
  * Since: 0.1
  */
@@ -266,14 +266,15 @@ gpu_array_broadcast (GpuArray      *array,
  * gpu_array_split:
  * @array: a #GpuArray
  * @axis: a dimension
- * @length: how much of it each part has, at least 1
+ * @length: the length of each part along @axis, at least 1
  * @error: return location for an error
  *
- * Makes views of parts of the same length; the last is shorter if they do not come out even.
+ * Creates views of consecutive parts of the same length. The last part is shorter if @length does
+ * not divide the dimension.
  *
- * Returns: (transfer container) (element-type GpuArray): the parts, which the list drops when it
- *   goes, none if there are no elements along @axis, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if
- *   there is no such dimension or length
+ * Returns: (transfer container) (element-type GpuArray): the parts, to which the array holds
+ *   references; empty if there are no elements along @axis; %NULL with %GPU_ERROR_INVALID_ARGUMENT
+ *   if @axis or @length is out of range
  *
  * Since: 0.1
  */
@@ -314,7 +315,7 @@ gpu_array_split (GpuArray  *array,
   return g_steal_pointer (&parts);
 }
 
-/* Makes the last dimension shorter or longer, for items of another size. */
+/* Changes the length of the last dimension for items of another size. */
 static gboolean
 resize_items (GpuArrayLayout  *layout,
               gsize            item_size,
@@ -350,14 +351,14 @@ resize_items (GpuArrayLayout  *layout,
 /**
  * gpu_array_view:
  * @array: a #GpuArray
- * @dtype: another type
+ * @dtype: the type of the view
  * @error: return location for an error
  *
- * Makes a view that takes the bytes for another type. If its size is another one the last dimension
- * has to be without gaps, and becomes longer or shorter.
+ * Creates a view that reinterprets the bytes as another type. If the sizes of the types differ, the
+ * last dimension must be without gaps; its length changes.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the bytes do not
- *   lie so
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the layout does
+ *   not allow such a view
  *
  * Since: 0.1
  */
@@ -416,10 +417,10 @@ append_dims (GpuArrayLayout       *layout,
 /**
  * gpu_array_get_field:
  * @array: a #GpuArray of records
- * @name: name of a field
+ * @name: the name of a field
  * @error: return location for an error
  *
- * Makes a view of one field of all records. Those of a field that has a shape follow the dimensions
+ * Creates a view of one field of all records. If the field has a shape, its dimensions follow those
  * of @array.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the type of

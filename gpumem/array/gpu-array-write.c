@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The methods of an array that write it from the host, and wait, and their asynchronous pairs. */
+/* The blocking and asynchronous methods that write an array. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
@@ -51,7 +51,7 @@ _gpu_array_task_new (GpuArray            *array,
   return task;
 }
 
-/* FALSE unless the bytes are those of a dense array. */
+/* FALSE unless @bytes have the size of an array without gaps. */
 static gboolean
 get_bytes_layout (GpuArray        *array,
                   GpuArrayOrder    order,
@@ -119,16 +119,16 @@ write_async (GTask                 *task,
  * gpu_array_write_bytes:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @order: in which order @bytes has the elements
+ * @order: the order of the elements in @bytes
  * @bytes: all elements, without gaps
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes all elements and waits for it, see gpu_stream_write_array(). Cancelling ends the waiting,
- * not the work, which keeps the bytes.
+ * Writes all elements and blocks until they are written, see gpu_stream_write_array(). @cancellable
+ * cancels the wait, not the work, which holds a reference to @bytes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes have another size, an error
- *   as of gpu_stream_write_array(), of the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *   of gpu_stream_write_array() or of earlier work on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -155,14 +155,14 @@ gpu_array_write_bytes (GpuArray       *array,
  * gpu_array_write_bytes_async:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @order: in which order @bytes has the elements
+ * @order: the order of the elements in @bytes
  * @bytes: all elements, without gaps
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @callback: (scope async) (nullable): called when the elements are written
  * @user_data: for @callback
  *
- * Writes like gpu_array_write_bytes() without blocking, as far as gpu_stream_write() does not.
- * @callback is called in the thread-default main context of the calling thread.
+ * Writes like gpu_array_write_bytes(), but only blocks where gpu_stream_write() blocks. @callback
+ * is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
  */
@@ -193,12 +193,12 @@ gpu_array_write_bytes_async (GpuArray            *array,
 /**
  * gpu_array_write_bytes_finish:
  * @array: a #GpuArray
- * @result: what the callback was given
+ * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Ends gpu_array_write_bytes_async().
+ * Finishes gpu_array_write_bytes_async().
  *
- * Returns: as gpu_array_write_bytes()
+ * Returns: like gpu_array_write_bytes()
  *
  * Since: 0.1
  */
@@ -216,19 +216,19 @@ gpu_array_write_bytes_finish (GpuArray      *array,
  * gpu_array_write_strided:
  * @array: a #GpuArray
  * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @bytes: what to write
- * @offset: where in @bytes the element with all indices 0 is
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension; %NULL for C order without gaps
- * @n_strides: number of elements in @strides
+ * @bytes: the elements to write
+ * @offset: the offset of the element with all indices 0 in @bytes
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
+ *   @bytes along each dimension; %NULL for C order without gaps
+ * @n_strides: the number of strides
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes all elements and waits for it, see gpu_stream_write_array(). Cancelling ends the waiting,
- * not the work, which keeps @bytes.
+ * Writes all elements and blocks until they are written, see gpu_stream_write_array(). @cancellable
+ * cancels the wait, not the work, which holds a reference to @bytes.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_array(), of the work before it on
- *   the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with an error of gpu_stream_write_array() or of earlier work on the
+ *   stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */

@@ -492,8 +492,8 @@ gpu_array_get_device_address (GpuArray *array)
   return address != 0 ? address + array->layout.offset : 0;
 }
 
-/* Returns the storage if the host may access it, with one more user, which the caller drops. Returns
- * NULL otherwise. */
+/* Returns the storage if the host may access it, with one more user, which the caller drops.
+ * Returns NULL otherwise. */
 static GpuStorage *
 acquire_host (GpuArray *array)
 {
@@ -635,7 +635,7 @@ gpu_array_get_descriptor (GpuArray  *array,
   if (address == 0 && array->memory != NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the driver does not tell the address of the memory %p", function,
+                   "%s: the driver does not report the address of the memory %p", function,
                    (void *) array->memory);
       return NULL;
     }

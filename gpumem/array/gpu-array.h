@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /**
  * GPU_ARRAY_MAX_DIMS:
  *
- * The most dimensions that a #GpuArray has.
+ * The maximum number of dimensions of a #GpuArray.
  *
  * Since: 0.1
  */

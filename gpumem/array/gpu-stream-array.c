@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The verbs of a stream that move arrays, whatever their strides are. */
+/* The operations of a stream that copy and fill arrays, with any strides. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
@@ -15,8 +15,8 @@ typedef struct
   const char   *function;
   GpuTimeline  *timeline;
   GpuMemory    *memory;
-  GpuMemory    *source;             /* of a copy on the device */
-  GBytes       *bytes;              /* of one with the host */
+  GpuMemory    *source;             /* for copies on the device */
+  GBytes       *bytes;              /* for copies from or to the host */
   guint8       *data;
   gsize         size;
   GpuPending   *pending;
@@ -182,7 +182,7 @@ _gpu_array_write (GpuArray              *array,
   _gpu_array_layout_pack (&array->layout, &packed);
   _gpu_array_plan_init (&packed_plan, &array->layout, &packed);
 
-  /* The processor puts elements into another order in less time than so many commands take. */
+  /* Reordering the elements on the host takes less time than that many commands. */
   if (packed_plan.n_regions < plan.n_regions)
     {
       GpuArrayPlan order;
@@ -220,7 +220,7 @@ _gpu_array_read (GpuArray            *array,
 
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
 
-  /* Who waits for the one command keeps the bytes. */
+  /* The waiter for the only command holds a reference to the bytes. */
   if (plan->n_regions == 1 && pending != NULL)
     {
       transfer.pending = pending;
@@ -319,25 +319,27 @@ _gpu_array_copy_to (GpuArray     *array,
 /**
  * gpu_stream_copy_array:
  * @stream: a #GpuStream
- * @destination: an array of the stream's context, or of any other one
- * @source: an array of the same type; of the stream's context if @destination is not
+ * @destination: an array of any context
+ * @source: an array of the same type. One of the two arrays is of the stream's context
  * @error: return location for an error
  *
- * Copies elements from array to array on the device. @source is repeated to the shape of
- * @destination, see gpu_array_broadcast(). The two may share memory. It is as many commands as it
- * takes regions, see gpu_stream_copy_region(): one for up to three dimensions that both have in the
- * same order, one for each index of a fourth, one for each row of a transposed matrix. Instead of
- * more than a few, and of many short rows, it is a kernel, where there is a compiler and kernels
- * reach the memory; the first such copy in a context has it built, or loaded from the cache of
- * programs. Does not block but for that; the memory is kept until the copy is done.
+ * Copies elements between arrays on the device. @source is broadcast to the shape of @destination,
+ * see gpu_array_broadcast(). The arrays may share memory.
  *
- * Between two back ends, or two contexts of OpenCL, it is gpu_stream_copy() if the elements follow
- * each other in the same order on both sides. Otherwise they are packed before, on the side of
- * @source, or unpacked after, on that of @destination, or both, in memory that is allocated for it,
- * and in the order of @stream: with what blocks there, and with its failures.
+ * Each region is a command, see gpu_stream_copy_region(). Up to three dimensions in the same order
+ * are one region; each index of a fourth dimension is one more, and so is each row of a transposed
+ * matrix. For more than a few regions, and for many short rows, the library launches a kernel
+ * instead, if there is a compiler and kernels can access the memory. The first such copy in a
+ * context blocks while the kernel is built, or loaded from the program cache. Other copies do not
+ * block. The library holds references to the memory until the copy completes.
+ *
+ * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
+ * elements are contiguous in the same order on both sides. Otherwise it packs them on the side of
+ * @source, or unpacks them on the side of @destination, or both, in temporary memory and in the
+ * order of @stream. Then it blocks and fails like gpu_stream_copy().
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
- *   elements of @destination share memory, or with an error as of gpu_stream_copy_region(),
+ *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
  *   gpu_stream_copy() or, for arrays that share memory or are packed, gpu_buffer_new()
  *
  * Since: 0.1
@@ -370,11 +372,11 @@ gpu_stream_copy_array (GpuStream  *stream,
  * @value: the bytes of one element
  * @error: return location for an error
  *
- * Sets all elements to the same value on the device, see gpu_stream_fill() and
- * gpu_stream_fill_region(). Does not block; the memory is kept until it is done.
+ * Sets all elements to one value on the device, see gpu_stream_fill() and gpu_stream_fill_region().
+ * Does not block. The library holds a reference to the memory until the fill completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value has not the size of an
- *   element or elements share memory, or with an error as of gpu_stream_fill_region()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
+ *   element or elements share memory, or with an error of gpu_stream_fill_region()
  *
  * Since: 0.1
  */
@@ -413,20 +415,20 @@ gpu_stream_fill_array (GpuStream  *stream,
  * gpu_stream_write_array:
  * @stream: a #GpuStream
  * @array: an array of the stream's context
- * @bytes: what to write
- * @offset: where in @bytes the element with all indices 0 is
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension of @array; %NULL for C order without gaps
- * @n_strides: number of elements in @strides
+ * @bytes: the elements to write
+ * @offset: the offset of the element with all indices 0 in @bytes
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
+ *   @bytes along each dimension of @array; %NULL for C order without gaps
+ * @n_strides: the number of strides
  * @error: return location for an error
  *
- * Copies elements from the host to the device, as gpu_stream_write_region() does. Strides may be
- * any; if they are in another order than those of @array the elements are put into that order
- * first, by the thread that calls. Blocks no more than gpu_stream_write(); @bytes and the memory
- * are kept until the copy is done.
+ * Copies elements from the host to the device, like gpu_stream_write_region(). Any strides are
+ * allowed. If their order differs from that of @array, the calling thread reorders the elements
+ * first. Blocks like gpu_stream_write(). The library holds references to @bytes and the memory
+ * until the copy completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements lie outside of @bytes, or
- *   those of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error as of
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes, or
+ *   elements of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
  *   gpu_stream_write_region()
  *
  * Since: 0.1
@@ -461,21 +463,21 @@ gpu_stream_write_array (GpuStream     *stream,
  * gpu_stream_read_array:
  * @stream: a #GpuStream
  * @array: an array of the stream's context
- * @bytes: memory that may be written, see gpu_stream_read_into()
- * @offset: where in @bytes the element with all indices 0 is
- * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
- *   dimension of @array; %NULL for C order without gaps
- * @n_strides: number of elements in @strides
+ * @bytes: writable memory, see gpu_stream_read_into()
+ * @offset: the offset of the element with all indices 0 in @bytes
+ * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
+ *   @bytes along each dimension of @array; %NULL for C order without gaps
+ * @n_strides: the number of strides
  * @error: return location for an error
  *
- * Copies elements from the device into the memory of @bytes, as gpu_stream_read_region_into()
- * does: what lies between them is left alone. It is as many commands as it takes regions, see
- * gpu_stream_copy_array(); gpu_array_read_strided() needs fewer, but waits for them. Blocks no more
- * than gpu_stream_read(); @bytes and the memory are kept until the copy is done, and what @bytes
- * hold is right then.
+ * Copies elements from the device into the memory of @bytes, like gpu_stream_read_region_into(). It
+ * does not write the gaps between the elements. Each region is a command, see
+ * gpu_stream_copy_array(); gpu_array_read_strided() needs fewer commands, but waits for them.
+ * Blocks like gpu_stream_read(). The library holds references to @bytes and the memory until the
+ * copy completes; @bytes have the elements from then on.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements lie outside of @bytes or
- *   share a place there, or with an error as of gpu_stream_read_region_into()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
+ *   share bytes there, or with an error of gpu_stream_read_region_into()
  *
  * Since: 0.1
  */
@@ -517,11 +519,12 @@ gpu_stream_read_array (GpuStream     *stream,
  * @array: an array of the stream's context
  * @error: return location for an error
  *
- * Has @stream wait for all work on the memory of @array that was submitted before, on whatever
- * stream. The library does that by itself for all that it submits: this is for work that the
- * program puts into the driver's stream behind its back, see also gpu_memory_add_stream(). What is
- * submitted later elsewhere comes after the waiting, not after that work: record an event on
- * @stream and wait for it there. Does not block.
+ * Makes @stream wait for all earlier work on the memory of @array, on any stream. Does not block.
+ *
+ * The library orders the work that it submits by itself. Call this function before you submit work
+ * to the driver's stream directly, see also gpu_memory_add_stream(). Later work on other streams is
+ * ordered after this wait, but not after your work: record an event on @stream, and make the other
+ * streams wait for it.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array is of another context,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, the error of the last write of
