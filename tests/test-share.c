@@ -577,6 +577,36 @@ share_one_more (TestFixture *fixture)
   close (fd);
 }
 
+/* A range that starts within a mapping and ends after it needs another one. */
+static void
+share_past_end (TestFixture *fixture)
+{
+  const gsize page = sysconf (_SC_PAGESIZE);
+  const gsize offset = page / 2;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (page);
+  g_autofree guint8 *content = g_malloc0 (page);
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  fd = file_new (2 * page, F_SEAL_SHRINK);
+  first = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, 2 * page, 0, page,
+                                  &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, 2 * page, offset,
+                                   page, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (second)), !=,
+                    gpu_memory_get_native_handle (GPU_MEMORY (first)) + offset);
+  test_assert_ok (gpu_buffer_write_bytes (second, NULL, 0, bytes, NULL, &error), error);
+  g_assert_cmpint (pread (fd, content, page, (off_t) offset), ==, page);
+  test_assert_mem (content, g_bytes_get_data (bytes, NULL), page);
+  close (fd);
+}
+
 static gsize
 get_address_space (void)
 {
@@ -742,6 +772,7 @@ main (int argc, char **argv)
   test_add ("limit", share_limit);
   test_add ("unsealed", share_unsealed);
   test_add ("one-more", share_one_more);
+  test_add ("past-end", share_past_end);
   test_add ("sparse", share_sparse);
   test_add ("grown", share_grown);
   test_add ("sealed", share_sealed);

@@ -167,7 +167,7 @@ get_core (GpuArrayKernels          *kernels,
       _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
     }
 
-  /* There may be memory the next time. */
+  /* Try again later: memory may be free then. */
   kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
   core = kernels->cores[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
