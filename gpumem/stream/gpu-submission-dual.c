@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One operation in two streams. The locks of the memory, and the dual_lock of the user's stream,
- * are held until both have it: so of two such operations that share streams or memory one comes
- * before the other everywhere, and never each waits for the other.
+ * One operation in two streams. Holds the locks of the memory and the dual_lock of the user's
+ * stream until both streams have the operation. Two such operations that share streams or memory
+ * are therefore in the same order everywhere, which prevents deadlocks.
  */
 #include "config.h"
 
@@ -20,10 +20,10 @@ typedef struct
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
   GpuNativeEvent *event;            /* of the user's stream, nullable */
-  GPtrArray    *cross[2];           /* nullable; copies before this one, whose failure either side
-                                     * passes on to the other */
-  guint         locked;             /* the sides whose timeline is, as bits */
-  guint         failed;             /* the side that did */
+  GPtrArray    *cross[2];           /* nullable; earlier copies between drivers; each side passes
+                                     * their failures on to the other */
+  guint         locked;             /* bit mask of the sides whose timeline is locked */
+  guint         failed;             /* the side that failed */
 } Dual;
 
 #define BOTH 3
@@ -84,7 +84,7 @@ unlock_sides (Dual  *dual,
     }
 }
 
-/* FALSE if the failure lock of a side is needed that is not held. */
+/* FALSE if a side needs a failure lock that is not held. */
 static gboolean
 try_lock_timelines (Dual *dual)
 {
@@ -107,7 +107,7 @@ try_lock_timelines (Dual *dual)
   return success;
 }
 
-/* The failure locks come first, and only what has to do with events of the user takes them. */
+/* Failure locks precede timeline locks and are taken only if user events are involved. */
 static void
 lock_timelines (Dual *dual)
 {
@@ -159,7 +159,7 @@ order_locked (Dual    *dual,
   return TRUE;
 }
 
-/* Sets @event to the last command in the user's stream, if there is a waiter. */
+/* Sets @event to the last command in the user's stream if there is a waiter. */
 static gboolean
 release_locked (Dual            *dual,
                 guint            sides,
@@ -241,9 +241,10 @@ run_locked (Dual     *dual,
   return success;
 }
 
-/* The side whose driver has events of the user comes first, if the other one's has none: that may
- * make this thread wait until one is set, which needs the failure lock. Nobody waits for a timeline
- * with that lock meanwhile but for the other one, which only this stream's pairs lock so. */
+/* If only one driver has user events, run its side first: the other side may block this thread
+ * until a user event is set, which requires the failure lock, so unlock it. No other thread then
+ * waits for the second timeline with that lock held: only operations of this stream lock it that
+ * way. */
 static gboolean
 run_sides (Dual    *dual,
            GError **error)
@@ -296,7 +297,7 @@ list_cross_driver_locked (Dual *dual)
     }
 }
 
-/* With the locks of the roots. */
+/* Caller holds the locks of the roots. */
 static gboolean
 submit_locked (Dual    *dual,
                GError **error)
@@ -348,7 +349,7 @@ end (Dual    *dual,
   if (failure == NULL)
     return TRUE;
 
-  /* The user's side went in, and the other one failed. */
+  /* The user's side was enqueued before the other side failed. */
   if (dual->pending != NULL)
     g_clear_pointer (&dual->pending->event, _gpu_native_event_unref);
 

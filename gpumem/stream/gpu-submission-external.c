@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory that another API has, too. Each operation takes it over before its own commands and gives
- * it back behind them, in the same stream. A mapping keeps it until it ends. All of that is under
- * the lock of the root, so that in the order of the calls nothing is ever taken, or given back,
- * twice; and each use counts as a write, so that streams do it in that order, too.
+ * External memory, shared with another API. Each operation acquires it before its own commands and
+ * releases it after them, in the same stream; a mapping keeps it acquired until it is unmapped. The
+ * lock of the root is held throughout, so that acquires and releases alternate in submission order.
+ * Each use counts as a write, so that streams execute them in that order.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@ note_event (GpuSubmitter   *s,
   s->handover[s->n_handover++] = event;
 }
 
-/* Between handing over and what uses the memory; in order nothing overtakes. */
+/* Enqueues a barrier between a handover and the operation. An in-order stream needs none. */
 static gboolean
 separate (GpuSubmitter  *s,
           GError       **error)
@@ -51,7 +51,7 @@ set_acquired (GpuSubmitter *s,
     }
 }
 
-/* The thread that sets the event may need the locks that are held here. */
+/* Do not block in the driver: the thread that sets the user event may need the locks held here. */
 static gboolean
 check_waits (GpuSubmitter     *s,
              GpuNativeBuffer **buffers,
@@ -106,7 +106,7 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   return separate (s, error);
 }
 
-/* Memory that could not be unmapped stays acquired. */
+/* Memory whose unmap failed stays acquired. */
 static void
 count_maps (GpuSubmitter *s,
             GpuStorage   *root,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The part of a submission that puts it behind work elsewhere. */
+/* Orders a submission after work of other streams. */
 #pragma once
 
 #include "gpumem/stream/gpu-submission-private.h"
@@ -10,88 +10,92 @@ G_BEGIN_DECLS
 typedef struct
 {
   GpuFence         *fence;
-  GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
-  GPtrArray        *user_events;    /* that may fail it, nullable */
-  GPtrArray        *cross;          /* copies between contexts, likewise; no driver tells of them */
-  gboolean          is_asked;       /* its failure is that of the submission */
+  GpuNativeContext *context;        /* of that timeline; borrowed from the point */
+  GPtrArray        *user_events;    /* user events that may fail the fence; nullable */
+  GPtrArray        *cross;          /* copies between drivers that may fail it; nullable; drivers do
+                                     * not report these failures */
+  gboolean          is_asked;       /* the fence is of `submission->after`: its failure fails the
+                                     * submission */
 } GpuFenceWait;
 
 typedef struct
 {
   GpuTimeline         *timeline;
   const GpuSubmission *submission;
-  GpuStorage         **roots;       /* each once, by address, locked */
+  GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
-  GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
-  gboolean             is_exclusive; /* whether it uses such memory */
-  gboolean             is_external; /* likewise */
-  gboolean             retains_events; /* of what hands external memory over: the work may fail */
-  GpuNativeEvent      *handover[5]; /* n_handover: those */
+  GArray              *waits;       /* of GpuFenceWait; NULL if empty */
+  gboolean             is_exclusive; /* some memory is exclusive */
+  gboolean             is_external; /* some memory is external */
+  gboolean             retains_events; /* retain the events of handovers: the work may fail */
+  GpuNativeEvent      *handover[5]; /* events of acquire, release and barriers */
   guint                n_handover;
-  GPtrArray           *causes;      /* nullable; user events that fail the work which the caller
-                                     * asked to wait for */
+  GPtrArray           *causes;      /* nullable; user events that fail `submission->after` */
   gboolean             may_fail;    /* whether user events may fail the waits */
-  GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
-  guint64              own;         /* the last point of this timeline that must come before */
+  GpuNativeEvent      *user_wait;   /* native event of `submission->user_event`; nullable */
+  guint64              own;         /* last point of this timeline to order after */
   gboolean             has_failure_lock;
-  gboolean             has_dropped; /* a wait for failed work, whose failure is not recorded yet */
-  gboolean             may_retry;   /* this is the first attempt */
+  gboolean             has_dropped; /* removed a wait for failed work whose failure is not recorded
+                                     * yet */
+  gboolean             may_retry;   /* first attempt */
   gboolean             must_retry;  /* nothing was submitted, because of has_dropped */
-  GpuNativeContext    *lost;        /* another one that turned out to be lost, nullable */
-  GError              *loss;        /* how: for that context to be told, with no lock held */
-  gboolean             is_others;   /* the error is one of theirs, not of our context */
+  GpuNativeContext    *lost;        /* another context that was lost; nullable */
+  GError              *loss;        /* the error; reported to `lost` after all locks are released */
+  gboolean             is_others;   /* the error belongs to another context */
 } GpuSubmitter;
 
-/* With the locks of the roots held: what must come before. */
+/* Collects the points to order after. Caller holds the locks of the roots. */
 gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
                                         GError       **error);
-/* What has failed by now is over, and must not be waited for. FALSE if it is what the caller asked
- * to wait for. With the failure lock held, if user events may fail what is waited for. */
+/* Removes the waits for failed work. Fails if `submission->after` failed. Caller holds the failure
+ * lock if user events may fail the waits. */
 gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
                                         GError       **error);
-/* With the timeline's lock held: has the stream wait for what was collected; and, with the failure
- * lock held too, for what a failure of a user event has overtaken. */
+/* Makes the stream wait for the collected fences and, if the failure lock is held, for work that
+ * the failure of a user event left unordered. Caller holds the timeline's lock. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
-/* With no lock held: sets is_others if @failure, of a copy, is a device lost that is not ours. */
+/* Sets is_others if @failure, of a copy, is the loss of another context. Caller holds no lock. */
 void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
-/* gpu-submission.c: treats reads of exclusive or external memory as writes: one user at a time. */
+/* gpu-submission.c. Treats reads of exclusive or external memory as writes: one user at a time. */
 void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
-/* FALSE if the last write of memory that the submission reads failed. May ask the driver. Caller
+/* FALSE if the last write of memory that the submission reads failed. May query the driver. Caller
  * holds no lock. */
 gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
                                         GError              **error);
 /* FALSE if the submission writes constant memory. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);
-/* With the locks: FALSE for memory that was released or is mapped meanwhile. */
+/* FALSE if memory was released or mapped since the first check. Caller holds the locks of the
+ * roots. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
-/* What the driver took gets its number. Takes the events over, which are nullable: @timed is the
- * one that tells the times, if it is another than @event. */
+/* Counts an operation that the driver accepted. Takes ownership of the events, both nullable.
+ * @timed is the event for profiling if it is not @event. */
 void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
                                         GpuTimeline          *timeline,
                                         GpuNativeEvent       *event,
                                         GpuNativeEvent       *timed,
                                         GpuPending           *pending);
 
-/* gpu-submission-external.c. With the locks: the stream takes external memory from the other API,
- * and gives it back, but for what stays mapped; also after a failure of either. @success: whether
- * what used it is in the stream. @event, nullable, stays as it is where nothing is given back. */
+/* gpu-submission-external.c. Acquire external memory from the other API, and release it; memory
+ * that stays mapped is not released. Release also after an acquire or an operation that failed.
+ * @success: the operation was enqueued. @event, nullable, is not changed if nothing is released.
+ * Caller holds the locks. */
 gboolean _gpu_submitter_acquire_locked (GpuSubmitter         *s,
                                         GError              **error);
 gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* When the operation was entered. */
+/* After the operation was entered: moves the handover events to the timeline. */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
-/* All of it, with the operation between. */
+/* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,
                                         GpuPending           *pending,
                                         GError              **error);

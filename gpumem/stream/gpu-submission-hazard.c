@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hazards: the points that a submission is ordered after, and the waits that the stream gets. */
+/* Hazards: the points that a submission is ordered after, and the waits enqueued for them. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -37,7 +37,7 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* FALSE if nothing was added, or user events cannot fail it. */
+/* Returns whether a wait was added that user events can fail. */
 static gboolean
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
@@ -70,8 +70,8 @@ add_wait_locked (GpuSubmitter *s,
   return wait.user_events != NULL;
 }
 
-/* A user event that fails may end @fence at once, while what came before it is still at work: that
- * has fences of its own. */
+/* A failing user event may complete @fence before earlier work has completed; wait for the earlier
+ * fences as well. */
 static void
 add_unordered_locked (GpuSubmitter *s,
                       GpuTimeline  *timeline,
@@ -139,8 +139,8 @@ note_lost (GpuSubmitter     *s,
   s->loss = g_error_copy (failure);
 }
 
-/* What was at work in another context that is lost is over: FALSE if the caller cannot do without
- * it. Takes @failure over. */
+/* Work in another context that was lost has ended, so the wait is skipped. Fails if the submission
+ * uses that context or was asked to wait for it. Takes ownership of @failure. */
 static gboolean
 skip_lost (GpuSubmitter      *s,
            GpuNativeContext  *context,
@@ -161,8 +161,7 @@ skip_lost (GpuSubmitter      *s,
   return FALSE;
 }
 
-/* Snapshots the fence and its user events atomically; after a failure the fence no longer shows
- * it. */
+/* Snapshots the fence and its user events atomically: a failed fence no longer lists them. */
 static gboolean
 add_fence (GpuSubmitter    *s,
            const GpuPoint  *point,
@@ -186,7 +185,7 @@ add_fence (GpuSubmitter    *s,
   return FALSE;
 }
 
-/* A use on the same stream costs a compare. */
+/* Uses on the same stream are ordered already and cost one comparison. */
 static inline gboolean
 add_wait (GpuSubmitter    *s,
           const GpuPoint  *point,
@@ -209,7 +208,7 @@ follow_point (GpuSubmitter   *s,
     s->own = MAX (s->own, point->seq);
 }
 
-/* Untracked memory waits for nothing, but that a mapping must have begun before it ends. */
+/* Untracked memory has no hazards, but a mapping must have begun before it is unmapped. */
 static void
 follow_mapping_locked (GpuSubmitter *s,
                        GpuStorage   *root)
@@ -253,7 +252,7 @@ add_waits_locked (GpuSubmitter     *s,
   return TRUE;
 }
 
-/* How the point ended counts if it is reached by now, with a wait for it or without. */
+/* Returns the failure of a point that is reached by now, whether or not a wait was needed. */
 static gboolean
 add_asked (GpuSubmitter    *s,
            const GpuPoint  *point,
@@ -285,7 +284,8 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
   return submission->after == NULL || add_asked (s, submission->after, error);
 }
 
-/* The user event that failed says more of the reason than the driver. Takes @failure over. */
+/* Prefers the error of the user event, which names the cause, to that of the driver. Takes
+ * ownership of @failure. */
 static void
 propagate_cause (const GpuFenceWait  *wait,
                  GError              *failure,
@@ -306,7 +306,7 @@ propagate_cause (const GpuFenceWait  *wait,
   g_propagate_error (error, failure);
 }
 
-/* Takes @failure over. */
+/* Takes ownership of @failure. */
 static gboolean
 drop_wait (GpuSubmitter        *s,
            const GpuFenceWait  *wait,
@@ -358,7 +358,7 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Drivers that run work behind a failed event report no failure. */
+/* Needed for drivers that run work after a failed event and report no failure. */
 static gboolean
 check_causes (GpuSubmitter  *s,
               GError       **error)
@@ -398,20 +398,20 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
   return TRUE;
 }
 
-/* Some drivers fail what waits for failed work a little later, on a thread of their own, and refuse
- * to wait for what has failed: at once, where others let the wait fail. */
+/* After a failure, some drivers fail the dependent work a little later, on their own thread, and
+ * meanwhile refuse waits for the failed event. Retry for up to N_REFUSED times REFUSED_PAUSE
+ * microseconds. */
 #define N_REFUSED 100
 #define REFUSED_PAUSE 100
 
-/* Whether the driver refused on account of what failed. */
+/* Whether the driver refused the wait because the awaited work failed. */
 static gboolean
 is_refused (const GError *failure)
 {
   return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
 }
 
-/* Records a fence first, so that waiters for earlier work do not wait for a user's event as
- * well. */
+/* Records a fence first, so that waiters for earlier work do not also wait for a user event. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
                   GError      **error)
@@ -426,7 +426,7 @@ fence_off_locked (GpuTimeline  *timeline,
   return fence != NULL;
 }
 
-/* Has the stream wait. @event may be set although it fails. */
+/* Enqueues a wait. May set @event even if it fails. */
 static gboolean
 enqueue_wait_locked (GpuTimeline            *timeline,
                      GpuNativeEvent *const  *events,
@@ -437,7 +437,7 @@ enqueue_wait_locked (GpuTimeline            *timeline,
   if (timeline->context->backend->stream->wait (timeline->stream, events, n_events, event, error))
     return TRUE;
 
-  /* A part may have gone in, at which PoCL forgets the barrier before it. */
+  /* The wait may be enqueued in part, and PoCL then ignores the previous barrier. */
   timeline->barrier = 0;
 
   return FALSE;
@@ -518,8 +518,8 @@ wait_for_unordered_locked (GpuTimeline  *timeline,
   return success;
 }
 
-/* After the failure of a user event, with the failure lock held: has the stream wait for what came
- * before it. */
+/* After a user event failed: makes the stream wait for the work submitted before the failure.
+ * Caller holds the failure lock. */
 static gboolean
 restore_order_locked (GpuTimeline  *timeline,
                       GError      **error)
@@ -555,8 +555,8 @@ wait_for_fences_locked (GpuSubmitter  *s,
   return wait_locked (s, events, s->waits->len, error);
 }
 
-/* After a wait that the driver did not take: FALSE if that is for good. What failed need not be
- * waited for, unless waiting is all that was asked for. */
+/* Handles a wait that the driver refused. Returns TRUE to retry without the failed waits, FALSE if
+ * the submission fails: the error is not a failed wait, or `submission->after` failed. */
 static gboolean
 drop_refused (GpuSubmitter  *s,
               guint          n_refused,
@@ -576,7 +576,7 @@ drop_refused (GpuSubmitter  *s,
           return FALSE;
         }
 
-      /* A device that is lost and none of theirs is ours. */
+      /* If no other context is lost, the lost device is our own: fail. */
       if (is_refused (failure) || s->waits->len < n)
         {
           g_error_free (failure);

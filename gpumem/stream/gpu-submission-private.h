@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Submitting an operation: locks on all the memory that it uses, waits for uses on other streams,
- * the driver's call, and the new points.
+ * Submits an operation: locks the memory that it uses, orders it after conflicting uses on other
+ * streams, calls the driver and records the new points.
  */
 #pragma once
 
@@ -9,15 +9,15 @@
 
 G_BEGIN_DECLS
 
-/* A use of memory. Without a memory object, of storage that the caller is a user of: nothing is
- * then refused. */
+/* A use of memory. If `memory` is NULL, the caller sets `storage`, which it must be a user of, and
+ * the access is not checked. */
 typedef struct
 {
   GpuMemory  *memory;
   gboolean    write;
   gsize       offset;               /* within the memory */
   gsize       size;
-  GpuStorage *storage;              /* set from the memory, if there is one */
+  GpuStorage *storage;              /* set from `memory` unless that is NULL */
   gboolean    is_promoted;          /* set if a read is ordered as a write */
 } GpuAccess;
 
@@ -33,48 +33,51 @@ struct _GpuRetain
 {
   gpointer             object;
   const GpuRetainType *type;
-  gsize                size;        /* bytes of host memory; 0 for what is used again and again */
+  gsize                size;        /* bytes of host memory; 0 for an object that many operations
+                                     * share */
   const GpuRetain     *next;        /* nullable */
 };
 
 extern const GpuRetainType _gpu_retain_bytes;
 
-/* Small: it is cleared for every operation, and larger ones much slower. */
+/* Keep this small: it is cleared for every operation. */
 typedef struct
 {
-  const char       *function;       /* of the public API, for errors */
+  const char       *function;       /* public function; for errors */
   GpuAccess        *accesses;
   guint             n_accesses;
-  guint             peers : 1;      /* memory may be of other contexts of the back end */
-  guint             maps : 1;       /* it is the host that uses the memory from then on */
-  guint             unmaps : 1;     /* up to then it was */
-  guint             reads : 1;      /* it also reads what it writes: refused after a failed write */
-  GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
-  GpuOperationFunc  run_infallible; /* nullable; in the place of run where no event of the user
-                                     * can hold up the work or make it fail */
-  GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
+  guint             peers : 1;      /* memory may belong to other contexts of the back end */
+  guint             maps : 1;       /* the host owns the memory afterwards */
+  guint             unmaps : 1;     /* the host owned the memory until now */
+  guint             reads : 1;      /* also reads the memory that it writes; fails after a failed
+                                     * write */
+  GpuOperationFunc  run;            /* calls the driver; NULL only to enqueue waits */
+  GpuOperationFunc  run_infallible; /* nullable; replaces `run` if no user event can delay the work
+                                     * or fail it */
+  GpuOperationFunc  run_now;        /* nullable; replaces `run`: completes before it returns,
+                                     * records no event */
   gconstpointer     operation;
   const GpuRetain  *retain;         /* nullable */
-  GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
+  GpuUserEvent     *user_event;     /* to wait for first; nullable */
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;
 
-/* @pending, if not NULL, is set to what to wait for, with _gpu_pending_wait(). */
+/* If not NULL, @pending is filled in for _gpu_pending_wait(). */
 gboolean _gpu_submit       (GpuTimeline          *timeline,
                             const GpuSubmission  *submission,
                             GpuPending           *pending,
                             GError              **error);
 
-/* One operation in two streams, as they are of two drivers: each with one access, and no run. */
+/* One operation in streams of two drivers. Each side has one access, and `run` is NULL. */
 typedef struct
 {
   GpuTimeline   *timeline;
   GpuSubmission  submission;
 } GpuDualSide;
 
-/* Called once for both sides, with the locks of both, or for one and then the other: @sides has
- * bits. @failed is the side that failed, if one did; @event, nullable, of the user's stream, is for
- * the GpuPending or profiling. */
+/* Called once for both sides with the locks of both, or once for each side; @sides is a bit mask.
+ * Sets @failed to the side that failed. Sets @event, nullable, to an event of the user's stream for
+ * the GpuPending or for profiling. */
 typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  GpuNativeStream *const  *streams,
                                  guint                    sides,
@@ -83,9 +86,9 @@ typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  guint                   *failed,
                                  GError                 **error);
 
-/* Both get a point, or none does but for what is in the streams already. It may block in a driver
- * until events of the user are set, but not with a failure lock. @user is the side whose
- * stream is the user's. */
+/* Counts a point in both streams or in neither, except for commands that are enqueued already. May
+ * block in a driver until user events are set, but never with a failure lock held. @user is the
+ * side of the stream that the caller passed in. */
 gboolean _gpu_submit_dual  (GpuDualSide          *sides,
                             guint                 user,
                             GpuDualFunc           run,

@@ -10,8 +10,8 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
 
 #define MAX_ROOTS 16
 
-/* Drivers examine every incomplete command for each barrier of an out-of-order stream, so limits
- * how many there are. */
+/* Drivers examine every incomplete command for each barrier of an out-of-order stream, so limit
+ * their number. */
 #define MAX_BEHIND 64
 
 GPU_COLD static gboolean
@@ -42,7 +42,7 @@ fail_access (const GpuSubmission    *submission,
   if (!_gpu_memory_check (memory, submission->function, error))
     return FALSE;
 
-  /* Without an operation nothing is written: the access is only ordered as a write. */
+  /* Without an operation nothing is written; the access only orders later work. */
   if (memory->storage->context == context || submission->peers)
     return submission->run == NULL || !_gpu_memory_refuses (memory, access->write)
            || fail_constant (submission, access, error);
@@ -54,8 +54,9 @@ fail_access (const GpuSubmission    *submission,
   return FALSE;
 }
 
-/* Sets the storage of each access. The state is checked again under the locks, as another thread
- * may release the memory; here it is checked because a thread that spills it may hold them. */
+/* Sets the storage of each access and checks the state of the memory. The check is repeated under
+ * the locks because another thread may release the memory; the first check is needed because a
+ * thread that spills the memory may hold those locks. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
@@ -99,7 +100,7 @@ _gpu_submission_check_constant (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Locks are taken by address, so that two submissions never wait for each other. */
+/* Sorts the locks by address to prevent deadlocks between submissions. */
 static void
 lock_roots (GpuSubmitter *s)
 {
@@ -137,8 +138,8 @@ unlock_roots (GpuSubmitter *s)
     _gpu_storage_unlock_shared (s->roots[i - 1]);
 }
 
-/* Returns the mapped range that an access overlaps, or NULL. A device cannot use exclusive
- * memory while any of it is mapped. */
+/* Returns a mapped range that conflicts with the access, or NULL. With exclusive memory any mapping
+ * conflicts. */
 static const GpuMappedRange *
 find_clash_locked (const GpuSubmission *submission,
                    const GpuAccess     *access)
@@ -153,7 +154,7 @@ find_clash_locked (const GpuSubmission *submission,
                                          access->write);
 }
 
-/* Checks what another thread may change. Caller holds the locks. */
+/* Checks the state that another thread may have changed. Caller holds the locks. */
 GPU_COLD static gboolean
 check_access_locked (const GpuSubmission  *submission,
                      const GpuAccess      *access,
@@ -188,8 +189,8 @@ check_access_locked (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* Whether check_access_locked() can be skipped. Checks the state first: the rest of released
- * memory is not guarded. */
+/* Whether check_access_locked() can be skipped. Reads the state first: the locks do not protect the
+ * other fields of released memory. */
 static inline gboolean
 is_usable_locked (const GpuAccess *access)
 {
@@ -291,7 +292,7 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
     commit_event_locked (timeline, seq, timed, NULL);
 }
 
-/* After a partial submission counts a point for it, as if all of it used the memory. */
+/* Counts a point for a partial submission, as if all of it used the memory. */
 G_GNUC_NO_INLINE static gboolean
 fail_locked (GpuTimeline         *timeline,
              const GpuSubmission *submission,
@@ -345,8 +346,8 @@ run_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Whether to wait while holding the locks: if the context is idle, which makes the wait as short
- * as a submission. */
+/* Whether to run the blocking variant under the locks: only if the context is idle, so that the
+ * wait is as short as a submission. */
 static inline gboolean
 can_run_now_locked (GpuTimeline         *timeline,
                     const GpuSubmission *submission)
@@ -410,7 +411,8 @@ run_pending_locked (GpuTimeline          *timeline,
   return run_locked (timeline, submission, FALSE, pending, error);
 }
 
-/* FALSE, and nothing done, unless the stream holds all the memory and waits for nothing else. */
+/* Returns FALSE, having done nothing, unless all memory is biased to the stream and the submission
+ * waits for nothing else. */
 static inline gboolean
 submit_biased (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -426,7 +428,7 @@ submit_biased (GpuTimeline          *timeline,
   _gpu_timeline_lock (timeline);
   held = is_biased_locked (timeline, submission, &usable);
 
-  /* An in-order stream that holds all the memory has nothing to wait for. */
+  /* Memory biased to an in-order stream has no hazards. */
   if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
     {
       gboolean success = G_LIKELY (pending == NULL)
@@ -543,7 +545,8 @@ run_shared (GpuSubmitter  *s,
 
   success = order_and_run_locked (s, pending, error);
 
-  /* An out-of-order stream needs barriers between its own operations, so it never holds memory. */
+  /* An out-of-order stream needs barriers between its own operations, so never bias memory to
+   * it. */
   if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
     {
       for (guint i = 0; i < s->n_roots; i++)
@@ -572,7 +575,7 @@ _gpu_submitter_promote_to_write (GpuSubmitter *s)
     }
 }
 
-/* With the locks of the roots held. */
+/* Caller holds the locks of the roots. */
 static gboolean
 submit_shared_locked (GpuSubmitter  *s,
                       GpuPending    *pending,
@@ -606,8 +609,8 @@ fail (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Caller holds no lock. Takes @failure over and returns TRUE without one. A device that was lost
- * in another context does not mark this one lost. */
+/* Takes ownership of @failure; returns TRUE if it is NULL. The loss of another context does not
+ * mark this one as lost. Caller holds no lock. */
 static gboolean
 end_shared (GpuSubmitter  *s,
             GError        *failure,
@@ -630,8 +633,8 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* Sets @retry, which may be NULL, if it found a failed write that is not recorded yet. Then nothing
- * was submitted. */
+/* Sets @retry, nullable, if a failed write is not recorded yet. Nothing was submitted in that
+ * case. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -668,7 +671,7 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
-/* The second attempt finds the failure recorded. */
+/* Retries once: the second attempt finds the failure recorded. */
 static gboolean
 submit_again (GpuTimeline          *timeline,
               const GpuSubmission  *submission,
@@ -733,7 +736,7 @@ _gpu_submit (GpuTimeline          *timeline,
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (G_LIKELY (check_memories (submission, timeline, &failure)))
     {
-      /* The failure may be the loss of another context: it is not one of this stream's. */
+      /* Do not report the failure to this context: it may be the loss of another one. */
       if (G_UNLIKELY (g_atomic_int_get (&_gpu_timeline_any_failed))
           && !_gpu_submission_check_writers (submission, error))
         return FALSE;
