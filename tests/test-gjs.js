@@ -166,7 +166,7 @@ function ramp(size) {
     return Uint8Array.from({length: size}, (none, i) => i * 7);
 }
 
-// As a program does: through an array that nobody has afterwards.
+// Like a program: through an array without further references.
 function setByte(mapping, index, value) {
     const bytes = mapping.toUint8Array();
     equal(bytes.length, mapping.get_size());
@@ -287,7 +287,7 @@ const tests = {
             await raises(TypeError, () => buffer.write(data));
     },
 
-    // Data of every kind go wherever C has bytes.
+    // Every function that takes bytes accepts data of every kind.
     async dataEverywhere(fixture) {
         const numbers = Float32Array.of(1.5, -2, 1e9, 0);
         const buffer = Gpu.Buffer.new_from_bytes(fixture.context, Gpu.MemoryFlags.NONE, numbers);
@@ -534,7 +534,7 @@ const tests = {
 
     async poolBlocks(fixture) {
         if (fixture.device.get_capabilities() & Gpu.Capabilities.SUB_BUFFERS)
-            throw new Skip(`${fixture.device.get_id()} tells no addresses`);
+            throw new Skip(`${fixture.device.get_id()} has no device addresses`);
         const pool = Gpu.MemoryPool.new(fixture.context);
         const block = pool.alloc_block(4096, null);
         equal(block.get_size(), 4096);
@@ -570,7 +570,7 @@ const tests = {
         bytes = null;
         mapping.unmap();
         assert(!mapping.mapped);
-        equal(copy[5], 255, 'what was copied before');
+        equal(copy[5], 255, 'the earlier copy');
         await raises(Gpu.Error.RELEASED, () => mapping.read());
         await raises(Gpu.Error.RELEASED, () => mapping.write(Uint8Array.of(1)));
         equalData(await buffer.read(9, 4), Uint8Array.of(9, 99, 97, 12));
@@ -1073,7 +1073,7 @@ tests.arrays = async function (fixture) {
     }
 };
 
-// The main loop goes on while the stream waits: without that the gate is never opened.
+// The main loop runs while the stream waits. Otherwise the gate would never open.
 tests.arraysWithoutBlocking = async function (fixture) {
     const stream = fixture.newStream();
     const gate = fixture.gate(stream);

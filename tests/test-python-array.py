@@ -158,7 +158,7 @@ def test_views(fixture):
 
 
 def test_as_memory(fixture):
-    """Streams take contiguous arrays for their bytes, whatever their elements are."""
+    """Streams accept contiguous arrays of any element type as bytes."""
     need_numpy()
     context, stream = fixture.context, fixture.stream
     host = sample((8, 128))
@@ -219,7 +219,7 @@ def test_strided_transfers(fixture):
 
 
 def wait_gone(make):
-    """Nothing keeps the array of NumPy's that make () used once its bytes are gone."""
+    """The NumPy array that make() used is freed with its bytes."""
     host = weakref.ref(make())
     deadline = time.monotonic() + DEADLINE
     while host() is not None:
@@ -229,7 +229,7 @@ def wait_gone(make):
 
 
 def test_held(fixture):
-    """Copies let go of the memory of the host."""
+    """Copies release the host memory."""
     need_numpy()
     context = fixture.context
     array = Gpu.Array.zeros(context, (3, 4), "int32")
@@ -469,7 +469,7 @@ def test_full(fixture):
 
 
 def test_brain_floats(fixture):
-    """NumPy has none by itself, and who asks is told what to do."""
+    """NumPy cannot convert the array by itself; the error says what to call."""
     need_numpy()
     array = Gpu.Array.full(Gpu.HostAllocator(fixture.context), 3, 1.5, "bfloat16")
     known = sys.modules.get("ml_dtypes")
@@ -490,7 +490,7 @@ def test_brain_floats(fixture):
 
 
 def test_interface_waits(fixture):
-    """A view of the memory waits for what uses that, and for nothing else."""
+    """A view of the memory waits for the uses of that memory only."""
     need_numpy()
     if not fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
         raise Skip("the device has no user events")

@@ -33,7 +33,7 @@ get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 class Producer:
-    """Somebody else's array, of which all that is known is what it says by DLPack."""
+    """An array of another library, known only through DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -93,7 +93,7 @@ def test_from_numpy(fixture):
 
 
 def test_from_read_only(fixture):
-    """What NumPy does not hand out by DLPack is copied, unless that is not wanted."""
+    """Arrays that NumPy does not export are copied, unless copies are forbidden."""
     need_numpy()
     data = sample()
     data.flags.writeable = False
@@ -115,7 +115,7 @@ def test_from_read_only(fixture):
 
 
 def test_from_refusal(fixture):
-    """What the other library says when it hands nothing out is what there is to read."""
+    """The error of the exporting library reaches the caller."""
     class Refusing:
         def __dlpack_device__(self):
             return (1, 0)
@@ -289,14 +289,14 @@ def test_read_only_import(fixture):
 
 
 class Copied(Producer):
-    """What NumPy asks for with copy=True, also where it does not know that yet."""
+    """copy=True copies, also with NumPy versions without that argument."""
 
     def __dlpack__(self, **keywords):
         return self.array.__dlpack__(**dict(keywords, copy=True))
 
 
 def test_structure(fixture):
-    """What the capsule says, word by word."""
+    """The fields of the tensor in the capsule."""
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())[1:, :, ::2]
     capsule = array.__dlpack__(max_version=(1, 0))
@@ -317,7 +317,7 @@ def test_structure(fixture):
 
 
 def test_there_and_back(fixture):
-    """Either side may go first."""
+    """Either side may be freed first."""
     need_numpy()
     for producer in (Producer, OldProducer):
         array = Gpu.Array.from_numpy(fixture.context, sample())[:, ::-1, 1:]
@@ -344,7 +344,7 @@ def test_there_and_back(fixture):
 def test_capsules(fixture):
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())
-    array.__dlpack__()                          # nobody takes it: it must not leak
+    array.__dlpack__()                          # no consumer takes it: it must not leak
     capsule = array.__dlpack__(max_version=(1, 0))
     got = Gpu.Array.from_dlpack(capsule, fixture.context)
     with raises(ValueError, "consumed"):
@@ -370,7 +370,7 @@ N_LATE = 1 << 16
 
 
 class Other:
-    """Another library on the same device: the context knows nothing of what it does."""
+    """Another library on the same device, whose work the context does not track."""
 
     def __init__(self, fixture):
         if fixture.device.backend != "cuda":
@@ -386,7 +386,7 @@ class Other:
 
 
 def test_stream_order(fixture):
-    """The consumer's stream comes after what was submitted on others."""
+    """The consumer's stream is ordered after earlier work of other streams."""
     need_numpy()
     other = Other(fixture)
     writer = Gpu.Stream(fixture.context)
@@ -408,7 +408,7 @@ def test_stream_order(fixture):
 
 
 def test_import_order(fixture):
-    """Whatever stream uses an array of another library comes after the work there."""
+    """Each stream that uses an array of another library is ordered after that library's work."""
     need_numpy()
     for stream in (None, Gpu.Stream(fixture.context)):
         for take in (Gpu.Array.from_dlpack,
@@ -425,7 +425,7 @@ def test_import_order(fixture):
 
 
 def test_legacy_stream(fixture):
-    """A pool waits for what a consumer did on the legacy default stream."""
+    """A pool waits for a consumer's work on the legacy default stream."""
     need_numpy()
     other = Other(fixture)
     pool = Gpu.MemoryPool(fixture.context)
@@ -449,7 +449,7 @@ def test_legacy_stream(fixture):
 
 
 def test_not_reached(fixture):
-    """What there is to say where nothing can be shared."""
+    """The errors for memory that cannot be shared."""
     need_numpy()
     context = fixture.context
     array = Gpu.Array.from_numpy(context, sample())
@@ -500,7 +500,7 @@ def test_to_host(fixture):
 
 
 def test_errors_stay(fixture):
-    """A capsule that nobody took leaves the consumer's error as it is."""
+    """An unused capsule does not replace the consumer's error."""
     need_numpy()
     array = Gpu.Array.zeros(fixture.context, 3, "bfloat16")
     with raises(RuntimeError, "Unsupported"):
@@ -522,7 +522,7 @@ sys.modules["kept"] = array.__dlpack__()
 
 
 def plain_taken_by_two_threads():
-    """One of two threads that import a capsule gets the tensor, and the deleter is called once."""
+    """If two threads import a capsule, one gets the tensor, and the deleter is called once."""
     need_numpy()
     context = Gpu.Context("host")
     interval = sys.getswitchinterval()
@@ -562,7 +562,7 @@ def test_refused_capsule_stays(fixture):
 
 
 def plain_at_exit():
-    """Capsules that the interpreter lets go of last."""
+    """Capsules that the interpreter frees at its end."""
     result = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True,
                             timeout=120)
     equal((result.returncode, result.stderr), (0, ""))

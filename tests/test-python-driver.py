@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding: what PyCUDA's users look for, over every device that GPUMEM_TEST chooses
+"""The Python binding for users of PyCUDA, on every device that GPUMEM_TEST selects
 (parity rows D4, D17, D20, D23, D28, D49 to D54, C4, C7)."""
 
 import ctypes
@@ -38,7 +38,7 @@ def test_in_out(fixture):
     equal(out[4:8], (10000001).to_bytes(4, sys.byteorder))
 
     assert "InOut" in repr(Gpu.InOut(b"ab"))
-    with raises(BufferError):                   # nobody can write to bytes
+    with raises(BufferError):                   # bytes are read-only
         kernel(fixture.stream, 1, None, Gpu.Out(b"1234"), 5)
     with raises(TypeError):
         kernel(fixture.stream, 1, None, Gpu.In(3), 5)
@@ -50,7 +50,7 @@ def test_in_out_numpy(fixture):
     numbers = np.arange(50, dtype=np.float32)
     kernel(fixture.stream, 50, None, Gpu.InOut(numbers), np.float32(2))
     assert np.array_equal(numbers, np.arange(50, dtype=np.float32) * 2)
-    with raises(ValueError):                    # nobody can write to it in one piece
+    with raises(ValueError):                    # it is not contiguous, so it cannot be written
         kernel(fixture.stream, 25, None, Gpu.Out(numbers[::2]), np.float32(2))
 
 
@@ -66,7 +66,7 @@ def test_prepared(fixture):
 
 
 def test_timed(fixture):
-    """D50, D51: a launch that tells how long it took."""
+    """D50, D51: a launch that reports its execution time."""
     buffer = fixture.buffer(b"\0" * 400)
     stream = Gpu.Stream(fixture.context, Gpu.StreamFlags.PROFILING)
     seconds = fixture.program().add.timed(stream, 100, None, buffer, 3)
@@ -78,7 +78,7 @@ def test_timed(fixture):
 
 
 def test_launch_options(fixture):
-    """D50, D52: shared memory that is no argument, flags, attributes of kernels."""
+    """D50, D52: shared memory outside of the arguments, flags, attributes of kernels."""
     kernel = fixture.program().add
     buffer = fixture.buffer(b"\0" * 400)
     works(fixture, lambda: fixture.stream.launch(kernel, 100, args=(buffer, 3), shared_size=64))
@@ -322,7 +322,7 @@ def test_foreign_work(fixture):
             assert buffer.read(stream=reader)[0] % 2 == 1, f"{number} did not wait"
             while not stream.is_idle():         # which may answer a little late on OpenCL
                 pass
-    del wrapped, stream                         # what is borrowed ends first
+    del wrapped, stream                         # the borrower is freed first
 
 
 def test_foreign_work_elsewhere(fixture):
@@ -373,7 +373,7 @@ def test_equal_handles(fixture):
         around = Gpu.Context.new_wrapped(fixture.device, own.get_native_handle(),
                                          Gpu.WrapMode.BORROW)
         assert around is not own and around == own and hash(around) == hash(own)
-        del around                              # what is borrowed ends first
+        del around                              # the borrower is freed first
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The module in C of the overrides: buffers of pools that are used again with their wrappers keep
-nothing of what they were, and what streams, buffers and kernels do is the same with the module and
-without, over every device that GPUMEM_TEST chooses."""
+"""The C module of the overrides: recycled buffers of pools keep no state of their former use, and
+streams, buffers and kernels behave the same with and without the module, on every device that
+GPUMEM_TEST selects."""
 
 import gc
 import inspect
@@ -44,7 +44,7 @@ def take_spare(pool, size=5000):
 
 
 def is_reused(pool, change):
-    """Whether a wrapper is used again after what change () did to it and undid."""
+    """Whether a wrapper is reused after change() has changed it and restored it."""
     buffer = take_spare(pool)
     before = id(buffer)
     change(buffer)
@@ -65,7 +65,7 @@ def test_is_fast(fixture):
 
 
 def test_data(fixture):
-    """What is in a buffer stays its own, whatever its wrapper was."""
+    """The content of a buffer does not depend on the reuse of wrappers."""
     for pool in pools(fixture):
         live = []
         for number in range(300):
@@ -85,7 +85,7 @@ def test_data(fixture):
 
 
 def test_in_flight(fixture):
-    """Work that was submitted goes on with the memory of a buffer that is gone."""
+    """Submitted work can still use the memory of a freed buffer."""
     for pool in pools(fixture):
         other = fixture.new_stream()
         for number in range(20):
@@ -95,7 +95,7 @@ def test_in_flight(fixture):
             fixture.stream.fill(source, number)
             fixture.stream.copy(target, source)
             del source
-            # Bins would wait here for what another stream still uses.
+            # Bins would wait here for the other stream.
             stream = fixture.stream if pool.kind == Gpu.MemoryPoolKind.BINS else other
             new = pool.alloc_buffer(5000, stream)
             stream.fill(new, 255)
@@ -233,7 +233,7 @@ def test_subclasses(fixture):
 
 
 def test_plain_buffers(fixture):
-    """Those of no pool come and go as ever."""
+    """Buffers without a pool are created and freed as usual."""
     for number in range(100):
         buffer = Gpu.Buffer(fixture.context, 100)
         buffer.fill(number)
@@ -245,7 +245,7 @@ def test_plain_buffers(fixture):
 
 
 def test_pool_first(fixture):
-    """A pool may go before its buffers, and before what waits to be used again."""
+    """A pool may be freed before its buffers, and before its recycled wrappers."""
     for pool in pools(fixture):
         live = [pool.alloc_buffer(1000) for i in range(100)]
         for number, buffer in enumerate(live):
@@ -505,7 +505,7 @@ def check_refused(fixture, add, numbers):
 
 
 def plain_signatures():
-    """What the methods take can be asked for."""
+    """The methods have signatures for inspection."""
     names = list(inspect.signature(Gpu.Stream.copy).parameters)
     equal(names, ["self", "destination", "source", "size", "destination_offset", "source_offset"])
     if IS_FAST:
@@ -545,7 +545,7 @@ def test_threads(fixture):
 
 
 def test_closed_elsewhere(fixture):
-    """The pool goes on another thread while this one drops its buffers."""
+    """Another thread frees the pool while this thread drops its buffers."""
     for number in range(30):
         pool = Gpu.MemoryPool(fixture.context)
         live = [pool.alloc_buffer(100) for i in range(60)]
@@ -558,7 +558,7 @@ def test_closed_elsewhere(fixture):
 
 
 def test_rounds(fixture):
-    """So many buffers leave no objects, and no growth. That nothing lives is seen at the end."""
+    """Many buffers leave no live objects behind, and memory does not grow."""
     pool = Gpu.MemoryPool(fixture.context)
     stream = fixture.stream
     take_spare(pool)
@@ -613,7 +613,7 @@ def plain_without():
 
 
 def plain_fork():
-    """A child that ends at once, and a parent that goes on."""
+    """A child that ends at once, and a parent that continues."""
     pool = Gpu.MemoryPool(Gpu.Context("host"))
     live = [pool.alloc_buffer(100) for i in range(10)]
     take_spare(pool)

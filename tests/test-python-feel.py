@@ -34,7 +34,7 @@ def test_pool_scope(fixture):
         equal(Gpu.get_current_allocator(Gpu.Context(fixture.device)), None)
         managed = pool.managed_bytes
         assert managed >= 400
-    equal(pool.managed_bytes, managed)          # it goes on holding
+    equal(pool.managed_bytes, managed)          # it keeps holding
     equal(Gpu.get_current_allocator(fixture.context), None)
     kernel(fixture.stream, 100, None, Gpu.In(bytearray(1 << 24)), 5)
     equal(pool.managed_bytes, managed)          # and is asked no more
@@ -67,7 +67,7 @@ def test_pool_scope_nested(fixture):
 
 
 def test_pool_scope_disorder(fixture):
-    """Scopes that end out of order end all the same, and are told unless there is an error."""
+    """Scopes that end out of order do end, with an error unless another exception is raised."""
     one, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
 
     def current():
@@ -158,7 +158,7 @@ def run_async(func):
 
 
 def test_async_buffer(fixture):
-    """None of these waits in the loop: it goes on while the stream is held."""
+    """None of these calls blocks the loop, which runs while the stream is held."""
     stream = fixture.new_stream()
     buffer = fixture.buffer(b"0123456789")
     other = fixture.buffer(b"abcdefghij")
@@ -203,7 +203,7 @@ def test_async_across(fixture):
 
 
 def test_async_wait(fixture):
-    """For all that uses a memory, on whatever stream."""
+    """For all uses of a memory, on any stream."""
     buffer = fixture.buffer(4096)
     stream = Gpu.Stream(fixture.context)
     stream.fill(buffer, 7)
@@ -294,7 +294,7 @@ def test_async_program(fixture):
 
 
 def test_async_beside_main_loop(fixture):
-    """A program whose default main context nobody serves, and one where somebody does."""
+    """A program that does not run its default main context, and a program that does."""
     buffer = fixture.buffer(b"0123456789")
 
     async def read():
@@ -309,7 +309,7 @@ def test_async_beside_main_loop(fixture):
 
 
 def test_async_after_fork(fixture):
-    """A child that was forked has no helper thread: it is told so, and does not wait for it."""
+    """A forked child has no helper thread: it gets an error, and does not wait for the thread."""
     buffer = fixture.buffer(100000)
     run_async(lambda: buffer.read_async(0, 4))
     read, write = os.pipe()
@@ -328,7 +328,7 @@ def test_async_after_fork(fixture):
     equal(os.waitpid(child, 0)[1], 0)
 
 
-# --- what objects look like ----------------------------------------------------------------------
+# --- repr of objects ----------------------------------------------------------------------
 
 def looks(value, *words):
     text = repr(value)
@@ -339,7 +339,7 @@ def looks(value, *words):
 
 
 def test_repr(fixture):
-    """What matters, on one line; nothing waits."""
+    """The main properties on one line, without waiting."""
     context, stream, ident = fixture.context, fixture.new_stream(), fixture.device.id
     gate = fixture.gate(stream, must_hold=False)
     buffer = fixture.buffer(96)
@@ -401,7 +401,7 @@ def test_repr_allocators(fixture):
 
 
 def plain_repr_unmade():
-    """Also of what was made past the constructors."""
+    """Also for objects of g_object_new()."""
     for name in ("Buffer", "Context", "DeferredAllocator", "Event", "OomAllocator",
                  "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "Kernel",
                  "LimitAllocator", "Mapping", "MemoryPool", "Program", "StatisticsAllocator",

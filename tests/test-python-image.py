@@ -87,7 +87,7 @@ def plain_copies_of_values():
 # --- images --------------------------------------------------------------------------------------
 
 def test_properties(fixture):
-    """M18, M24: what an image tells of itself."""
+    """M18, M24: the properties of an image."""
     one = image(fixture, (WIDTH, HEIGHT, DEPTH), "r-float32")
     equal(one.extent, (WIDTH, HEIGHT, DEPTH))
     equal((one.width, one.height, one.depth, one.n_levels), (WIDTH, HEIGHT, DEPTH, 1))
@@ -102,7 +102,7 @@ def test_properties(fixture):
 
 
 def test_types(fixture):
-    """The type of an image is told by its extent, whatever that is given as."""
+    """The extent decides the type of an image, in every form that extents are given."""
     types = [Gpu.ImageType.IMAGE_1D, Gpu.ImageType.IMAGE_2D, Gpu.ImageType.IMAGE_3D]
     extents = [[4, (4,), iter((4,)), Gpu.Extent(4)],
                [(4, 3), iter((4, 3)), [4, 1], Gpu.Extent(4, 3)],
@@ -214,8 +214,8 @@ def test_sizes(fixture):
 
 
 def test_regions(fixture):
-    """Numbers left out of an origin are 0, those of an extent 1; without one it is all there is.
-    What is outside is an error before memory is taken for it."""
+    """Omitted numbers of an origin are 0, and of an extent 1; without an extent the region is the
+    whole image. A region outside of the image is an error before memory is allocated for it."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -292,7 +292,7 @@ def test_numpy(fixture):
 
 
 def test_shapes(fixture):
-    """Arrays come back in the dimensions of the image, as its shape and dtype say."""
+    """Arrays have the shape and the dtype of the image."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
     rows, layers = Gpu.ImageType.IMAGE_1D_ARRAY, Gpu.ImageType.IMAGE_2D_ARRAY
@@ -456,7 +456,7 @@ def test_samplers(fixture):
 
 
 def test_sampler_properties(fixture):
-    """Each of them is an argument, an attribute, and told by repr()."""
+    """Each of them is an argument, an attribute and part of repr()."""
     need(fixture, Gpu.Capabilities.IMAGES)
     values = {"normalized_coordinates": True, "address_mode_x": Gpu.AddressMode.REPEAT,
               "address_mode_y": Gpu.AddressMode.REPEAT, "address_mode_z": Gpu.AddressMode.REPEAT,
@@ -474,7 +474,7 @@ def test_sampler_properties(fixture):
 
 
 def test_sampler_arguments(fixture):
-    """What is wrong is named, where GObject only warns and makes another sampler."""
+    """Errors name wrong values, where GObject only warns and creates another sampler."""
     need(fixture, Gpu.Capabilities.IMAGES)
     repeat, linear = Gpu.AddressMode.REPEAT, Gpu.FilterMode.LINEAR
     for name, args in (("normalized_coordinates", (repeat, linear)),
@@ -495,7 +495,7 @@ def test_sampler_arguments(fixture):
 
 
 def test_wrong_values(fixture):
-    """Of colors, streams and images."""
+    """Wrong colors, streams and images."""
     one = image(fixture)
     for color in (None, "1234", b"1234", {1: 2}, ["1", "2"], [None]):
         with raises(TypeError, repr(color)):
@@ -572,7 +572,7 @@ def test_argument_errors(fixture):
 
 
 def test_dropped(fixture):
-    """Nothing goes away that a launch still uses."""
+    """Images and samplers live until the launch has completed."""
     kernels = program(fixture)
     target = image(fixture)
     for turn in range(100):
@@ -585,7 +585,7 @@ def test_dropped(fixture):
 
 
 def test_formats(fixture):
-    """D37: what the context can make."""
+    """D37: the formats that the context supports."""
     need(fixture, Gpu.Capabilities.IMAGES)
     formats = fixture.context.list_image_formats(Gpu.MemoryFlags.NONE, Gpu.ImageType.IMAGE_2D)
     assert Gpu.ImageFormat("rgba-unorm8") in formats, [str(format) for format in formats]
@@ -594,7 +594,7 @@ def test_formats(fixture):
 
 
 def test_async(fixture):
-    """In the main context, with what it says when it fails."""
+    """In the main context, with the error of a failure."""
     one = image(fixture)
     whole = data(WIDTH * HEIGHT * 4)
     one.write(whole)
@@ -611,7 +611,7 @@ def test_async(fixture):
 
 
 def test_asyncio(fixture):
-    """What the methods do, awaited."""
+    """The asynchronous methods with await."""
     one = image(fixture)
     whole = data(WIDTH * HEIGHT * 4)
 

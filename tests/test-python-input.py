@@ -94,7 +94,7 @@ def test_numbers(fixture):
 
 
 def test_whole_numbers(fixture):
-    """Those of NumPy count as well."""
+    """NumPy's integers are accepted, too."""
     for good in GOOD:
         for i, call in enumerate(get_calls(fixture, good)):
             result = call()
@@ -160,8 +160,8 @@ def plain_every_function():
 
 
 def test_optional_arguments(fixture):
-    """As in PyGObject: what may be None at the end may be left out, arguments have names, and a
-    callback gets any number of data."""
+    """As in PyGObject: trailing arguments that may be None can be omitted, arguments have names,
+    and a callback gets any number of data."""
     stream, buffer = fixture.stream, fixture.buffer(64)
     gpu = get_introspection_module("Gpu")
     buffer.fill(7)

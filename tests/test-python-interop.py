@@ -13,7 +13,7 @@ N = 1 << 20
 
 
 class Foreign:
-    """What other libraries read an address from: the CUDA Array Interface, version 3."""
+    """The CUDA Array Interface, version 3, from which other libraries read addresses."""
 
     def __init__(self, buffer, stream=None):
         self.buffer = buffer
@@ -132,13 +132,13 @@ def lend(fixture, from_dlpack, add, get_address, to_numpy):
     assert np.array_equal(array.to_numpy(), expected)
     del array, part
     gc.collect()
-    for _ in range(4):                          # somebody else would get the memory now
+    for _ in range(4):                          # another allocation would get the memory now
         Gpu.Array.zeros(fixture.context, (1024, 1024), np.float32)
     assert np.array_equal(to_numpy(theirs), expected[::2, 1:])
 
 
 def borrow(fixture, theirs, get_address, to_numpy, forget):
-    """The other way round: whoever goes first, the other one is as before."""
+    """The other direction: each side stays valid when the other is freed first."""
     array = Gpu.Array.from_dlpack(theirs, fixture.context)
     equal(array.device_address, get_address(theirs), "the address")
     before = to_numpy(theirs).copy()

@@ -27,7 +27,7 @@ add_at (ulong address, uint summand)
 
 
 def pools(fixture):
-    """One of every kind that the device can have, and the one that it has by itself."""
+    """A pool of each kind that the device supports, and the automatic kind."""
     yield Gpu.MemoryPool(fixture.context)
     n = 0
     for kind in KINDS:
@@ -44,11 +44,11 @@ def pools(fixture):
 
 
 def block_pools(fixture):
-    """Those that have blocks."""
+    """The pools that have blocks."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
         with raises(Gpu.Error.NOT_SUPPORTED, "no device addresses"):
             Gpu.MemoryPool(fixture.context).alloc_block(10)
-        raise Skip(f"{fixture.device.id} tells no addresses")
+        raise Skip(f"{fixture.device.id} has no device addresses")
     for pool in pools(fixture):
         if pool.kind == BINS:
             with raises(Gpu.Error.NOT_SUPPORTED, "no device addresses"):
@@ -158,7 +158,7 @@ def test_numpy(fixture):
 
 
 def test_reuse(fixture):
-    """The memory comes back when the last reference goes, while work still uses it, too."""
+    """Dropping the last reference frees the memory, also while work still uses it."""
     for pool in pools(fixture):
         handles = {pool(5000).native_handle}
         managed = pool.managed_bytes
@@ -180,7 +180,7 @@ def test_reuse(fixture):
 
 
 def test_attributes(fixture):
-    """What Python puts on a buffer goes with it, and not to whoever has the memory next."""
+    """Python attributes of a buffer do not reach the next buffer with the same memory."""
     class Token:
         pass
 
@@ -293,7 +293,7 @@ def test_block_arguments(fixture):
 
 
 def test_block_streams(fixture):
-    """A block that two streams use comes back after the work of both, whoever is told of last."""
+    """A block that two streams use is reused after the work of both, in either order."""
     for pool in block_pools(fixture):
         for n in range(3):
             one, other = fixture.new_stream(), fixture.new_stream()
@@ -347,7 +347,7 @@ def test_bins(fixture):
 
 
 def test_mempool(fixture):
-    """Ten of each size live at a time, and are what is made, however many are asked for."""
+    """Ten blocks of each size are live at a time, and no more are allocated for many requests."""
     pool = Gpu.MemoryPool.new_for_allocator(Gpu.ImmediateAllocator(fixture.stream), BINS)
     for exponent in 6, 7:
         live = []
@@ -396,7 +396,7 @@ def test_statistics(fixture):
 
 
 def check_out_of_memory(fixture, pool):
-    """The handler drops what only a cycle holds, and the request goes through."""
+    """The handler collects a reference cycle, and the request succeeds."""
     pool.limit = 4 << 20
     hoard = [[pool(3 << 20)]]
     sizes = []
@@ -492,7 +492,7 @@ def test_threads(fixture):
 
 
 def test_block_threads(fixture):
-    """Of those who free a block at the same time one does, and the others hear of it."""
+    """If threads free a block at the same time, one frees it, and the others get an error."""
     for pool in block_pools(fixture):
         blocks = [pool.alloc_block(100 * n) for n in range(1, 301)]
         barrier = threading.Barrier(4)
@@ -534,7 +534,7 @@ def test_python_allocator(fixture):
 
 
 class Plain(GObject.Object, Gpu.Allocator):
-    """One that runs in Python, on whatever thread makes the pool grow."""
+    """An allocator in Python runs on the thread that makes the pool grow."""
 
     def __init__(self, context):
         super().__init__()
@@ -550,7 +550,7 @@ class Plain(GObject.Object, Gpu.Allocator):
 def test_growth_and_collection(fixture):
     """Blocks are freed while another thread is in the allocator, which waits for Python."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
-        raise Skip(f"{fixture.device.id} tells no addresses")
+        raise Skip(f"{fixture.device.id} has no device addresses")
     pool = Gpu.MemoryPool.new_for_allocator(Plain(fixture.context), Gpu.MemoryPoolKind.SEGMENTS)
     pool.stop_holding()
 

@@ -63,7 +63,7 @@ def test_fixture(filled):
 
 
 def run(suite, *options, **environment):
-    """Exit status and output of pytest, and how each test went."""
+    """Exit status and output of pytest, and the result of each test."""
     if pytest is None:
         raise Skip("pytest is not installed")
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def plain_words():
 
 
 def plain_refused():
-    """What nobody can run is an error, and not a suite that passes."""
+    """A suite without tests that can run is an error."""
     code, output, _ = run(SUITE, GPUMEM_TEST="nothing-like-it")
     equal(code, 4, output)
     assert "no device matches 'nothing-like-it'" in output and "host" in output, output

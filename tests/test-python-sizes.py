@@ -50,8 +50,8 @@ class Guarded:
 
     def check(self):
         data = bytes(self.whole.read())
-        equal(data[:SIZE], b"\xa5" * SIZE, "what lies before the buffer")
-        equal(data[2 * SIZE:], b"\xa5" * SIZE, "what lies behind the buffer")
+        equal(data[:SIZE], b"\xa5" * SIZE, "bytes before the buffer")
+        equal(data[2 * SIZE:], b"\xa5" * SIZE, "bytes after the buffer")
 
 
 def test_ranges(fixture):

@@ -34,7 +34,7 @@ def parse():
 
 
 def names_in(body):
-    """What a module or a class defines."""
+    """The names that a module or a class defines."""
     for node in body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name
@@ -60,15 +60,15 @@ def plain_names():
     stubbed = set(names_in(parse().body))
     missing = {name for name, info in infos() if name not in stubbed and hasattr(Gpu, name)}
     overrides = set(sys.modules["gi.overrides.Gpu"].__all__)
-    equal(missing | overrides - stubbed, set(), "what the types lack")
+    equal(missing | overrides - stubbed, set(), "missing in the types")
     callbacks = {name for name, info in infos()
                  if isinstance(info, _gi.CallbackInfo)}
     invented = {name for name in stubbed - callbacks if is_public(name) and not hasattr(Gpu, name)}
-    equal(invented, set(), "what only the types have")
+    equal(invented, set(), "only in the types")
 
 
 def runtime_names(found):
-    """What a class has by itself, of the typelib or of its override."""
+    """The members of a class in the typelib or its override."""
     names = set()
     for one in found.__mro__:
         if one.__module__.startswith(("gi.repository.Gpu", "gi.overrides")) and \
@@ -99,8 +99,8 @@ def plain_members():
                      if not hasattr(found, member)
                      and not member.startswith(FOR_CLASSES_OF_PYTHON)}
     assert count > 60, f"only {count} classes were compared"
-    equal(missing, set(), "what the types lack")
-    equal(invented, set(), "what only the types have")
+    equal(missing, set(), "missing in the types")
+    equal(invented, set(), "only in the types")
 
 
 TYPED = """
@@ -130,7 +130,7 @@ with Gpu.pinned(context, b"1", b"2") as memories:
 REVEALED = ["Gpu.Kernel", "builtins.int", "Gpu.MemoryPool", "Gpu.HostMemory",
             "builtins.list[Gpu.HostMemory]"]
 
-# Each with a part of what mypy says
+# Each with a part of the message of mypy
 WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("get_kernel(context, 1)", "int"), ("get_kernel(context)", "argument"),
          ("Holder().get_size([]).x", "int"), ("Gpu.using_allocator(5)", "using_allocator"),
@@ -138,7 +138,7 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
 
 
 class Checker:
-    """mypy with the types beside the rest of gi, of which it is told nothing."""
+    """mypy with these types, and without types for the rest of gi."""
 
     def __init__(self, folder):
         if subprocess.run([sys.executable, "-m", "mypy", "--version"],
@@ -178,7 +178,7 @@ def plain_examples():
 
 
 def plain_generic():
-    """Types of what is decorated or given go through, and wrong uses are told."""
+    """Types pass through decorators and callbacks, and wrong uses are reported."""
     parse()
     with tempfile.TemporaryDirectory() as folder:
         checker = Checker(folder)

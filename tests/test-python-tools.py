@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding: what PyOpenCL's users know as tools, over every device that GPUMEM_TEST
-chooses (parity rows T15, T17, T18, T19, D56)."""
+"""The Python binding for users of PyOpenCL's tools, on every device that GPUMEM_TEST selects
+(parity rows T15, T17, T18, T19, D56)."""
 
 import gc
 import struct
@@ -14,7 +14,7 @@ from python_util import Gpu, equal, main, need, need_numpy, np, raises
 CAPABILITIES = Gpu.Capabilities
 
 
-# --- what is remembered for an object (T15) ------------------------------------------------------
+# --- values cached for an object (T15) ------------------------------------------------------
 
 class Owner:
     pass
@@ -117,7 +117,7 @@ def plain_memoize_methods():
 
 
 def plain_memoize_threads():
-    """All threads get one result, and an object that goes meanwhile does no harm."""
+    """All threads get one result, even if an object is freed meanwhile."""
     function, calls = counted()
     owner = Owner()
     results = []
@@ -169,7 +169,7 @@ def test_memoize_kernels(fixture):
     equal(len(calls), 4)
 
 
-# --- what kernels take (T17) ---------------------------------------------------------------------
+# --- arguments of kernels (T17) ----------------------------------------------------------------
 
 def plain_parse_arguments():
     parsed = Gpu.parse_arguments("__global const float *x, unsigned int n, float4 *restrict v,"
@@ -286,7 +286,7 @@ def launch_axpy(fixture, dialect, with_offset):
 
 
 def test_argument_kernels(fixture):
-    """What is declared builds, and takes what is bound."""
+    """A declared kernel builds, and accepts the bound arguments."""
     need(fixture, CAPABILITIES.SOURCE)
     dialects = ["portable", "cuda" if fixture.device.backend == "cuda" else "opencl"]
     for dialect in dialects:
@@ -306,7 +306,7 @@ def test_argument_arrays(fixture):
     equal(Gpu.bind_arguments("int *x", [None]), [None])
 
 
-# --- what a device is like (T18, T19) ------------------------------------------------------------
+# --- traits of devices (T18, T19) ------------------------------------------------------------
 
 def test_traits(fixture):
     device = fixture.device
@@ -342,7 +342,7 @@ def test_bank_conflicts(fixture):
 # --- profilers (D56) -----------------------------------------------------------------------------
 
 def test_profiled(fixture):
-    """The driver is told once when it begins and once when it ends, also after an exception."""
+    """The driver gets one call at the start and one at the end, also after an exception."""
     if fixture.device.backend != "cuda":
         with raises(Gpu.Error.NOT_SUPPORTED, "start_profiler"):
             fixture.context.start_profiler()
@@ -362,7 +362,7 @@ def test_profiled(fixture):
 
 
 def profiler_calls():
-    """How often the stand-in for the driver was told; None from a real one."""
+    """The number of calls in the stand-in for the driver; None for a real driver."""
     import ctypes
     try:
         count = ctypes.CDLL("libcuda.so.1").gpumem_cuda_driver_get_count

@@ -303,7 +303,7 @@ def interrupt(wait):
 
 
 def test_interrupt(fixture):
-    """Every wait ends with KeyboardInterrupt, and what it waited for goes on."""
+    """Each wait ends with KeyboardInterrupt, and the work continues."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     stream = fixture.new_stream()
@@ -341,7 +341,7 @@ def test_interrupt(fixture):
 
 
 def test_wait_of_failed(fixture):
-    """A wait in slices tells of a failure as the whole one does, from any thread."""
+    """A wait in slices reports a failure like a single wait, from any thread."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
@@ -405,7 +405,7 @@ def test_asyncio(fixture):
 
 
 def test_asyncio_large(fixture):
-    """Without another copy: into what the program has, or what is made for it."""
+    """Without another copy: into existing memory, or into new memory."""
     data = random.Random(6).randbytes(1 << 18)
     buffer = fixture.buffer(1 << 18)
     stream = fixture.new_stream()
@@ -426,7 +426,7 @@ def test_asyncio_large(fixture):
 
 
 def test_asyncio_many(fixture):
-    """Waits for events that complete in the wrong order do not stand in each other's way."""
+    """Waits for events that complete in reverse order do not block each other."""
     async def main():
         gates = [fixture.user_event() for _ in range(50)]
 
@@ -503,7 +503,7 @@ def test_drop_references(fixture):
 
 
 def test_drop_everything(fixture):
-    """Nobody is left to see the result: but nothing crashes, and everything is freed."""
+    """Without a reader of the result nothing crashes, and everything is freed."""
     context = fixture.context
     fixture.context = Gpu.Context(fixture.device)
     del context
@@ -514,7 +514,7 @@ def test_drop_everything(fixture):
     gc.collect()
 
 
-def test_context_goes_first(fixture):
+def test_context_freed_first(fixture):
     context = Gpu.Context(fixture.device)
     buffer = Gpu.Buffer(context, b"still there")
     stream = Gpu.Stream(context)

@@ -74,7 +74,7 @@ def plain_arguments():
 # --- devices and contexts ------------------------------------------------------------------------
 
 def test_device(fixture):
-    """D6, D13: what the driver tells, as a dictionary and by name."""
+    """D6, D13: the attributes of the driver, as a dictionary and by name."""
     device = fixture.device
     attributes = device.attributes
     assert isinstance(attributes, dict) and attributes
@@ -169,7 +169,7 @@ def bytes_like():
 
 
 def test_bytes_like(fixture):
-    """M7, D26: anything bytes-like goes to the device and comes back the same."""
+    """M7, D26: any bytes-like object is written to the device and read back unchanged."""
     for data, expected in bytes_like():
         buffer = Gpu.Buffer.new_from_data(fixture.context, data)
         equal(buffer.size, len(expected), type(data))
@@ -274,7 +274,7 @@ LARGE = 1 << 20
 
 
 def plain_bytes_over_memory():
-    """Bytes over memory of Python's, which is let go of on another thread."""
+    """Bytes that wrap Python memory, which another thread releases."""
     data = bytearray(b"0123456789")
     address = ctypes.addressof(ctypes.c_char.from_buffer(data))
     context = GLib.MainContext.new()
@@ -292,8 +292,8 @@ def plain_bytes_over_memory():
 
 
 def test_write_holds(fixture):
-    """M7: large data go to the device without another copy, and are let go of after that. What
-    can be changed is copied if it has to wait, unless the program wants it otherwise."""
+    """M7: large data is written without another copy, and released afterwards. Mutable data is
+    copied if the write has to wait, unless the program forbids the copy."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     ones, twos = b"\1" * LARGE, b"\2" * LARGE
     for make, copy, expected in ((bytearray, True, ones), (bytearray, False, twos),
@@ -311,7 +311,7 @@ def test_write_holds(fixture):
                 data.append(1)
         gate.complete()
         equal(buffer.read(stream=stream), expected)
-    # Its memory is free again as soon as nobody needs it.
+    # Its memory is freed after its last use.
     data = bytearray(ones)
     buffer.write(data)
     fixture.stream.write(buffer, data, copy=False)
@@ -499,7 +499,7 @@ def test_slices_read(fixture):
 
 
 def test_slices_write(fixture):
-    """M9: what is written to a part, or to a part of one, is in the whole."""
+    """M9: data written to a slice, or to a slice of a slice, is in the whole."""
     buffer, data, step = sliced(fixture)
     part = buffer[step:3 * step]
     part.fill(1)
@@ -553,7 +553,7 @@ def test_equality(fixture):
 
 
 def plain_repr():
-    """Also of what was made past the constructors."""
+    """Also for objects of g_object_new()."""
     assert "no device" in repr(GObject.new(Gpu.Stream))
     assert "Gpu.Buffer" in repr(GObject.new(Gpu.Buffer))
     equal(repr(Gpu.Local(12)), "Gpu.Local(12)")
@@ -705,7 +705,7 @@ def test_map_numpy(fixture):
 
 
 def test_map_lifetime(fixture):
-    """Views keep what they show, after everything else is gone."""
+    """Views keep their memory after all other objects are freed."""
     data = random.Random(4).randbytes(4096)
     mapping = fixture.buffer(data).map(Gpu.MapFlags.READ)
     gone = weakref.ref(mapping)
