@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels: what they tell of their arguments, what they are given, and what is refused. */
+/* Kernels: argument information, launch arguments, grids, and invalid calls. */
 #include "config.h"
 
 #include <math.h>
@@ -335,7 +335,7 @@ kernel_bad_grids (TestFixture *fixture)
     }
 }
 
-/* Every group sums up its part in local memory, halving the items that work at each barrier. */
+/* Each group sums its part in local memory; each barrier halves the number of active items. */
 static void
 kernel_reduction (TestFixture *fixture)
 {
@@ -385,7 +385,7 @@ kernel_reduction (TestFixture *fixture)
     }
 }
 
-/* More local memory than there is: an error, not the end of the process. */
+/* A request for more local memory than the device has fails instead of aborting the process. */
 static void
 kernel_local_limit (TestFixture *fixture)
 {
@@ -434,7 +434,7 @@ kernel_local_limit (TestFixture *fixture)
   test_assert_content (out, expected);
 }
 
-/* --- what is refused ------------------------------------------------------------------------ */
+/* --- invalid arguments ---------------------------------------------------------------------- */
 
 static GpuArguments *
 axpy_arguments (GpuBuffer *y, GpuBuffer *x)
@@ -546,7 +546,7 @@ kernel_ranges (TestFixture *fixture)
   gpu_arguments_add_double (large, 1e39);
   assert_refused (fixture, kernel, large, "float", "e+39");
 
-  /* Not a number is a value of floating point types */
+  /* NaN is a valid value for floating point arguments only. */
   nan = gpu_arguments_new ();
   gpu_arguments_add_memory (nan, GPU_MEMORY (out));
   gpu_arguments_add_int (nan, 255);
@@ -622,7 +622,7 @@ kernel_declare (TestFixture *fixture)
     }
 }
 
-/* --- several at once ---------------------------------------------------------------------- */
+/* --- launches from several threads -------------------------------------------------------- */
 
 typedef struct
 {
@@ -651,7 +651,7 @@ launch_many (gpointer data)
   return NULL;
 }
 
-/* One kernel, launched by several threads with arguments of their own. */
+/* Several threads launch one kernel, each with its own arguments. */
 static void
 kernel_threads (TestFixture *fixture)
 {
@@ -673,7 +673,7 @@ kernel_threads (TestFixture *fixture)
     g_thread_join (threads[i]);
 }
 
-/* What a kernel only reads, two streams may read at once. */
+/* Two streams may run kernels that only read the same memory at the same time. */
 static void
 kernel_read_only (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Launches that were prepared, timed, or ask for more (parity rows D50, D51, D52). */
+/* Prepared launches, timed launches and launch options (parity rows D50, D51, D52). */
 #include "config.h"
 
 #include "test-util.h"
@@ -72,7 +72,7 @@ launch_prepared (TestFixture *fixture)
   launch = gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
 
-  /* What becomes of the list and of the kernel object does not matter. */
+  /* The launch has its own copy of the arguments and its own reference on the kernel. */
   gpu_arguments_clear (arguments);
   for (guint i = 0; i < N_TIMES; i++)
     test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
@@ -109,7 +109,7 @@ launch_keeps (TestFixture *fixture)
   assert_ints (buffer, 0x01010101);
 }
 
-/* Memory that is released is refused, and the device finds what was submitted before. */
+/* A launch that uses released memory fails; work submitted before the release still completes. */
 static void
 launch_released (TestFixture *fixture)
 {
@@ -135,7 +135,7 @@ launch_released (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_launch_new");
 }
 
-/* Uses of memory on several streams are ordered, as with any launch. */
+/* Prepared launches are ordered by hazards across streams, as all launches are. */
 static void
 launch_hazards (TestFixture *fixture)
 {
@@ -201,7 +201,7 @@ launch_threads (TestFixture *fixture)
   assert_ints (buffer, N_THREADS * N_TIMES);
 }
 
-/* More arguments than there is room for without an allocation. */
+/* More arguments than the launch stores without an allocation. */
 static void
 launch_many_arguments (TestFixture *fixture)
 {
@@ -232,7 +232,7 @@ launch_many_arguments (TestFixture *fixture)
   g_assert_cmpint (*(const gint32 *) g_bytes_get_data (content, NULL), ==, 7);
 }
 
-/* Backwards, and released. */
+/* Reversed and released arrays. */
 static void
 check_unusual (GpuArguments *arguments, GpuArray *array)
 {
@@ -263,8 +263,8 @@ count_buffers (void)
   return n;
 }
 
-/* While the fifth row is mapped: the first rows are used without a slice of their own, and
- * backwards all rows are, though the pointer is to the last one. */
+/* Caller maps the fifth row. The first rows are passed without a slice object; a reversed array
+ * covers all rows, although its pointer is that of the last row. */
 static void
 check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
 {
@@ -294,7 +294,7 @@ check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "bytes 0");
 }
 
-/* Rows in the middle, beside bytes that are mapped, which no launch over all could use. */
+/* Rows in the middle, next to mapped bytes; a launch on the whole array would fail. */
 static void
 launch_arrays (TestFixture *fixture)
 {
@@ -424,7 +424,8 @@ launch_timed (TestFixture *fixture)
   assert_timed (stream, launch);
   assert_ints (buffer, 2);
 
-  /* Without profiling only where any stream can take the time. */
+  /* On a stream without profiling, a timed launch works only where every stream can record
+   * times. */
   event = gpu_stream_launch_timed (fixture->stream, launch, &error);
   if (event == NULL)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_record", "flags timing");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Loading the library, or its typelib, runs no driver code; and a machine without any driver
- * works on the host and says why on nothing else. Every test is a process of its own, for what
- * is loaded once stays. */
+/* Loading the library or its typelib runs no driver code. On a machine without a driver the host
+ * back end works, and the other back ends report the reason for their absence. Each test runs in a
+ * process of its own, because a loaded driver stays loaded. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -17,8 +17,8 @@ add_driver_of (GPtrArray *drivers, const char *icd)
     g_ptr_array_add (drivers, g_path_get_basename (g_strstrip (text)));
 }
 
-/* The driver of CUDA, and the files that a loader of OpenCL would load: what .icd files name, those
- * of a folder or a single one, and what a variable names directly. */
+/* Lists the CUDA driver and the files that an OpenCL loader would load: those named in .icd files
+ * (a single file or a folder of files) and those named directly in a variable. */
 static GPtrArray *
 list_drivers (void)
 {
@@ -104,7 +104,7 @@ child_library (void)
   before = read_maps ();
   g_assert_cmpuint (count_mapped (before), ==, 0);
 
-  /* The look at the maps is good for something: now the drivers are there */
+  /* Check that count_mapped() detects drivers: now they are loaded. */
   if (!gpu_device_check_backend ("cuda", NULL) && !gpu_device_check_backend ("opencl", NULL))
     return;
   after = read_maps ();
@@ -169,8 +169,8 @@ load_library (void)
   run_child ("/load-without-driver/subprocess/library");
 }
 
-/* The ways in which the loaders of OpenCL are told where drivers are, what hides devices from
- * CUDA, and the same for the stand-in of the driver of CUDA. */
+/* Points the OpenCL loaders at an empty folder, hides all devices from CUDA, and configures the
+ * simulated CUDA driver without devices. */
 static void
 load_without_driver (void)
 {

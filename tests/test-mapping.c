@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Mappings: what the host sees, who keeps them, and what they exclude. */
+/* Mappings: the bytes that the host sees, lifetimes, and the operations that a mapping excludes. */
 #include "config.h"
 
 #include "test-util.h"
@@ -68,7 +68,7 @@ mapping_write (TestFixture *fixture)
   g_object_unref (mapping);
   mapping = map (buffer, GPU_MAP_FLAGS_WRITE_INVALIDATE, 2000, 100);
   memset (gpu_mapping_get_data (mapping), 3, 100);
-  /* Dropping it does what unmapping does */
+  /* Dropping the last reference unmaps */
   g_object_unref (mapping);
   mapping = map (buffer, GPU_MAP_FLAGS_NONE, 3000, 100);
   test_assert_value (gpu_mapping_get_data (mapping), 1, 100);
@@ -86,7 +86,7 @@ mapping_write (TestFixture *fixture)
   test_assert_value (data + 3100, 1, SIZE - 3100);
 }
 
-/* Copies out of and into it, which hold nothing. */
+/* Copies out of a mapping and into it, which keep no reference on it. */
 static void
 mapping_copies (TestFixture *fixture)
 {
@@ -130,7 +130,7 @@ mapping_copies (TestFixture *fixture)
   test_assert_bytes (after, two);
 }
 
-/* The bytes keep the mapping, the mapping the buffer, the buffer the context. */
+/* The bytes keep the mapping alive, the mapping keeps the buffer, the buffer keeps the context. */
 static void
 mapping_bytes (TestFixture *fixture)
 {
@@ -190,7 +190,7 @@ fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboo
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 }
 
-/* Each of several mappings blocks only its own bytes, until it ends. */
+/* Each mapping excludes operations from its own bytes only, and only until it is unmapped. */
 static void
 mapping_several (TestFixture *fixture)
 {
@@ -220,18 +220,18 @@ mapping_several (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* --- one thread unmaps while another looks --------------------------------------------- */
+/* --- unmapping while another thread reads ---------------------------------------------- */
 
 #define N_RACES 4000
 
 typedef struct
 {
   GpuMapping *mapping;
-  gint        round;                /* atomic; the reader follows */
+  gint        round;                /* atomic; the reader sets `followed` to it */
   gint        followed;             /* atomic */
 } Race;
 
-/* Bytes are of a range that stays mapped, or there are none. */
+/* If the reader gets bytes, their range is still mapped and holds the expected values. */
 static void
 look (GpuMapping *mapping, gint round)
 {
@@ -295,8 +295,7 @@ mapping_race (TestFixture *fixture)
   g_thread_join (thread);
 }
 
-/* The device keeps away from what the host writes; beside it, and once it is unmapped, it does
- * not. */
+/* Operations on bytes mapped for writing fail; operations beside them or after unmapping work. */
 static void
 mapping_excludes (TestFixture *fixture)
 {
@@ -330,7 +329,7 @@ mapping_excludes (TestFixture *fixture)
   test_synchronize (stream);
 }
 
-/* Several may read at once; what is written is one mapping's alone. */
+/* Mappings for reading may overlap; a mapping for writing must not overlap another mapping. */
 static void
 mapping_overlaps (TestFixture *fixture)
 {
@@ -353,7 +352,7 @@ mapping_overlaps (TestFixture *fixture)
   test_assert_value (gpu_mapping_get_data (second), 6, 1000);
 }
 
-/* A mapping waits for the work before it, on whatever stream. */
+/* Mapping waits for pending work on the memory, on any stream. */
 static void
 mapping_waits (TestFixture *fixture)
 {
@@ -410,7 +409,7 @@ mapping_slice (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_BUSY);
 }
 
-/* Memory that was released stays where it is while it is mapped. */
+/* Released memory stays allocated while it is mapped. */
 static void
 mapping_release (TestFixture *fixture)
 {
@@ -427,7 +426,7 @@ mapping_release (TestFixture *fixture)
   unmap (mapping);
 }
 
-/* Unmapping a part orders nothing that another stream does to the rest. */
+/* Unmapping one range must not discard the hazards of other ranges: the copy waits for the fill. */
 static void
 mapping_keeps_hazards (TestFixture *fixture)
 {
@@ -460,7 +459,8 @@ mapping_keeps_hazards (TestFixture *fixture)
   test_assert_content (copy, expected);
 }
 
-/* A fill of several operations is refused under its own name, whichever of them finds the range. */
+/* A region fill that consists of several operations fails under its own name, independent of the
+ * operation that meets the mapped range. */
 static void
 mapping_excludes_region (TestFixture *fixture)
 {
@@ -483,7 +483,7 @@ mapping_excludes_region (TestFixture *fixture)
     }
 }
 
-/* Dropped at once, without anybody having waited for it: the unmapping must not overtake it. */
+/* The mapping is dropped at once, without a wait: the unmap must not overtake the map. */
 static void
 mapping_out_of_order (TestFixture *fixture)
 {

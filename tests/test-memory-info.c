@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who tells how much memory is free (parity row D24): a vendor's extension of OpenCL, the
- * management library of NVIDIA, or the library's own account of all contexts. */
+/* Sources of the amount of free memory (parity row D24): a vendor extension of OpenCL, NVIDIA's
+ * management library, or the library's own accounting of all contexts. */
 #include "config.h"
 
 #include "test-util.h"
@@ -36,7 +36,7 @@ assert_accounting (TestFixture *fixture)
   g_assert_cmpuint (get_free (fixture->context, &source), ==, before - SIZE);
 }
 
-/* What one context of the process holds no other one has. */
+/* An allocation in one context reduces the free memory of every other context of the process. */
 static void
 info_contexts (TestFixture *fixture)
 {
@@ -50,7 +50,7 @@ info_contexts (TestFixture *fixture)
   before = get_free (other, &source);
   if (source != GPU_MEMORY_INFO_SOURCE_ACCOUNTING)
     {
-      g_test_skip ("the device, or the system, tells");
+      g_test_skip ("the driver or the system reports free memory");
       return;
     }
   buffer = test_buffer (fixture, SIZE);
@@ -63,7 +63,7 @@ info_contexts (TestFixture *fixture)
   g_assert_cmpuint (get_free (fixture->context, &source), ==, before);
 }
 
-/* --- vendors, made up by the OpenCL layer ------------------------------------------------- */
+/* --- vendors simulated by the OpenCL layer ------------------------------------------------ */
 
 static const struct
 {
@@ -134,9 +134,9 @@ info_nvidia (TestFixture *fixture)
   g_assert_cmpuint (source, ==, GPU_MEMORY_INFO_SOURCE_NVML);
 }
 
-/* Nobody tells, whatever there is that could. */
+/* The vendor's source is missing or reports nothing, so the library's accounting is used. */
 static void
-info_silent (TestFixture *fixture)
+info_accounting_fallback (TestFixture *fixture)
 {
   if (has_vendor (fixture))
     assert_accounting (fixture);
@@ -155,7 +155,7 @@ info_run_nvidia (TestFixture *fixture)
 }
 
 static void
-info_run_silent (TestFixture *fixture)
+info_run_accounting_fallback (TestFixture *fixture)
 {
   run_case (fixture, "amd-silent");
   run_case (fixture, "nvidia-other");
@@ -170,12 +170,12 @@ main (int argc, char **argv)
   test_add ("contexts", info_contexts);
   test_add ("amd", info_run_amd);
   test_add ("nvidia", info_run_nvidia);
-  test_add ("silent", info_run_silent);
+  test_add ("accounting-fallback", info_run_accounting_fallback);
   test_add ("subprocess/amd", info_amd);
-  test_add ("subprocess/amd-silent", info_silent);
+  test_add ("subprocess/amd-silent", info_accounting_fallback);
   test_add ("subprocess/nvidia", info_nvidia);
-  test_add ("subprocess/nvidia-other", info_silent);
-  test_add ("subprocess/nvidia-silent", info_silent);
-  test_add ("subprocess/nvidia-without", info_silent);
+  test_add ("subprocess/nvidia-other", info_accounting_fallback);
+  test_add ("subprocess/nvidia-silent", info_accounting_fallback);
+  test_add ("subprocess/nvidia-without", info_accounting_fallback);
   return test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools: memory of each kind is right, comes back at once, and is never handed out under work that
- * still uses it. */
+/* Pools: memory of each kind has the right content, is reused at once, and is never handed out
+ * while other work on it is pending. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -35,7 +35,7 @@ assert_filled (GpuBuffer *buffer, guint8 value)
   test_assert_value (g_bytes_get_data (content, NULL), value, g_bytes_get_size (content));
 }
 
-/* Blocks next to each other keep what each was given, slices of them too. */
+/* Adjacent blocks, and slices of them, keep their own content. */
 static void
 check_content (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -83,7 +83,8 @@ count_release (guint *n)
   (*n)++;
 }
 
-/* The same memory at once, and as soon as the last reference is gone; the object is as new. */
+/* The last unref makes memory available for reuse at once; the recycled buffer object has no data,
+ * handlers or weak references of its former owner. */
 static void
 check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -129,7 +130,7 @@ pool_reuse (TestFixture *fixture)
   test_pool_each_kind (fixture, check_reuse);
 }
 
-/* Let go of while work on the same stream, and on another one, still uses it. */
+/* Buffers are dropped while work on the same stream, and on another one, still uses them. */
 static void
 check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -168,9 +169,9 @@ pool_in_flight (TestFixture *fixture)
     test_pool_each_kind (fixture, check_in_flight);
 }
 
-/* The pool goes first, then the context of the program, then the memory, with work under way. */
+/* The pool is dropped first, then the program's context, then the memory, with work in flight. */
 static void
-check_gone (TestFixture *fixture, GpuMemoryPool *pool)
+check_pool_dropped_first (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) out = test_buffer (fixture, SIZE);
@@ -195,15 +196,15 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_gone (TestFixture *fixture)
+pool_dropped_first (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
-    test_pool_each_kind (fixture, check_gone);
+    test_pool_each_kind (fixture, check_pool_dropped_first);
 }
 
-/* What is counted is what there is. */
+/* The statistics match the allocations and frees. */
 static void
-check_figures (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+check_statistics (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
   g_autoptr (GVariant) figures = NULL;
   GpuBuffer *buffers[10];
@@ -237,12 +238,12 @@ check_figures (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 }
 
 static void
-pool_figures (TestFixture *fixture)
+pool_statistics (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_figures);
+  test_pool_each_kind (fixture, check_statistics);
 }
 
-/* All that is managed, each byte once. */
+/* The snapshot contains all managed memory, each byte once. */
 static void
 check_snapshot (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -313,9 +314,10 @@ pool_stop_holding (TestFixture *fixture)
   test_pool_each_kind (fixture, check_stop_holding);
 }
 
-/* Memory of a pool that holds nothing goes when the work with it ends, whoever waits for that. */
+/* A pool that holds nothing frees memory when the work on it completes, whether or not the program
+ * calls gpu_memory_pool_free_held(). */
 static void
-check_stopped_at_work (TestFixture *fixture, GpuMemoryPool *pool)
+check_stop_holding_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
   gpu_memory_pool_stop_holding (pool);
 
@@ -341,10 +343,10 @@ check_stopped_at_work (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_stopped_at_work (TestFixture *fixture)
+pool_stop_holding_in_flight (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
-    test_pool_each_kind (fixture, check_stopped_at_work);
+    test_pool_each_kind (fixture, check_stop_holding_in_flight);
 }
 
 static void
@@ -355,9 +357,9 @@ trim_it (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED, Gpu
   gpu_memory_pool_free_held (pool);
 }
 
-/* Whoever listens for want of memory may call the pool that it is about. */
+/* A handler of "memory-pressure" may call the pool that needs memory. */
 static void
-check_pressure (TestFixture *fixture, GpuMemoryPool *pool)
+check_memory_pressure (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   gulong handler = g_signal_connect (fixture->context, "memory-pressure", G_CALLBACK (trim_it),
@@ -369,9 +371,9 @@ check_pressure (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_pressure (TestFixture *fixture)
+pool_memory_pressure (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_pressure);
+  test_pool_each_kind (fixture, check_memory_pressure);
 }
 
 static gboolean
@@ -384,7 +386,8 @@ give_up (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, GPtrArray *victim
   return TRUE;
 }
 
-/* A handler makes room as long as it can; then it is an error that tells the figures. */
+/* The pool retries as long as a handler frees memory; then the allocation fails with an error that
+ * quotes the figures. */
 static void
 check_out_of_memory (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -419,7 +422,7 @@ pool_out_of_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_out_of_memory);
 }
 
-/* What is in use does not count as kept, and every release looks at what is. */
+/* The threshold applies to unused memory only; each release frees the excess. */
 static void
 check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -485,7 +488,7 @@ make_pool (TestFixture *fixture)
   return pool;
 }
 
-/* Where the driver tells no addresses there are no blocks. */
+/* The pool has no blocks if the driver reports no addresses. */
 static gboolean
 has_blocks (GpuMemoryPool *pool)
 {
@@ -518,7 +521,7 @@ pool_blocks (TestFixture *fixture)
   g_assert_cmpuint (address % 512, ==, 0);
   g_assert_cmpuint (gpu_memory_block_get_size (block), ==, 1000);
 
-  /* A reference of somebody else keeps it */
+  /* Another reference keeps the block */
   gpu_memory_block_ref (block);
   gpu_memory_pool_free_block (pool, block, stream);
   other = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
@@ -595,7 +598,7 @@ pool_blocks_at_once (TestFixture *fixture)
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
 
-/* A block that two streams use is had on a third only after both. */
+/* A third stream gets a block that two streams use only after both. */
 static void
 pool_block_streams (TestFixture *fixture)
 {
@@ -631,10 +634,10 @@ pool_block_streams (TestFixture *fixture)
   test_hold_free (hold);
 }
 
-/* What the program itself puts into a stream of the driver counts until it is over, also when the
- * object that borrows the stream is gone. */
+/* Work that the program itself submits to a driver's stream counts as a use until it completes,
+ * even if the GpuStream that borrows the stream is finalized before. */
 static void
-check_borrowed (TestFixture *fixture, GpuMemoryPool *pool)
+check_borrowed_stream (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -670,14 +673,14 @@ check_borrowed (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_borrowed (TestFixture *fixture)
+pool_borrowed_stream (TestFixture *fixture)
 {
   if (!test_can_hold (fixture))
     return;
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     g_test_skip ("the host has no streams of a driver");
   else
-    test_pool_each_kind (fixture, check_borrowed);
+    test_pool_each_kind (fixture, check_borrowed_stream);
 }
 
 static void
@@ -694,9 +697,9 @@ set_knobs (GpuMemoryPool *pool, guint64 value)
                 NULL);
 }
 
-/* What has changed is told once, when it may be; what is set to what it was is not. */
+/* Thawing notifies once for each changed property; setting the same value notifies nothing. */
 static void
-check_notify (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+check_notifications (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
   static const char *const knobs[] = { "limit", "soft-limit", "release-threshold",
                                        "fragmentation-target", "history-size" };
@@ -712,7 +715,7 @@ check_notify (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
     {
       g_auto (GStrv) parts = g_strsplit (names->str, knobs[i], -1);
 
-      /* "limit" is a part of "soft-limit" */
+      /* "limit" is a substring of "soft-limit" */
       g_assert_cmpuint (g_strv_length (parts), ==, i == 0 ? 3 : 2);
     }
 
@@ -725,15 +728,15 @@ check_notify (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 }
 
 static void
-pool_notify (TestFixture *fixture)
+pool_notifications (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_notify);
+  test_pool_each_kind (fixture, check_notifications);
 }
 
-/* A buffer that was dropped while somebody had frozen its notifications is nobody else's, and the
- * pool goes without waiting for it. */
+/* A buffer that is dropped while its notifications are frozen is not reused, and the pool is
+ * finalized without waiting for it. */
 static void
-check_frozen (TestFixture *fixture, GpuMemoryPool *pool)
+check_frozen_notifications (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   GpuMemoryPool *mine = gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"),
@@ -749,15 +752,15 @@ check_frozen (TestFixture *fixture, GpuMemoryPool *pool)
   g_object_unref (other);
   g_object_unref (mine);
 
-  /* What stays then has the reference of the pool */
+  /* The remaining reference was the pool's */
   g_object_thaw_notify (G_OBJECT (frozen));
   g_object_unref (frozen);
 }
 
 static void
-pool_frozen (TestFixture *fixture)
+pool_frozen_notifications (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_frozen);
+  test_pool_each_kind (fixture, check_frozen_notifications);
 }
 
 /* --- threads ---------------------------------------------------------------------------- */
@@ -793,7 +796,7 @@ run_thread (gpointer data)
       fill (stream, buffer, value);
       copy (stream, copied, buffer);
 
-      /* Somebody else lets go of it, or uses it before */
+      /* Another thread may fill this buffer before it drops it */
       g_mutex_lock (&shared->lock);
       other = shared->exchange[place];
       shared->exchange[place] = buffer;
@@ -851,9 +854,9 @@ run_dropper (gpointer data)
   return NULL;
 }
 
-/* What one thread is still letting go of is no other thread's. */
+/* A buffer object that one thread is still finalizing is not reused by another thread. */
 static void
-check_wrappers (TestFixture *fixture, GpuMemoryPool *pool)
+check_object_reuse_race (TestFixture *fixture, GpuMemoryPool *pool)
 {
   Shared shared = { .fixture = fixture, .pool = pool };
   GThread *threads[N_THREADS];
@@ -868,9 +871,9 @@ check_wrappers (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_wrappers (TestFixture *fixture)
+pool_object_reuse_race (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_wrappers);
+  test_pool_each_kind (fixture, check_object_reuse_race);
 }
 
 static gpointer
@@ -880,9 +883,9 @@ run_last (gpointer data)
   return NULL;
 }
 
-/* The pool closes while threads let go of the last of it. */
+/* The pool is closed while threads drop its last buffers. */
 static void
-check_closing (TestFixture *fixture, GpuMemoryPool *pool)
+check_close_while_freeing (TestFixture *fixture, GpuMemoryPool *pool)
 {
   const GpuMemoryPoolKind kind = test_get_number (pool, "kind");
 
@@ -908,14 +911,14 @@ check_closing (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-pool_closing (TestFixture *fixture)
+pool_close_while_freeing (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_closing);
+  test_pool_each_kind (fixture, check_close_while_freeing);
 }
 
-/* A pool over a pool: its segments are blocks themselves. */
+/* A pool on top of a pool: segments of the inner pool are blocks of the outer one. */
 static void
-pool_nested (TestFixture *fixture)
+pool_on_pool (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) outer = gpu_memory_pool_new (fixture->context,
@@ -948,7 +951,7 @@ pool_nested (TestFixture *fixture)
 
 /* Sizes that are never requested again must not accumulate in the default kind of pool. */
 static void
-pool_sizes (TestFixture *fixture)
+pool_unique_sizes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
@@ -977,26 +980,26 @@ main (int argc, char **argv)
   test_add ("content", pool_content);
   test_add ("reuse", pool_reuse);
   test_add ("in-flight", pool_in_flight);
-  test_add ("gone", pool_gone);
-  test_add ("figures", pool_figures);
+  test_add ("pool-dropped-first", pool_dropped_first);
+  test_add ("statistics", pool_statistics);
   test_add ("snapshot", pool_snapshot);
   test_add ("stop-holding", pool_stop_holding);
-  test_add ("stopped-at-work", pool_stopped_at_work);
-  test_add ("pressure", pool_pressure);
+  test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);
+  test_add ("memory-pressure", pool_memory_pressure);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);
   test_add ("arguments", pool_arguments);
   test_add ("blocks", pool_blocks);
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
-  test_add ("borrowed", pool_borrowed);
-  test_add ("notify", pool_notify);
-  test_add ("frozen", pool_frozen);
+  test_add ("borrowed-stream", pool_borrowed_stream);
+  test_add ("notifications", pool_notifications);
+  test_add ("frozen-notifications", pool_frozen_notifications);
   test_add ("threads", pool_threads);
-  test_add ("wrappers", pool_wrappers);
-  test_add ("closing", pool_closing);
-  test_add ("nested", pool_nested);
-  test_add ("sizes", pool_sizes);
+  test_add ("object-reuse-race", pool_object_reuse_race);
+  test_add ("close-while-freeing", pool_close_while_freeing);
+  test_add ("pool-on-pool", pool_on_pool);
+  test_add ("unique-sizes", pool_unique_sizes);
 
   return test_run ();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory that a program itself uses on a stream, behind the library: it stays until that is over.
- * The kernel that holds a stream up stands for such work, it is no use of the memory. */
+/* gpu_memory_add_stream(): memory that the program itself uses on a stream stays allocated until
+ * that work completes. A kernel that blocks the stream represents such work; the kernel itself does
+ * not use the memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -31,10 +32,10 @@ await_free (TestFixture *fixture, guint64 before)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* Dropped, released, and added through a slice that goes first: the memory goes after what was
- * submitted by then. */
+/* The memory is dropped, released, or added through a slice that is dropped first: each time it
+ * stays allocated until the work submitted so far completes. */
 static void
-stream_plain (TestFixture *fixture)
+stream_freed_after_work (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = NULL;
 
@@ -66,7 +67,7 @@ stream_plain (TestFixture *fixture)
     }
 }
 
-/* A stream at rest holds up nothing. */
+/* An idle stream delays nothing. */
 static void
 stream_idle (TestFixture *fixture)
 {
@@ -80,8 +81,8 @@ stream_idle (TestFixture *fixture)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* A third stream has the memory after the added one. The object that comes again knows nothing of
- * it. */
+/* A third stream reuses the memory after the work of the added stream. The recycled buffer object
+ * has no added streams. */
 static void
 check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -124,8 +125,8 @@ stream_pooled (TestFixture *fixture)
   test_pool_each_kind (fixture, check_pooled);
 }
 
-/* What is in the driver's stream itself, through an object that only borrows it, which may go
- * before the memory does. */
+/* Work that the program submits to the driver's own stream counts, also if the GpuStream only
+ * borrows that stream and is dropped before the memory. */
 static void
 stream_borrowed (TestFixture *fixture)
 {
@@ -172,10 +173,9 @@ count_timelines (void)
   return n;
 }
 
-/* A stream that was told of goes when its object does, also if the buffer is kept: by its pool, to
- * be used again, or spilled. */
+/* Memory that a pool recycles, or that is spilled, does not keep an added stream alive. */
 static void
-check_forgotten (TestFixture *fixture, GpuMemoryPool *pool)
+check_does_not_keep_stream (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) spilled = test_buffer (fixture, SIZE);
@@ -205,9 +205,9 @@ check_forgotten (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-stream_forgotten (TestFixture *fixture)
+stream_does_not_keep_stream (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_forgotten);
+  test_pool_each_kind (fixture, check_does_not_keep_stream);
 }
 
 static void
@@ -236,7 +236,8 @@ assert_wait_fails (GpuBuffer *buffer)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_memory_wait", "on purpose");
 }
 
-/* The error of the memory's last use is told whoever has seen before that it is over. */
+/* A wait for the memory fails with the error of its last use, even if an earlier check has already
+ * seen that use complete. */
 static void
 stream_wait_fails (TestFixture *fixture)
 {
@@ -272,8 +273,8 @@ stream_wait_fails (TestFixture *fixture)
     }
 }
 
-/* Told once the streams of both uses have come so far, with the error of the one that fails; a wait
- * that is cancelled ends before. */
+/* The wait completes after the work of both streams and reports the error of the failed one; a
+ * cancelled wait ends at once. */
 static void
 stream_wait_async (TestFixture *fixture)
 {
@@ -327,11 +328,11 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("plain", stream_plain);
+  test_add ("freed-after-work", stream_freed_after_work);
   test_add ("idle", stream_idle);
   test_add ("pooled", stream_pooled);
   test_add ("borrowed", stream_borrowed);
-  test_add ("forgotten", stream_forgotten);
+  test_add ("does-not-keep-stream", stream_does_not_keep_stream);
   test_add ("errors", stream_errors);
   test_add ("wait-fails", stream_wait_fails);
   test_add ("wait-async", stream_wait_async);

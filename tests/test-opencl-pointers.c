@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arguments that are memory and a pointer in turn: NVIDIA's driver refuses launches of kernels with
- * such, so there the library has another kernel for those with pointers. The layer counts them. */
+/* Kernel arguments that change between memory objects and pointers. NVIDIA's driver rejects
+ * launches of a kernel with such arguments, so the library creates a second kernel for pointers
+ * there. The layer counts the kernels. */
 #include "config.h"
 
 #include "gpumem/device/gpu-device-private.h"
@@ -21,9 +22,9 @@ typedef struct
 {
   TestFixture *fixture;
   GpuKernel   *kernel;
-  GpuBuffer   *buffer;              /* of ones, which are read */
+  GpuBuffer   *buffer;              /* of ones, only read */
   GpuBuffer   *sum;
-  GpuSvm      *svm;                 /* the same as ones, as a pointer */
+  GpuSvm      *svm;                 /* of ones, as a pointer */
   GpuSvm      *svm_sum;
 } Memories;
 
@@ -60,7 +61,7 @@ check_launch (Memories *memories, gboolean to_pointer, gboolean from_pointer, gu
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), <=, 2);
 }
 
-/* One kernel for memory, and one for the arguments that are pointers now. */
+/* One kernel for memory objects, and one for arguments that are now pointers. */
 static void
 check_kernels (Memories *memories)
 {
@@ -77,7 +78,7 @@ check_kernels (Memories *memories)
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), ==, 2);
 }
 
-/* Without another kernel the launch fails, and nothing else does. */
+/* If the second kernel cannot be created, only that launch fails. */
 static void
 check_failure (Memories *memories, const char *function)
 {
@@ -128,7 +129,7 @@ pointers_nvidia (TestFixture *fixture)
   check_failure (&memories, "clGetKernelInfo");
   device->platform = platform;
 
-  /* As many as there were launches: each that went well added ones */
+  /* Each successful launch has added ones */
   test_synchronize (fixture->stream);
   content = test_content (sum);
   test_assert_value (g_bytes_get_data (content, NULL), 11, SIZE);

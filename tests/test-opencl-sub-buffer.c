@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* When sub-buffers of OpenCL go: at once, and on NVIDIA's driver, which does not survive every
- * order, once nothing newer of the same bytes is left. The layer counts what is there. */
+/* Release of OpenCL sub-buffers: at once, or, on NVIDIA's driver, which crashes in some orders of
+ * release, after all newer sub-buffers of the same bytes. The layer counts the memory objects. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -29,7 +29,7 @@ has_layer (TestFixture *fixture)
   return FALSE;
 }
 
-/* Each view is made before the one that it takes the place of goes. */
+/* Each view is created before the previous one is dropped; only one stays alive. */
 static void
 replace (TestFixture *fixture)
 {
@@ -54,7 +54,7 @@ slice_replace (TestFixture *fixture)
     replace (fixture);
 }
 
-/* Slices of the same bytes wait for newer ones; there is one for each range and way to use it. */
+/* A sub-buffer outlives newer ones of the same bytes. There is one for each range and access. */
 static void
 order (TestFixture *fixture)
 {
@@ -76,7 +76,7 @@ order (TestFixture *fixture)
   g_object_unref (c);
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, live);
   g_object_unref (d);
-  /* a is held by what is used again */
+  /* `again` shares the sub-buffer of b, which is newer than that of a: both stay */
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 3);
   g_clear_object (&again);
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 1);
@@ -117,7 +117,8 @@ run_reader (gpointer data)
   return NULL;
 }
 
-/* Who enqueues lets a slice that is being made go first, however many others enqueue already. */
+/* A thread that enqueues waits for a slice that is being created, even if other threads are
+ * enqueuing already. */
 static void
 turns (TestFixture *fixture)
 {
@@ -140,7 +141,7 @@ turns (TestFixture *fixture)
       g_thread_yield ();
     }
 
-  /* It waits for this thread: a reader that does not wait for it in turn gets here */
+  /* The slicer waits for this thread; a reader that does not queue behind the slicer runs now */
   reader = g_thread_new ("reader", run_reader, &turns);
   g_mutex_lock (&turns.lock);
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))

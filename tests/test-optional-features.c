@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What only some drivers tell and let set, and copies between contexts: it works, or it is
- * GPU_ERROR_NOT_SUPPORTED (parity rows D4, D7, D9, D17 to D21, D41, D43, D56). */
+/* Information and settings of some drivers only, and copies between contexts: each call works or
+ * fails with GPU_ERROR_NOT_SUPPORTED (parity rows D4, D7, D9, D17 to D21, D41, D43, D56). */
 #include "config.h"
 
 #include "test-util.h"
@@ -21,7 +21,7 @@ assert_code (const GError *error, GpuError code)
   g_assert_cmpint (error->code, ==, (gint) code);
 }
 
-/* FALSE, with the error checked, if there is no such call on the back end. */
+/* Returns FALSE, after checking the error, if the back end has no such call. */
 static gboolean
 check_support (TestFixture *fixture, gboolean success, GError **error, const char *function)
 {
@@ -219,7 +219,7 @@ driver_default_streams (TestFixture *fixture)
     }
 }
 
-/* An event with a time, on a stream that takes none of others. */
+/* An event with a time, on a stream whose other events have none. */
 static void
 driver_timing (TestFixture *fixture)
 {
@@ -250,7 +250,7 @@ driver_timing (TestFixture *fixture)
   g_assert_cmpint (nanoseconds, >=, 0);
 }
 
-/* Times of two contexts are not compared, whatever the driver would make of them. */
+/* Times of two contexts cannot be compared, not even if the driver would. */
 static void
 driver_timing_contexts (TestFixture *fixture)
 {
@@ -288,7 +288,7 @@ driver_timing_contexts (TestFixture *fixture)
 
 /* --- between contexts ---------------------------------------------------------------------- */
 
-/* Only where a driver has two devices that reach each other. */
+/* Runs only if the driver has two devices with peer access. */
 static void
 use_peer (TestFixture *fixture, GpuDevice *peer)
 {
@@ -346,7 +346,7 @@ driver_peers (TestFixture *fixture)
   g_clear_error (&error);
 }
 
-/* Memory of another context of the back end is copied there and back, after the work on it. */
+/* Copies to another context of the same back end, and back, are ordered after earlier work. */
 static void
 driver_copy_peer (TestFixture *fixture)
 {
@@ -369,7 +369,7 @@ driver_copy_peer (TestFixture *fixture)
                                    SIZE, &error), error);
   test_assert_content (back, bytes);
 
-  /* One of them must be of the stream's context. */
+  /* One of the two must belong to the stream's context. */
   g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (back), 0, GPU_MEMORY (source), 0, SIZE,
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy", "contexts");
@@ -426,7 +426,7 @@ driver_foreign_event (TestFixture *fixture)
 /* --- memory --------------------------------------------------------------------------------- */
 
 static void
-driver_ordered (TestFixture *fixture)
+driver_stream_ordered_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) expected = test_value_bytes (SIZE, 5);
@@ -468,9 +468,9 @@ driver_ordered (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags alloc-host request");
 }
 
-/* Its stream may be gone first, and a slice may be what is left. */
+/* The stream may be dropped first, and a slice may be the last reference. */
 static void
-driver_ordered_alone (TestFixture *fixture)
+driver_stream_ordered_outlives_stream (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) expected = test_value_bytes (SIZE, 8);
@@ -512,7 +512,7 @@ main (int argc, char **argv)
   test_add ("copy-peer", driver_copy_peer);
   test_add ("copy-peer-dropped", driver_copy_peer_dropped);
   test_add ("foreign-event", driver_foreign_event);
-  test_add ("ordered", driver_ordered);
-  test_add ("ordered-alone", driver_ordered_alone);
+  test_add ("stream-ordered-memory", driver_stream_ordered_memory);
+  test_add ("stream-ordered-outlives-stream", driver_stream_ordered_outlives_stream);
   return test_run ();
 }

@@ -9,7 +9,7 @@ guint pool_n_blocked;
 #define get(field) __atomic_load_n (&(field), __ATOMIC_SEQ_CST)
 #define set(field, value) __atomic_store_n (&(field), value, __ATOMIC_SEQ_CST)
 
-/* --- the owner ------------------------------------------------------------------- */
+/* --- the owner of the memory ----------------------------------------------------- */
 
 static gpointer
 alloc_item (gpointer   data,
@@ -190,7 +190,7 @@ static const GpuPoolStreamOps stream_ops =
   stream_is_gone
 };
 
-/* --- what tests call --------------------------------------------------------------- */
+/* --- functions for tests ----------------------------------------------------------- */
 
 void
 pool_assert_is_over (const PoolMemory *memory,

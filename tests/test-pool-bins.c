@@ -128,7 +128,7 @@ static const struct
 };
 
 static void
-check_known (void)
+check_pyopencl_sizes (void)
 {
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
     {
@@ -206,7 +206,7 @@ check_large (void)
   pool_end (&owner);
 }
 
-/* 2000 random sizes, twenty alive */
+/* 2000 random sizes, 20 items alive */
 static void
 check_random_sizes (void)
 {
@@ -274,7 +274,7 @@ check_same_stream (void)
   pool_end (&owner);
 }
 
-/* Which item another stream gets, and what it costs. */
+/* Order in which another stream gets items, and the waits that each item costs. */
 static void
 check_other_stream (void)
 {
@@ -315,7 +315,7 @@ check_other_stream (void)
 }
 
 static void
-check_host (void)
+check_host_use (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
@@ -382,9 +382,9 @@ check_broken_stream (void)
   pool_end (&owner);
 }
 
-/* Streams that are gone are released, even if their last use is still known */
+/* The pool releases streams that were closed, even if their last use is still recorded */
 static void
-check_gone (void)
+check_closed_streams (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
@@ -406,7 +406,7 @@ check_gone (void)
   for (guint i = 0; i < 100; i++)
     g_assert_cmpuint (gone[i].refs, ==, 0);
 
-  /* Their items are free, and new streams at their addresses are distinct */
+  /* Their items are free, and a new stream at a reused address is distinct */
   gone[99] = (PoolStream) { .number = 0 };
   g_assert_true (pool_take (bins, 100, &gone[99]) == item);
   g_assert_cmpuint (gone[99].n_waits + gone[99].n_fences + pool_n_blocked, ==, 0);
@@ -440,9 +440,10 @@ give_at_random (GpuPoolItem *item)
     _gpu_pool_bins_release_all (item, keys, memory->n_uses);
 }
 
-/* On streams with pending work, with memory for all uses but not for held items as well */
+/* Random uses on streams with pending work, with enough memory for all items in use but not for
+ * held items */
 static void
-check_order (void)
+check_random_streams (void)
 {
   const guint n_steps = g_test_slow () ? 10000000 : 20000;
   PoolOwner owner;
@@ -486,17 +487,17 @@ main (int    argc,
 {
   test_init (&argc, &argv);
 
-  test_add_plain ("known", check_known);
+  test_add_plain ("pyopencl-sizes", check_pyopencl_sizes);
   test_add_plain ("every-size", check_every_size);
   test_add_plain ("large", check_large);
   test_add_plain ("random-sizes", check_random_sizes);
   test_add_plain ("same-stream", check_same_stream);
   test_add_plain ("other-stream", check_other_stream);
-  test_add_plain ("host", check_host);
+  test_add_plain ("host-use", check_host_use);
   test_add_plain ("several-streams", check_several_streams);
   test_add_plain ("broken-stream", check_broken_stream);
-  test_add_plain ("gone", check_gone);
-  test_add_plain ("order", check_order);
+  test_add_plain ("closed-streams", check_closed_streams);
+  test_add_plain ("random-streams", check_random_streams);
 
   return test_run ();
 }

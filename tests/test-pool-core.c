@@ -115,8 +115,8 @@ test_same_stream (Fixture       *fixture,
 
 /* A cache serves a slightly larger block, by an eighth at most, and counts its size. */
 static void
-test_reach (Fixture       *fixture,
-            gconstpointer  data)
+test_cache_fit (Fixture       *fixture,
+                gconstpointer  data)
 {
   static const struct
   {
@@ -164,8 +164,8 @@ add_cached (gpointer              data,
 
 /* A thread cache evicts class by class, and never exceeds its budget. */
 static void
-test_flush_some (Fixture       *fixture,
-                 gconstpointer  data)
+test_cache_eviction (Fixture       *fixture,
+                     gconstpointer  data)
 {
   GpuMemoryBlock *blocks[96];
 
@@ -213,8 +213,8 @@ test_other_stream (Fixture       *fixture,
 
 /* A block whose use has completed costs another stream no wait. */
 static void
-test_over (Fixture       *fixture,
-           gconstpointer  data)
+test_completed_use (Fixture       *fixture,
+                    gconstpointer  data)
 {
   GpuMemoryBlock *block = take (fixture, 30 * MIB, fixture->a);
   GpuMemoryBlock *small;
@@ -233,8 +233,8 @@ test_over (Fixture       *fixture,
 
 /* The host waits only if no other memory is left. */
 static void
-test_host (Fixture       *fixture,
-           gconstpointer  data)
+test_host_waits_last (Fixture       *fixture,
+                      gconstpointer  data)
 {
   GpuMemoryBlock *block = take (fixture, 40 * MIB, fixture->a);
 
@@ -250,8 +250,8 @@ test_host (Fixture       *fixture,
 
 /* Allocated for a stream with pending work, and freed by the host without a use. */
 static void
-test_unused (Fixture       *fixture,
-             gconstpointer  data)
+test_freed_without_use (Fixture       *fixture,
+                        gconstpointer  data)
 {
   for (guint i = 0; i < 2; i++)
     {
@@ -293,7 +293,7 @@ test_several_streams (Fixture       *fixture,
   sim_stream_unref (c);
 }
 
-/* Streams that are gone are forgotten: a program may create many. */
+/* The pool forgets closed streams: a program may create many. */
 static void
 test_many_streams (Fixture       *fixture,
                    gconstpointer  data)
@@ -312,8 +312,8 @@ test_many_streams (Fixture       *fixture,
 
 /* A block that is released on streams that have not used it keeps the use from before it. */
 static void
-test_other_streams (Fixture       *fixture,
-                    gconstpointer  data)
+test_released_on_other_streams (Fixture       *fixture,
+                                gconstpointer  data)
 {
   SimStream *c = sim_stream_new (fixture->sim, G_MAXUINT64);
   SimStream *d = sim_stream_new (fixture->sim, G_MAXUINT64);
@@ -363,7 +363,7 @@ test_completed_neighbour (Fixture       *fixture,
 
 /* A request takes the best fit of the free blocks of other streams. */
 static void
-test_tightest (Fixture       *fixture,
+test_best_fit (Fixture       *fixture,
                gconstpointer  data)
 {
   SimStream *c = sim_stream_new (fixture->sim, G_MAXUINT64);
@@ -406,8 +406,8 @@ test_alignment (Fixture       *fixture,
 
 /* Neighbours are joined in any order of frees. */
 static void
-test_join (Fixture       *fixture,
-           gconstpointer  data)
+test_coalesce (Fixture       *fixture,
+               gconstpointer  data)
 {
   static const guint orders[][4] =
     { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 0, 2, 1, 3 }, { 1, 3, 0, 2 } };
@@ -438,8 +438,8 @@ count_destroyed (gpointer data)
 
 /* Owner data survives reuse of the same range, and is destroyed when the range is split. */
 static void
-test_data (Fixture       *fixture,
-           gconstpointer  data)
+test_owner_data (Fixture       *fixture,
+                 gconstpointer  data)
 {
   guint n = 0;
   GpuMemoryBlock *block = take (fixture, 2 * MIB, fixture->a), *other;
@@ -503,8 +503,8 @@ test_out_of_memory (Fixture       *fixture,
 
 /* Memory held by another stream, at another address or in a cache is found. */
 static void
-test_last_byte (Fixture       *fixture,
-                gconstpointer  data)
+test_use_all_memory (Fixture       *fixture,
+                     gconstpointer  data)
 {
   GpuMemoryBlock *blocks[96];
 
@@ -611,8 +611,8 @@ test_stop_holding (Fixture       *fixture,
 }
 
 static void
-test_threshold (Fixture       *fixture,
-                gconstpointer  data)
+test_release_threshold (Fixture       *fixture,
+                        gconstpointer  data)
 {
   GpuPoolLimits limits = { .release_threshold = 8 * MIB, .waste = 0.03 };
   GpuMemoryBlock *blocks[4];
@@ -782,7 +782,7 @@ typedef struct
   Sim     *sims[4];
   GpuPool *pools[4];
   gint     done;                    /* atomic */
-  GMutex   stay;                    /* the thread lives until it gets it */
+  GMutex   stay;                    /* keeps the thread alive until unlocked */
 } Lives;
 
 static gpointer
@@ -812,10 +812,10 @@ free_pools (Lives *lives,
     }
 }
 
-/* A thread has caches of several pools; it may end before them or after them. */
+/* A thread with caches of several pools may exit before or after the pools are freed. */
 static void
-test_lives (Fixture       *fixture,
-            gconstpointer  data)
+test_thread_exit (Fixture       *fixture,
+                  gconstpointer  data)
 {
   for (guint i = 0; i < 20; i++)
     {
@@ -844,7 +844,7 @@ test_lives (Fixture       *fixture,
     }
 }
 
-/* --- whatever comes -------------------------------------------------------------------- */
+/* --- random operations ----------------------------------------------------------------- */
 
 static guint64
 choose (gpointer data,
@@ -856,9 +856,9 @@ choose (gpointer data,
 }
 
 static void
-live_one_life (GRand    *random,
-               gboolean  chunks,
-               guint     n_steps)
+run_model (GRand    *random,
+           gboolean  chunks,
+           guint     n_steps)
 {
   Model *model = model_new (chunks, choose, random);
 
@@ -876,15 +876,15 @@ test_random (gconstpointer data)
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (i);
 
-      live_one_life (random, GPOINTER_TO_INT (data), 5000);
+      run_model (random, GPOINTER_TO_INT (data), 5000);
     }
 
-  /* Ten million steps in all, half of them in one life. */
+  /* Ten million steps in all, half of them on one pool. */
   if (g_test_slow ())
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (n_models);
 
-      live_one_life (random, GPOINTER_TO_INT (data), 5000000);
+      run_model (random, GPOINTER_TO_INT (data), 5000000);
     }
 }
 
@@ -893,7 +893,7 @@ add (const char *name,
      void      (*test) (Fixture       *fixture,
                         gconstpointer  data))
 {
-  static const char *kinds[] = { "segments", "pieces" };
+  static const char *kinds[] = { "segments", "chunks" };
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
@@ -910,33 +910,33 @@ main (int   argc,
   g_test_init (&argc, &argv, NULL);
 
   add ("same-stream", test_same_stream);
-  add ("reach", test_reach);
-  add ("shed", test_flush_some);
+  add ("cache-fit", test_cache_fit);
+  add ("cache-eviction", test_cache_eviction);
   add ("other-stream", test_other_stream);
-  add ("over", test_over);
-  add ("host", test_host);
-  add ("unused", test_unused);
+  add ("completed-use", test_completed_use);
+  add ("host-waits-last", test_host_waits_last);
+  add ("freed-without-use", test_freed_without_use);
   add ("several-streams", test_several_streams);
   add ("many-streams", test_many_streams);
-  add ("other-streams", test_other_streams);
+  add ("released-on-other-streams", test_released_on_other_streams);
   add ("completed-neighbour", test_completed_neighbour);
-  add ("tightest", test_tightest);
+  add ("best-fit", test_best_fit);
   add ("alignment", test_alignment);
-  add ("join", test_join);
-  add ("data", test_data);
+  add ("coalesce", test_coalesce);
+  add ("owner-data", test_owner_data);
   add ("out-of-memory", test_out_of_memory);
-  add ("last-byte", test_last_byte);
+  add ("use-all-memory", test_use_all_memory);
   add ("limit", test_limit);
   add ("whole-limit", test_whole_limit);
   add ("soft-limit", test_soft_limit);
   add ("close", test_close);
   add ("stop-holding", test_stop_holding);
-  add ("threshold", test_threshold);
+  add ("release-threshold", test_release_threshold);
   add ("failures", test_failures);
   add ("threads", test_threads);
-  add ("lives", test_lives);
+  add ("thread-exit", test_thread_exit);
   g_test_add_data_func ("/pool-core/segments/random", GINT_TO_POINTER (FALSE), test_random);
-  g_test_add_data_func ("/pool-core/pieces/random", GINT_TO_POINTER (TRUE), test_random);
+  g_test_add_data_func ("/pool-core/chunks/random", GINT_TO_POINTER (TRUE), test_random);
 
   return g_test_run ();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools at the end of what they may have: they are filled until they refuse, again and again, lose
- * nothing and count right; and how far a program comes with little more than what is live. */
+/* Pools at their limit: filled until an allocation fails, again and again, they lose no memory and
+ * count correctly. Also: the progress of a program whose limit is little more than its live
+ * memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -35,7 +36,7 @@ typedef struct
   guint64        n_allocs;
 } Filler;
 
-/* Where the driver tells no addresses there are none. */
+/* The pool has no blocks if the driver reports no addresses. */
 static gboolean
 has_blocks (GpuMemoryPool *pool)
 {
@@ -45,7 +46,7 @@ has_blocks (GpuMemoryPool *pool)
   return error == NULL;
 }
 
-/* What the stand-in for a driver knows of, 0 of others. */
+/* Counts the objects of the simulated CUDA driver; 0 with a real driver. */
 static guint
 count_of_driver (void)
 {
@@ -79,7 +80,7 @@ choose_size (GRand *rand)
   return 1 + g_rand_int (rand) % most;
 }
 
-/* Returns: %FALSE if there is no memory */
+/* Returns: %FALSE if out of memory */
 static gboolean
 add_piece (Filler *filler)
 {
@@ -116,7 +117,7 @@ compare_pieces (gconstpointer a, gconstpointer b)
   return one->address < other->address ? -1 : one->address > other->address;
 }
 
-/* Each is where no other one is, and has what was put there. */
+/* Checks that blocks do not overlap, and that buffers keep their content. */
 static void
 check_pieces (Filler *filler)
 {
@@ -154,7 +155,7 @@ drop_pieces (Filler *filler)
   filler->bytes = 0;
 }
 
-/* Returns: how much of the limit was in use when there was no more, on average */
+/* Returns: the average part of the limit in use at the first refusal */
 static double
 fill_and_empty (Filler *filler, guint n_rounds)
 {
@@ -249,22 +250,22 @@ bins_full (TestFixture *fixture)
   check_full (fixture, GPU_MEMORY_POOL_BINS);
 }
 
-/* --- little more than what is live ------------------------------------------------------ */
+/* --- a limit of little more than the live memory ---------------------------------------- */
 
 #define N_STEPS   4000
-#define LEAST     (1024 * MIB)      /* smaller, pieces that move are large beside what is live */
+#define LEAST     (1024 * MIB)      /* below it, chunks are large relative to live memory */
 #define MOST      (16000 * MIB)
-#define MAX_LIVES 64                /* of the largest */
+#define MAX_LIVES 64                /* of the largest size */
 
-/* Sizes of random numbers of bytes, of which 73 of 100 steps take one, as long as there is room,
- * and the others give a random one back; without a pool only what is live is counted. */
+/* Random sizes: 73 of 100 steps allocate, if there is room; the others free a random allocation.
+ * Without a pool, a walk only counts the live bytes. */
 typedef struct
 {
   GpuMemoryPool *pool;              /* nullable */
   GpuStream     *stream;
-  guint64        most;              /* bytes live */
+  guint64        most;              /* live bytes */
   guint64        peak;
-  guint          done;              /* steps until it was refused */
+  guint          done;              /* steps until the first refusal */
   guint          n_refused;
 } Walk;
 
@@ -339,13 +340,13 @@ check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double
   run_walk (&needs);
   gpu_memory_pool_set_limit (pool, (guint64) (margin * needs.peak));
   run_walk (&walk);
-  g_test_message ("%s: %u of %u steps in %.2f of what is live at most; %u refused, %.4f managed",
+  g_test_message ("%s: %u of %u steps with %.2f times the peak of live bytes; %u refused, %.4f managed",
                   kind_names[kind], walk.done, N_STEPS, margin, walk.n_refused,
                   (double) test_pool_get_figure (pool, "peak-managed-bytes") / needs.peak);
   g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, walk.n_refused);
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);
-  /* Until it is full for the first time there is memory for all. Later all but a 16th serves in
-   * bins, and nearly all in pieces. */
+  /* No request fails before the memory is full for the first time. After that, bins serve all but a
+   * 16th of the requests and expandable pools serve nearly all. */
   g_assert_cmpuint (walk.done, >=, 150);
   if ((kind == GPU_MEMORY_POOL_BINS && margin >= 1.1)
       || (kind == GPU_MEMORY_POOL_EXPANDABLE && margin >= 1.3))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The last events of a pool, as they are told and as viewers have them. */
+/* The history of a pool: its events as the library returns them and as viewers read them. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -10,7 +10,7 @@
 typedef struct
 {
   guint   n;
-  guint64 bytes, address, time;     /* of the last */
+  guint64 bytes, address, time;     /* of the last event */
   guint32 stream;
 } Found;
 
@@ -44,7 +44,7 @@ find (GVariant *events, const char *wanted)
   return found;
 }
 
-/* Nothing until it is asked for; then all of it, in order, with where, when and on which stream. */
+/* No events before history is enabled; then all events, in order, with address, time and stream. */
 static void
 check_events (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -95,9 +95,9 @@ history_events (TestFixture *fixture)
   test_pool_each_kind (fixture, check_events);
 }
 
-/* What came from the driver and went back to it is what the pool manages. */
+/* Allocations from the driver minus frees are the bytes that the pool manages. */
 static void
-check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+check_driver_events (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
   guint64 managed;
 
@@ -121,14 +121,14 @@ check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 }
 
 static void
-history_driver (TestFixture *fixture)
+history_driver_events (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_driver);
+  test_pool_each_kind (fixture, check_driver_events);
 }
 
-/* The last ones, when there are more; a new size begins anew, and 0 ends it. */
+/* Keeps the newest events; a new size clears the history, and 0 disables it. */
 static void
-check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+check_newest_events (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
   g_autoptr (GVariant) events = NULL;
   g_autoptr (GVariant) none = NULL;
@@ -148,12 +148,12 @@ check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 }
 
 static void
-history_ring (TestFixture *fixture)
+history_newest_events (TestFixture *fixture)
 {
-  test_pool_each_kind (fixture, check_ring);
+  test_pool_each_kind (fixture, check_newest_events);
 }
 
-/* Blocks, singly and several at once, with references of others. */
+/* Blocks, freed singly and several at once, with other references. */
 static void
 history_blocks (TestFixture *fixture)
 {
@@ -210,7 +210,7 @@ history_blocks (TestFixture *fixture)
 
 /* --- viewers ---------------------------------------------------------------------------------- */
 
-/* A snapshot and its history are the segments and the traces of PyTorch's viewer. */
+/* A snapshot and its history become the segments and traces of PyTorch's viewer. */
 static void
 check_viewer (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -251,8 +251,8 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("events", history_events);
-  test_add ("driver", history_driver);
-  test_add ("ring", history_ring);
+  test_add ("driver-events", history_driver_events);
+  test_add ("newest-events", history_newest_events);
   test_add ("blocks", history_blocks);
   test_add ("viewer", history_viewer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The kind that a pool of the best kind gets, also where there are no addresses left. */
+/* The kind that an automatic pool selects, also if no addresses are left. */
 #include "config.h"
 
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ get_mapped_size (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* The next addresses, or all, are refused; FALSE where that cannot be had. */
+/* Makes the next address reservation, or all of them, fail. Returns FALSE if that is impossible. */
 static gboolean
 refuse_addresses (TestFixture *fixture, const char *spec)
 {
@@ -73,10 +73,10 @@ check_works (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
 }
 
-/* The best there is, and the next best where the driver refuses the addresses; who asked for them
- * is told. */
+/* An automatic pool gets the best kind, and the next best if the driver refuses addresses; a
+ * request for an expandable pool then fails. */
 static void
-choice_addresses (TestFixture *fixture)
+choice_no_addresses (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL, refused = NULL;
   g_autoptr (GpuMemoryPool) best = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
@@ -119,9 +119,9 @@ choice_addresses (TestFixture *fixture)
   check_works (fixture, pool);
 }
 
-/* A device that is lost has no pool of any kind. */
+/* On a lost device no kind of pool can be created. */
 static void
-choice_lost (TestFixture *fixture)
+choice_device_lost (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = NULL;
@@ -146,8 +146,8 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("addresses", choice_addresses);
-  test_add ("lost", choice_lost);
+  test_add ("no-addresses", choice_no_addresses);
+  test_add ("device-lost", choice_device_lost);
 
   return test_run ();
 }

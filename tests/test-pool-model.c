@@ -30,7 +30,7 @@ struct _Model
   guint        n_blocks;
   guint64      n_bytes;
   guint64      n_allocs, n_frees, n_refused;
-  gint         n_data;              /* that were set and not destroyed */
+  gint         n_data;              /* set and not destroyed */
 };
 
 static guint64
@@ -46,7 +46,7 @@ pick_stream (Model *model)
   return model->streams[pick (model, MAX_STREAMS)];
 }
 
-/* --- taking ------------------------------------------------------------------------------- */
+/* --- allocation --------------------------------------------------------------------------- */
 
 static gsize
 pick_size (Model *model)
@@ -177,7 +177,7 @@ take_some (Model *model)
     }
 }
 
-/* --- giving back ---------------------------------------------------------------------------- */
+/* --- release -------------------------------------------------------------------------------- */
 
 static Live
 remove_block (Model *model,
@@ -201,7 +201,7 @@ give_to_all (Model *model,
   gpointer keys[2 * MAX_STREAMS];
   guint n = 0;
 
-  /* In any order, some twice, and some that have not used it. */
+  /* In any order, some twice, and some that have not used the block. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     {
       if ((live->streams & 1u << i) != 0 || pick (model, 4) == 0)
@@ -226,7 +226,7 @@ give_one (Model *model)
   switch (pick (model, 6))
     {
     case 0:
-      /* By the host, which waits for what the program itself did. */
+      /* Released by the host, which first waits for the program's own work. */
       live = remove_block (model, at);
       for (guint i = 0; i < MAX_STREAMS; i++)
         if ((live.streams & 1u << i) != 0)
@@ -277,7 +277,7 @@ give_some (Model *model)
   _gpu_pool_release_n (blocks, n, model->streams[index]);
 }
 
-/* --- the rest --------------------------------------------------------------------------------- */
+/* --- other operations ------------------------------------------------------------------------- */
 
 static void
 forget_data (gpointer data)
@@ -370,7 +370,7 @@ model_step (Model *model)
 
 typedef struct
 {
-  guint64 address;                  /* the next one in the area */
+  guint64 address;                  /* the next address of the area */
   guint64 n_blocks[GPU_POOL_UNMAPPED + 1];
   guint64 n_bytes[GPU_POOL_UNMAPPED + 1];
   guint64 requested;

@@ -6,11 +6,11 @@
 #define RANGE_ADDRESS (G_GUINT64_CONSTANT (1) << 40)
 #define NEVER         G_MAXUINT64
 
-/* A point of a stream that others wait for, or a wait for another stream. */
+/* A point that other streams wait for, or a wait for another stream. */
 typedef struct
 {
   guint64 seq;
-  gint    after;                    /* index of a stream, -1 */
+  gint    after;                    /* index of a stream, or -1 */
   guint64 after_seq;
   guint64 known[SIM_MAX_STREAMS];
 } SimItem;
@@ -24,8 +24,8 @@ struct _SimStream
   guint64  lag;
   guint64  submitted;
   guint64  completed;
-  guint64  known[SIM_MAX_STREAMS];  /* what has completed before its next work begins */
-  GQueue   items;                   /* of SimItem, not completed */
+  guint64  known[SIM_MAX_STREAMS];  /* has completed before the next work begins */
+  GQueue   items;                   /* of SimItem, not yet completed */
 };
 
 typedef struct
@@ -34,7 +34,7 @@ typedef struct
   gboolean taken;
 } SimUnit;
 
-/* A segment, or the range. */
+/* A segment, or the range of addresses. */
 typedef struct
 {
   guint64  address;
@@ -45,7 +45,7 @@ typedef struct
 typedef struct
 {
   gsize  size;
-  gssize offset;                    /* -1: not mapped */
+  gssize offset;                    /* -1 if not mapped */
 } SimChunk;
 
 struct _Sim
@@ -66,7 +66,7 @@ struct _Sim
   gboolean  (*make_room) (gpointer data);
   gpointer    make_room_data;
   SimStream  *streams[SIM_MAX_STREAMS];
-  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams: their successors continue */
+  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams; new ones continue from them */
   SimStats    stats;
 };
 
@@ -262,7 +262,7 @@ add_bytes (Sim     *sim,
   return TRUE;
 }
 
-/* All work that touched it has completed, and it is free. */
+/* Checks that the memory is free and that all work on it has completed. */
 static void
 check_unused (Sim           *sim,
               const SimArea *area,
@@ -479,7 +479,7 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Completes work up to @seq; @force: also the work it waits for. FALSE if it is blocked. */
+/* Completes work up to @seq; if @force, also the work it waits for. Returns FALSE if blocked. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,

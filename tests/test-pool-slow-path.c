@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool of items out of memory: what it frees, in which order and how much; its calls of
- * make_room() and its errors; the same with threads; and trimming. */
+/* The slow path of a pool of items: the order and amount of the memory it frees, its calls of
+ * make_room(), its errors, its use by threads; and trimming. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
@@ -16,7 +16,7 @@ freed (PoolOwner *owner,
   return g_array_index (owner->freed, gsize, number);
 }
 
-/* Holds items of the sizes up to a 0, all used on the stream. */
+/* Holds one item of each size up to the terminating 0, all used on @stream. */
 static void
 hold (GpuPoolBins *bins,
       PoolStream  *stream,
@@ -31,7 +31,7 @@ hold (GpuPoolBins *bins,
     pool_give (items[n], stream);
 }
 
-/* --- the ladder ---------------------------------------------------------------------- */
+/* --- order of the slow path ---------------------------------------------------------- */
 
 static void
 check_largest_first (void)
@@ -46,7 +46,7 @@ check_largest_first (void)
   hold (bins, &pool_streams[0], sizes);
   pool_assert_steps (&owner, "aaaaa");
 
-  /* Frees one, then two; the rest stays held */
+  /* Frees one item, then two; the rest stays held */
   item = pool_take (bins, 3000, &pool_streams[0]);
   pool_assert_steps (&owner, "afa");
   g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
@@ -65,9 +65,9 @@ check_largest_first (void)
   pool_end (&owner);
 }
 
-/* make_room() is called only when nothing is held any more */
+/* make_room() is called only when the pool holds nothing */
 static void
-check_garbage_last (void)
+check_make_room_last (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000));
@@ -145,9 +145,9 @@ check_refused (void)
   pool_end (&owner);
 }
 
-/* A request that cannot succeed fails although other threads allocate and free all the time */
+/* A request that cannot succeed fails, although other threads keep allocating and freeing */
 static void
-check_churned (void)
+check_fails_while_others_free (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 5000);
@@ -190,7 +190,7 @@ check_other_failure (void)
 
 /* Items with completed uses are freed first, others only after a wait */
 static void
-check_waits (void)
+check_completed_first (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000) + 100);
@@ -219,7 +219,7 @@ check_waits (void)
 }
 
 static void
-check_broken (void)
+check_broken_stream (void)
 {
   const gsize sizes[] = { 1000, 0 };
   PoolOwner owner;
@@ -336,7 +336,7 @@ check_soft_limit (void)
   pool_end (&owner);
 }
 
-/* This much unused memory is held, whatever is in use */
+/* The pool holds this much unused memory, independent of memory in use */
 static void
 check_release_threshold (void)
 {
@@ -361,7 +361,7 @@ check_release_threshold (void)
   pool_assert_steps (&owner, "f");
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (200));
 
-  /* Only when its use has completed, with the next call */
+  /* Only after its use has completed, in the next call */
   two = pool_take (bins, 500, NULL);
   pool_give (two, &pool_streams[1]);
   pool_assert_steps (&owner, "af");
@@ -374,7 +374,7 @@ check_release_threshold (void)
   pool_end (&owner);
 }
 
-/* --- giving back ---------------------------------------------------------------------- */
+/* --- trimming ------------------------------------------------------------------------- */
 
 static void
 check_trim (void)
@@ -425,7 +425,7 @@ check_stop_holding (void)
   _gpu_pool_bins_stop_holding (bins);
   g_assert_cmpuint (owner.n_live, ==, 3);
 
-  /* Only when its use has completed, without another request for it */
+  /* Freed after its use has completed, without another request */
   pool_give (two, &pool_streams[0]);
   pool_give (three, &pool_streams[1]);
   g_assert_cmpuint (owner.n_live, ==, 3);
@@ -491,7 +491,7 @@ trace (void)
   pool_end (&owner);
 }
 
-/* In a process of its own, with GPUMEM_DEBUG */
+/* Runs in a process of its own, with GPUMEM_DEBUG */
 static void
 run_trace (const char *debug)
 {
@@ -534,7 +534,7 @@ check_trace (void)
 #define N_ROUNDS 20000
 #define N_MINE   2
 #define N_SIZES  10
-#define SIZE(i)  (512 + 64 * (i))    /* of as many bins */
+#define SIZE(i)  (512 + 64 * (i))    /* one bin each */
 
 typedef struct
 {
@@ -554,7 +554,7 @@ work_once (Worker      *worker,
 
   if (*item != NULL)
     {
-      /* No other thread has had it */
+      /* No other thread has used it */
       memory = _gpu_pool_item_get_data (*item);
       g_assert_cmpuint (memory->byte, ==, worker->number + 1);
       memory->byte = 0;
@@ -632,7 +632,7 @@ run_threads (GpuPoolBins  *bins,
   g_assert_cmpuint (stats->n_refused, ==, 0);
 }
 
-/* With enough memory for all uses at once, no request fails, whatever is held */
+/* With enough memory for all uses at once, no request fails, however much is held */
 static void
 check_threads (void)
 {
@@ -647,7 +647,7 @@ check_threads (void)
   pool_end (&owner);
 }
 
-/* Nor with such a limit, which is never exceeded, while releases free the excess */
+/* The same with limits: they are never exceeded, and releases free the excess */
 static void
 check_threads_limits (void)
 {
@@ -673,13 +673,13 @@ main (int    argc,
   test_init (&argc, &argv);
 
   test_add_plain ("largest-first", check_largest_first);
-  test_add_plain ("garbage-last", check_garbage_last);
+  test_add_plain ("make-room-last", check_make_room_last);
   test_add_plain ("freed-meanwhile", check_freed_meanwhile);
   test_add_plain ("refused", check_refused);
-  test_add_plain ("churned", check_churned);
+  test_add_plain ("fails-while-others-free", check_fails_while_others_free);
   test_add_plain ("other-failure", check_other_failure);
-  test_add_plain ("waits", check_waits);
-  test_add_plain ("broken", check_broken);
+  test_add_plain ("completed-first", check_completed_first);
+  test_add_plain ("broken-stream", check_broken_stream);
   test_add_plain ("limit", check_limit);
   test_add_plain ("soft-limit", check_soft_limit);
   test_add_plain ("release-threshold", check_release_threshold);

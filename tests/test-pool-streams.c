@@ -6,13 +6,13 @@
 #include "test-pool-util.h"
 
 #define N_STREAMS 4
-#define N_ITEMS   256               /* few, so that work stays pending for a while */
+#define N_ITEMS   256               /* few, so that work stays pending */
 #define MAX_WORDS (256 * 1024)
-/* So little that a large request has to take memory from other streams, or wait for them. */
+/* Small enough that a large request must take memory of other streams or wait for them. */
 #define LIMIT     (4 * MAX_WORDS * 4)
-#define QUEUE     16                /* operations between waits for the stream, about */
+#define QUEUE     16                /* operations between waits for the stream, on average */
 
-/* What is counted: words that are wrong, and words that were looked at. */
+/* Counts wrong words and checked words. */
 #define COUNTS_SIZE (2 * sizeof (guint32))
 
 static const char source[] =
@@ -60,7 +60,7 @@ typedef struct
   GpuBuffer     *counts;
   guint          n_operations;
   guint          n_refused;
-  guint32        number;            /* of the thread */
+  guint32        number;            /* of this thread */
   guint32        n_words;
 } Worker;
 
@@ -91,7 +91,7 @@ kernels_clear (Kernels *kernels)
 
 /* --- one operation -------------------------------------------------------------------- */
 
-/* Allocation may fail while other threads have too much, but no thread keeps it. */
+/* Retries: an allocation may fail while other threads hold too much, but they free it soon. */
 static gpointer
 take (Worker *worker, gsize size)
 {
@@ -139,7 +139,7 @@ use_buffer (Worker *worker, guint32 n, guint32 seed)
                                      buffer, n, seed, worker->counts), error);
 }
 
-/* As many small ones as large ones. */
+/* Small sizes are as frequent as large ones. */
 static guint32
 choose_words (GRand *rand)
 {
@@ -172,7 +172,7 @@ work (gpointer data)
   return NULL;
 }
 
-/* --- all of them --------------------------------------------------------------------- */
+/* --- all streams --------------------------------------------------------------------- */
 
 static void
 assert_counts (GpuBuffer *counts, guint32 n_wrong, guint32 n_seen)
@@ -184,7 +184,7 @@ assert_counts (GpuBuffer *counts, guint32 n_wrong, guint32 n_seen)
   g_assert_cmpuint (got[1], ==, n_seen);
 }
 
-/* Returns: how often there was no memory */
+/* Returns: the number of refused allocations */
 static guint
 run_streams (TestFixture *fixture, GpuMemoryPool *pool, const Kernels *kernels, guint n_operations)
 {
@@ -246,7 +246,7 @@ check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
 }
 
-/* Skips the test if the device has no such pool, or if the pool has no such memory. */
+/* Skips the test if the device has no such pool, or if such memory has no addresses. */
 static gboolean
 has_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
 {
@@ -291,12 +291,12 @@ TEST_KIND (bins_buffers, BINS, FALSE)
 #define N_SHARERS    2
 #define N_ROUNDS     15
 #define SHARED_WORDS (3 * 256 * 1024)
-#define SHARED_LIMIT (4 << 20)      /* no room for another one */
+#define SHARED_LIMIT (4 << 20)      /* no room for a second block */
 
 typedef struct
 {
   const Kernels  *kernels;
-  GpuMemoryBlock *block;            /* with a reference */
+  GpuMemoryBlock *block;            /* a reference */
   GpuStream      *stream;
   GpuEvent       *filled;
   GpuBuffer      *counts;
@@ -340,8 +340,8 @@ take_block (GpuMemoryPool *pool, GpuStream *stream)
   return block;
 }
 
-/* Two threads read the block on their own streams while a third frees it, in any order; the next
- * owner writes it only after both. */
+/* Two threads read the block on their own streams while a third one frees it, in any order; the
+ * next owner writes it only after both. */
 static void
 share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 seed)
 {
@@ -415,7 +415,7 @@ segments_shared (TestFixture *fixture)
   check_shared (fixture, GPU_MEMORY_POOL_SEGMENTS);
 }
 
-/* The kernels check each word that another thread wrote. */
+/* The check kernel detects wrong words. */
 static void
 wrong_words (TestFixture *fixture)
 {

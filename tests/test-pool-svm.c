@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory of pools, and addresses of blocks as arguments of kernels. */
+/* Shared virtual memory from pools, and addresses of blocks as kernel arguments. */
 #include "config.h"
 
 #include "test-util.h"
@@ -21,7 +21,8 @@ static const char source[] =
 static const GpuExtent items = { N, 1, 1 };
 static const GpuExtent one = { 1, 1, 1 };
 
-/* NULL where the device cannot: streams and host have the memory in turns, and it is no segment. */
+/* Returns NULL if the device cannot split SVM: it is used exclusively by streams or the host and
+ * cannot serve as a segment. */
 static GpuMemoryPool *
 pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
@@ -97,7 +98,8 @@ check_ints (GpuSvm *svm, gint32 first)
     g_assert_cmpint (data[i], ==, first + (gint32) i);
 }
 
-/* Neighbours hold what they were given; kernels see them where the host does; they come again. */
+/* Adjacent allocations keep their content, kernels see the host's addresses, and memory is
+ * reused. */
 static void
 check_content (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -149,9 +151,9 @@ svm_content (TestFixture *fixture)
     }
 }
 
-/* Given back under work: the next stream waits for that, and does not tread on it. */
+/* Released while work is pending: the next stream waits for that work. */
 static void
-check_order (TestFixture *fixture, GpuMemoryPool *pool)
+check_reuse_order (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -183,7 +185,7 @@ check_order (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-svm_order (TestFixture *fixture)
+svm_reuse_order (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE) || !test_can_hold (fixture))
     return;
@@ -193,13 +195,13 @@ svm_order (TestFixture *fixture)
       g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kind);
 
       if (pool != NULL)
-        check_order (fixture, pool);
+        check_reuse_order (fixture, pool);
     }
 }
 
-/* Its objects keep what they need. */
+/* SVM objects keep the pool's resources alive. */
 static void
-svm_gone (TestFixture *fixture)
+svm_outlives_pool (TestFixture *fixture)
 {
   g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuSvm) svm = NULL;
@@ -237,7 +239,7 @@ svm_errors (TestFixture *fixture)
 
 /* --- addresses ------------------------------------------------------------------------------- */
 
-/* Blocks are what kernels are told that they are: pointers, or numbers. */
+/* Kernels receive blocks as pointers or as numbers, as declared. */
 static void
 check_blocks (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -310,9 +312,9 @@ svm_blocks (TestFixture *fixture)
     check_blocks (fixture, shared);
 }
 
-/* What is no address, and what takes none. */
+/* Invalid addresses, and arguments that take no address. */
 static void
-svm_refused (TestFixture *fixture)
+svm_invalid_addresses (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) add = test_kernel (fixture, source, "add");
@@ -332,11 +334,11 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("content", svm_content);
-  test_add ("order", svm_order);
-  test_add ("gone", svm_gone);
+  test_add ("reuse-order", svm_reuse_order);
+  test_add ("outlives-pool", svm_outlives_pool);
   test_add ("errors", svm_errors);
   test_add ("blocks", svm_blocks);
-  test_add ("refused", svm_refused);
+  test_add ("invalid-addresses", svm_invalid_addresses);
 
   return test_run ();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers that give their memory back to the pool and stay, to be filled again. */
+/* gpu_buffer_vacate(): the buffer returns its memory to the pool, stays, and gets memory again
+ * later. */
 #include "config.h"
 
 #include "test-util.h"
@@ -67,7 +68,7 @@ check (GpuBuffer *buffer,
     g_assert_cmphex (data[i], ==, value);
 }
 
-/* What was submitted before goes on, and what comes later comes after it. */
+/* Work submitted before continues; later work is ordered after it. */
 static void
 vacate_refill (TestFixture *fixture)
 {
@@ -103,9 +104,9 @@ vacate_refill (TestFixture *fixture)
     }
 }
 
-/* What somebody else may still use stays as it is. */
+/* Memory that has other users stays in the buffer. */
 static void
-vacate_refused (TestFixture *fixture)
+vacate_in_use (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
@@ -187,9 +188,9 @@ count_buffers (void)
   return count;
 }
 
-/* A buffer without memory does not count, and goes before or after its pool. */
+/* A buffer without memory is not counted, and may be dropped before or after its pool. */
 static void
-vacate_gone (TestFixture *fixture)
+vacate_drop_order (TestFixture *fixture)
 {
   for (guint i = 0; i < 2; i++)
     {
@@ -213,9 +214,9 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("refill", vacate_refill);
-  test_add ("refused", vacate_refused);
+  test_add ("in-use", vacate_in_use);
   test_add ("errors", vacate_errors);
-  test_add ("gone", vacate_gone);
+  test_add ("drop-order", vacate_drop_order);
 
   return test_run ();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The portable dialect: one source gives the same bits on every device, the host's among them. */
+/* The portable dialect: one source gives the same bits on every device, including the host. */
 #include "config.h"
 
 #include "test-util.h"
@@ -12,7 +12,7 @@ typedef struct
 {
   const char *name;
   const char *source;
-  gsize       local_size;       /* of an argument in local memory, 0: the kernel has none */
+  gsize       local_size;       /* of an argument in local memory, 0 if the kernel has none */
   const char *options;
 } Case;
 
@@ -73,7 +73,7 @@ static const char reals[] =
   "  o[15] = as_uint (ldexp (y, 3)) ^ (uint) ilogb (y) ^ as_uint (mad (2.0f, y, 1.0f));\n"
   "}\n";
 
-/* Local memory as a variable, as an argument, and passed on; barriers; tables. */
+/* Local memory as a variable, as an argument and passed on; barriers; tables. */
 static const char tiles[] =
   "#define SIDE 8\n"
   "typedef struct { uint add; uchar shift[4]; } Step;\n"
@@ -112,7 +112,7 @@ static const char tiles[] =
   "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
   "}\n";
 
-/* Kernels whose names macros make, for want of templates. */
+/* Kernels with names made by macros, in place of templates. */
 static const char named[] =
   "#define JOIN(a, b) a##b\n"
   "#define NAME(a, b) JOIN (a, b)\n"
@@ -131,7 +131,7 @@ static const char named[] =
   "__kernel void other (__global const uint *in, __global uint *out, __local uint *scratch)\n"
   "{ BODY }\n";
 
-/* What the options define are words as in the program, whatever they are called. */
+/* Options may define macros with any name that the program uses. */
 static const char by_options[] =
   "#if T != 3 || !defined (L)\n"
   "#error \"not what was asked for\"\n"
@@ -165,7 +165,7 @@ static const char atomics[] =
   "  atomic_xchg (&out[552], 5u);\n"
   "}\n";
 
-/* The same twice, by components and with vectors. */
+/* The same computation by components and with vectors. */
 static const char by_components[] =
   "#pragma OPENCL FP_CONTRACT OFF\n"
   "__kernel void run (__global const uint *in, __global uint *out)\n"
@@ -208,7 +208,7 @@ static const char by_vectors[] =
   "  out[i * 16 + 15] = last.w;\n"
   "}\n";
 
-/* Vectors by their components alone, which is all that there is of them on the host. */
+/* Vectors used by component only: the host supports no more. */
 static const char literals[] =
   "#define PAIR(a, b) ((uint2) (a, b))\n"
   "typedef struct { uint2 at; uint n; } Place;\n"
@@ -260,7 +260,7 @@ static const char no_literals[] =
   "  o[15] = 16 + 1600 + 2000;\n"
   "}\n";
 
-/* Constants of the file are made before any kernel runs. */
+/* Constants at file scope are initialised before any kernel runs. */
 static const char constant_literals[] =
   "__constant uint4 table[2] = { (uint4) (1, 2, 3, 4), (uint4) (5,\n"
   "  6, 7, 1 << 3) };\n"
@@ -291,7 +291,7 @@ static const Case cases[] =
   { "components", by_components, 0 }
 };
 
-/* --- ---------------------------------------------------------------------------------- */
+/* --- running kernels ------------------------------------------------------------------ */
 
 static GBytes *
 get_input (void)
@@ -308,7 +308,8 @@ get_input (void)
   return g_bytes_new_take (data, N_ITEMS * sizeof *data);
 }
 
-/* Divisions and roots by the rules of C, which OpenCL gives where it is asked to and can. */
+/* Divisions and square roots are correctly rounded, as in C: OpenCL does this on request, if it
+ * can. */
 static GpuProgram *
 build (GpuContext *context, const char *source, const char *options, GError **error)
 {
@@ -323,7 +324,7 @@ build (GpuContext *context, const char *source, const char *options, GError **er
   return program;
 }
 
-/* What the kernel "run" writes in @context. */
+/* Returns the output of the kernel "run" in @context. */
 static GBytes *
 run (GpuContext *context, const char *source, gsize local_size, const char *options)
 {
@@ -389,7 +390,7 @@ assert_same (const char *name, GBytes *got, GBytes *expected)
 }
 
 static void
-dialect_bits (TestFixture *fixture)
+dialect_same_bits (TestFixture *fixture)
 {
   g_autoptr (GpuContext) host = NULL;
 
@@ -445,7 +446,7 @@ dialect_literals (TestFixture *fixture)
   assert_same ("constants", constants, expected_constants);
 }
 
-/* A line of the source is the same line in what the compiler says of it. */
+/* Compiler messages refer to the lines of the original source. */
 static void
 assert_line (TestFixture *fixture, const char *wrong, const char *word, const char *line)
 {
@@ -458,7 +459,7 @@ assert_line (TestFixture *fixture, const char *wrong, const char *word, const ch
 }
 
 static void
-dialect_lines (TestFixture *fixture)
+dialect_line_numbers (TestFixture *fixture)
 {
   static const char wrong[] =
     "/* one\n"
@@ -493,8 +494,8 @@ dialect_lines (TestFixture *fixture)
   assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
-/* A function that has the name of a built-in one fails with an error that names it, unless the
- * compiler takes it. */
+/* A function named like a built-in one fails with an error that names it, unless the compiler
+ * accepts it. */
 static void
 assert_reserved (TestFixture *fixture, const char *source, const char *name)
 {
@@ -511,7 +512,7 @@ assert_reserved (TestFixture *fixture, const char *source, const char *name)
 }
 
 static void
-dialect_reserved (TestFixture *fixture)
+dialect_reserved_names (TestFixture *fixture)
 {
   static const char *const names[] =
   {
@@ -548,9 +549,9 @@ dialect_reserved (TestFixture *fixture)
   g_assert_null (strstr (error->message, "built-in function"));
 }
 
-/* A program that makes room for its own function of that name builds. */
+/* A program that undefines the name of a built-in function may define its own. */
 static void
-dialect_undefined (TestFixture *fixture)
+dialect_undefined_builtin (TestFixture *fixture)
 {
   static const char source[] =
     "#if defined (__GPUMEM_HOST__) || defined (__GPUMEM_CUDA__)\n"
@@ -571,11 +572,11 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("bits", dialect_bits);
+  test_add ("same-bits", dialect_same_bits);
   test_add ("vectors", dialect_vectors);
   test_add ("literals", dialect_literals);
-  test_add ("lines", dialect_lines);
-  test_add ("reserved", dialect_reserved);
-  test_add ("undefined", dialect_undefined);
+  test_add ("line-numbers", dialect_line_numbers);
+  test_add ("reserved-names", dialect_reserved_names);
+  test_add ("undefined-builtin", dialect_undefined_builtin);
   return test_run ();
 }

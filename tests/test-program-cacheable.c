@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which programs the cache may keep: those whose build reads no file and no clock. */
+/* Programs that the cache may keep: their builds read no file and no clock. */
 #include "config.h"
 
 #include "gpumem/program/gpu-program-cache-private.h"
@@ -12,8 +12,8 @@
 typedef struct
 {
   const char *text;
-  gboolean    closed;               /* cacheable where assembly reads no files */
-  gboolean    open;                 /* cacheable where it may */
+  gboolean    closed;               /* cacheable if the assembler cannot read files */
+  gboolean    open;                 /* cacheable if it can */
 } Case;
 
 static const Case sources[] =
@@ -29,7 +29,7 @@ static const Case sources[] =
   { "__attribute__ ((section (\".x\\n.incbin \\\"a\\\"\"))) int x;", TRUE, FALSE },
   { "#define S(x) #x\n__attribute__ ((__section__ (S (.x)))) int x;", TRUE, FALSE },
   { "__attribute__ ((weakref (\"a\\n.incbin 'a'\"))) static void f (void);", TRUE, FALSE },
-  /* Pragmas: the known ones alone */
+  /* Pragmas: only known ones are safe */
   { "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#pragma unroll 4\n#pragma once\n", TRUE, TRUE },
   { "# /**/ pragma /**/ GCC diagnostic ignored \"-Wall\"\n", TRUE, TRUE },
   { "#pragma GCC dependency \"a.h\"\n", FALSE, FALSE },
@@ -40,7 +40,7 @@ static const Case sources[] =
   { "_Pragma (\"GCC dependency \\\"a.h\\\"\")", FALSE, FALSE },
   { "_Pragma (\"unroll\") _Pragma (X)", FALSE, FALSE },
   { "__pragma (comment (a))", FALSE, FALSE },
-  /* Macros that make such words */
+  /* Macros that build such words */
   { "#define word __TI ## ME__\n", FALSE, FALSE },
   { "#define word __TI/**/##/**/ME__\n", FALSE, FALSE },
   { PASTE "const int x = sizeof J (__TI, ME__);", FALSE, FALSE },
@@ -133,9 +133,9 @@ cacheable_options (void)
     }
 }
 
-/* Macros of the options, too, can paste what the source spells in pieces. */
+/* Macros defined in the options can also paste words that the source spells in parts. */
 static void
-cacheable_both (void)
+cacheable_options_with_source (void)
 {
   static const char source[] = "char x[] = J (__DA, TE__);" KERNEL;
 
@@ -153,7 +153,7 @@ main (int    argc,
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/program-cacheable/sources", cacheable_sources);
   g_test_add_func ("/program-cacheable/options", cacheable_options);
-  g_test_add_func ("/program-cacheable/both", cacheable_both);
+  g_test_add_func ("/program-cacheable/options-with-source", cacheable_options_with_source);
 
   return g_test_run ();
 }

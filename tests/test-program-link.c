@@ -79,7 +79,7 @@ link_parts (TestFixture *fixture)
 }
 
 static void
-link_refuses (TestFixture *fixture)
+link_invalid_parts (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) good = NULL;
@@ -126,9 +126,9 @@ link_not_supported (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_new_linked");
 }
 
-/* Only a language with templates has names that are others in the binary. */
+/* Only languages with templates change names in the binary. */
 static void
-link_names (TestFixture *fixture)
+link_template_names (TestFixture *fixture)
 {
   static const char source[] =
     "template <typename T> __global__ void apply (T *p)\n"
@@ -146,7 +146,7 @@ link_names (TestFixture *fixture)
                                                    GPU_PROGRAM_FLAGS_NONE, none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no name");
 
-  /* Twice: the second time from the cache. */
+  /* Twice, the second time from the cache. */
   for (guint i = 0; i < 2; i++)
     {
       g_autoptr (GpuKernel) kernel = NULL;
@@ -211,9 +211,9 @@ link_global (TestFixture *fixture)
   test_assert_mem (g_bytes_get_data (content, NULL), set, sizeof set);
 }
 
-/* The variable keeps the program. */
+/* The variable keeps the program alive. */
 static void
-link_global_alone (TestFixture *fixture)
+link_global_outlives_program (TestFixture *fixture)
 {
   static const gint32 first[] = { 1, 2, 3, 4 };
   g_autoptr (GError) error = NULL;
@@ -236,7 +236,7 @@ link_global_alone (TestFixture *fixture)
 }
 
 static void
-link_global_refuses (TestFixture *fixture)
+link_global_errors (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;
@@ -258,11 +258,11 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("parts", link_parts);
-  test_add ("refuses", link_refuses);
+  test_add ("invalid-parts", link_invalid_parts);
   test_add ("not-supported", link_not_supported);
-  test_add ("names", link_names);
+  test_add ("template-names", link_template_names);
   test_add ("global", link_global);
-  test_add ("global-alone", link_global_alone);
-  test_add ("global-refuses", link_global_refuses);
+  test_add ("global-outlives-program", link_global_outlives_program);
+  test_add ("global-errors", link_global_errors);
   return test_run ();
 }

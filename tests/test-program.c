@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs: building, logs, options, binaries, and the cache on disk, with its damage, its limit
- * and its sharing between processes. */
+/* Programs: builds, logs, options, binaries, and the cache on disk, with damaged entries, its size
+ * limit, and several processes that share it. */
 #include "config.h"
 
 #include <signal.h>
@@ -19,7 +19,7 @@
 #define N_SHARED 2
 
 static const char *self;
-static char **environment;           /* as it was before any driver was loaded */
+static char **environment;           /* copied before any driver is loaded */
 
 static const char set_source[] =
   "#ifndef VALUE\n"
@@ -34,7 +34,7 @@ static const char set_source[] =
   "  x[get_global_id (0)] = 0;\n"
   "}\n";
 
-/* What the program of set_source puts into a buffer. */
+/* Returns the value that the program of set_source writes to a buffer. */
 static guint32
 run_program (TestFixture *fixture, GpuProgram *program)
 {
@@ -311,7 +311,8 @@ program_async (TestFixture *fixture)
 
 /* --- the cache ------------------------------------------------------------------------ */
 
-/* A new directory for the cache, or NULL, skipped, where programs are not kept. */
+/* Returns a new directory for the cache. Returns NULL and skips the test if programs are not
+ * cached. */
 static char *
 cache_begin (TestFixture *fixture)
 {
@@ -399,9 +400,9 @@ program_cache (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* What the text and the options do not decide alone is built each time. */
+/* A build that depends on more than the source and the options is not cached. */
 static void
-program_cache_outside (TestFixture *fixture)
+program_cache_external_inputs (TestFixture *fixture)
 {
   char *directory = cache_begin (fixture);
   g_autofree char *path = NULL;
@@ -431,7 +432,7 @@ program_cache_outside (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* The kernels of a program that came from the cache describe themselves as before. */
+/* Kernels of a program from the cache have the same argument information. */
 static void
 program_cache_arguments (TestFixture *fixture)
 {
@@ -487,7 +488,7 @@ damage (const char *path, guint how)
 }
 
 static void
-program_cache_damage (TestFixture *fixture)
+program_cache_damaged_entry (TestFixture *fixture)
 {
   char *directory = cache_begin (fixture);
 
@@ -506,7 +507,7 @@ program_cache_damage (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Changes only the digest: the entry must be refused although its content is valid. */
+/* Changes only the digest: the entry must be rejected although its content is valid. */
 static void
 program_cache_digest (TestFixture *fixture)
 {
@@ -529,7 +530,7 @@ program_cache_digest (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* An entry that other users can write, or that one of them owns, is replaced. */
+/* An entry that other users own or can write is replaced. */
 static void
 program_cache_owner (TestFixture *fixture)
 {
@@ -575,8 +576,8 @@ add_old_file (const char *directory, const char *name, const char *text)
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* Files of other programs stay, whatever their names and ages. Incomplete files of a dead process
- * are removed. */
+/* Files of other programs stay, for any name and age. Incomplete files of a dead process are
+ * removed. */
 static void
 program_cache_foreign (TestFixture *fixture)
 {
@@ -651,7 +652,7 @@ program_cache_log (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A source of the kernel "set" that begins with @start. */
+/* Builds a kernel "set" whose source begins with @start. */
 static void
 assert_uncached (TestFixture *fixture, const char *start, guint32 value)
 {
@@ -706,8 +707,7 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Builds that depend on more than their text: an assembler reads files, and macros can spell names.
- * */
+/* Builds that depend on more than their text: assemblers read files, and macros can build names. */
 static void
 program_cache_volatile (TestFixture *fixture)
 {
@@ -763,10 +763,10 @@ program_cache_volatile (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A parent may leave SIGCHLD ignored: the status of a compiler is lost then, and so is that of the
- * passes that it runs, if it inherits that. */
+/* A parent may leave SIGCHLD ignored. Then the exit status of the compiler is lost, and so is that
+ * of its subprocesses if the compiler inherits the setting. */
 static void
-program_sigchld (TestFixture *fixture)
+program_sigchld_ignored (TestFixture *fixture)
 {
   void (*before) (int);
 
@@ -795,7 +795,7 @@ program_sigchld (TestFixture *fixture)
 
 /* An entry that cannot be loaded stays, as the failure may be temporary. */
 static void
-program_cache_passing (TestFixture *fixture)
+program_cache_temporary_failure (TestFixture *fixture)
 {
   const struct rlimit nothing = { 0, RLIM_INFINITY };
   char *directory = cache_begin (fixture);
@@ -846,9 +846,9 @@ program_cache_limit (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* To store an entry must not open the others: there may be thousands. */
+/* Storing an entry must not open the other entries: there may be thousands. */
 static void
-program_cache_store (TestFixture *fixture)
+program_cache_store_opens_one (TestFixture *fixture)
 {
   char *directory = cache_begin (fixture);
   g_autoptr (GPtrArray) files = NULL;
@@ -884,9 +884,9 @@ program_cache_store (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* The entry that was used last stays longest. */
+/* The least recently used entry is removed first. */
 static void
-program_cache_order (TestFixture *fixture)
+program_cache_least_recently_used (TestFixture *fixture)
 {
   const struct utimbuf past = { 1000000000, 1000000000 };
   char *directory = cache_begin (fixture);
@@ -909,9 +909,9 @@ program_cache_order (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* An entry under the name of another program is refused. */
+/* An entry under the name of another program is rejected. */
 static void
-program_cache_renamed (TestFixture *fixture)
+program_cache_swapped_entries (TestFixture *fixture)
 {
   char *directory = cache_begin (fixture);
   g_autoptr (GPtrArray) files = NULL;
@@ -932,9 +932,9 @@ program_cache_renamed (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A directory that cannot be made is no error. */
+/* A cache directory that cannot be created is no error. */
 static void
-program_cache_nowhere (TestFixture *fixture)
+program_cache_unwritable (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_BINARY))
     return;
@@ -944,7 +944,7 @@ program_cache_nowhere (TestFixture *fixture)
   g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
 }
 
-/* Runs in processes of its own, several at once, which all build and keep the same programs. */
+/* Runs in several processes at once, which all build and cache the same programs. */
 static void
 program_shared_child (TestFixture *fixture)
 {
@@ -967,8 +967,8 @@ program_shared_child (TestFixture *fixture)
     }
 }
 
-/* With the environment as this process found it: Khronos' loader of OpenCL cuts OCL_ICD_FILENAMES
- * in place, after the first driver. */
+/* Uses the original environment: Khronos' OpenCL loader truncates OCL_ICD_FILENAMES in place, after
+ * the first driver. */
 static GSubprocess *
 start_sharer (const char *path, const char *directory)
 {
@@ -1029,22 +1029,22 @@ main (int argc, char **argv)
   test_add ("file", program_file);
   test_add ("async", program_async);
   test_add ("cache", program_cache);
-  test_add ("cache-outside", program_cache_outside);
-  test_add ("cache-order", program_cache_order);
-  test_add ("cache-store", program_cache_store);
-  test_add ("cache-renamed", program_cache_renamed);
+  test_add ("cache-external-inputs", program_cache_external_inputs);
+  test_add ("cache-least-recently-used", program_cache_least_recently_used);
+  test_add ("cache-store-opens-one", program_cache_store_opens_one);
+  test_add ("cache-swapped-entries", program_cache_swapped_entries);
   test_add ("cache-arguments", program_cache_arguments);
-  test_add ("cache-damage", program_cache_damage);
+  test_add ("cache-damaged-entry", program_cache_damaged_entry);
   test_add ("cache-digest", program_cache_digest);
   test_add ("cache-owner", program_cache_owner);
   test_add ("cache-foreign", program_cache_foreign);
   test_add ("cache-log", program_cache_log);
   test_add ("cache-includes", program_cache_includes);
   test_add ("cache-volatile", program_cache_volatile);
-  test_add ("cache-passing", program_cache_passing);
+  test_add ("cache-temporary-failure", program_cache_temporary_failure);
   test_add ("cache-limit", program_cache_limit);
-  test_add ("sigchld", program_sigchld);
-  test_add ("cache-nowhere", program_cache_nowhere);
+  test_add ("sigchld-ignored", program_sigchld_ignored);
+  test_add ("cache-unwritable", program_cache_unwritable);
   test_add ("cache-processes", program_cache_processes);
   test_add ("subprocess/shared", program_shared_child);
   status = test_run ();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of regions that are refused, with the values that are wrong. */
+/* Invalid copies of regions fail with an error that quotes the wrong values. */
 #include "config.h"
 
 #include "test-util.h"
@@ -24,7 +24,8 @@ refused_overlaps (TestFixture *fixture)
                                           GPU_MEMORY (buffer), &first, &extent, &error), error);
 }
 
-/* Rows must not overlap, nor slices the rows of others; a single slice may have any pitch. */
+/* Rows must not overlap each other, nor slices the rows of other slices; a single slice may have
+ * any pitch. */
 static void
 refused_pitches (TestFixture *fixture)
 {
@@ -135,9 +136,9 @@ refused_bounds (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* Products that overflow to an offset within the buffer: byte 0, or byte 16. */
+/* Products that overflow to an offset within the buffer: byte 0 or byte 16. */
 static void
-refused_origins (TestFixture *fixture)
+refused_origin_overflow (TestFixture *fixture)
 {
   const gsize half = (gsize) 1 << (GLIB_SIZEOF_SIZE_T * 4);
   const gsize most = (gsize) 1 << (GLIB_SIZEOF_SIZE_T * 8 - 1);
@@ -172,9 +173,9 @@ refused_origins (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 7, BUFFER_SIZE);
 }
 
-/* One of the two must be of the stream's context. */
+/* One of the two must belong to the stream's context. */
 static void
-refused_foreign (TestFixture *fixture)
+refused_foreign_context (TestFixture *fixture)
 {
   const GpuExtent extent = { 3, 4, 5 };
   const GpuLayout behind = { 100, 0, 0, 0, 0 };
@@ -199,8 +200,8 @@ main (int    argc,
   test_add ("pitches", refused_pitches);
   test_add ("overlaps-image", refused_overlaps_image);
   test_add ("bounds", refused_bounds);
-  test_add ("foreign", refused_foreign);
-  test_add ("origins", refused_origins);
+  test_add ("foreign-context", refused_foreign_context);
+  test_add ("origin-overflow", refused_origin_overflow);
 
   return test_run ();
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions within one memory: those that share a byte, told byte by byte, are
- * refused, and the others are not, nor do they copy anything else. --seed repeats a run. */
+/* Random copies of regions within one memory: copies whose regions share a byte, found by comparing
+ * byte by byte, are rejected; all others are accepted and change no other byte. --seed repeats a
+ * run. */
 #include "config.h"
 
 #include "test-util.h"
 
 #define N_COPIES 20000
 #define SIZE     400
-#define ORIGIN   1024               /* of a slice, bytes: one that all devices take */
+#define ORIGIN   1024               /* of a slice, bytes; aligned for all devices */
 
 typedef struct
 {
@@ -36,7 +37,7 @@ get_end (const Side      *side,
   return get_row (side, extent->height - 1, extent->depth - 1) + extent->width;
 }
 
-/* With the pitches of @like, if it is not NULL and has room for the region. */
+/* Uses the pitches of @like, if it is not NULL and the region fits. */
 static Side
 choose_side (const GpuExtent *extent,
              const Side      *like)
@@ -82,8 +83,8 @@ share_bytes (const Side      *to,
   return shared;
 }
 
-/* Of regions with other pitches only where they begin and end is looked at. Pitches lead nowhere
- * if there is but one row, or one slice. */
+/* If the pitches differ, the library only compares where the regions begin and end. A single row,
+ * or a single slice, has no pitch. */
 static gboolean
 may_be_refused (const Side      *to,
                 const Side      *from,
@@ -129,7 +130,8 @@ report (const char      *what,
 #undef SIZE_FORMAT
 }
 
-/* The source is named by what begins @shift bytes before the destination. TRUE if it is refused. */
+/* The memory of @from_buffer begins @shift bytes before that of @to_buffer. Returns TRUE if the
+ * copy is rejected. */
 static gboolean
 copy_within (GpuStream       *stream,
              GpuBuffer       *to_buffer,
@@ -201,7 +203,7 @@ overlap_buffer (TestFixture *fixture)
   run_copies (fixture, buffer, buffer, 0);
 }
 
-/* One of the two is named by the buffer that the other is a slice of. */
+/* One side is a slice of the buffer on the other side. */
 static void
 overlap_slice (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Random copies of regions between random pairs of memories, some of which are the same memory and
- * some of another context, against loops of memcpy(). --seed repeats a run. */
+ * some of another context, checked against loops of memcpy(). --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
@@ -10,22 +10,22 @@
 #define MAX_PLACES  24
 #define BUFFER_SIZE 4096
 #define SLICE_SIZE  2500
-#define ORIGIN      1024            /* of a slice, bytes: one that all devices take */
+#define ORIGIN      1024            /* of a slice, bytes; aligned for all devices */
 #define N_LEVELS    3
 
 typedef struct _Place Place;
 
-/* Memory of any kind, and what it should hold. Linear memory is texels of one byte. */
+/* Memory of any kind, with its expected content. Linear memory has texels of one byte. */
 struct _Place
 {
   TestFixture *fixture;
-  GpuMemory   *memory;              /* NULL for memory of the host */
-  const Place *root;                /* whose memory this is once more, or a part of; or NULL */
+  GpuMemory   *memory;              /* NULL for host memory */
+  const Place *root;                /* nullable: the memory that this one aliases */
   gboolean     is_image;
   gsize        texel_size;
   GpuExtent    extent;              /* of an image */
-  gsize        row_pitch;           /* in the shadow of an image */
-  guint8      *shadow;              /* of memory of the host, that memory itself */
+  gsize        row_pitch;           /* of an image's shadow */
+  guint8      *shadow;              /* the memory itself, for host memory */
   gsize        size;
 };
 
@@ -40,12 +40,12 @@ typedef struct
 {
   const Place *place;
   GpuLayout    layout;
-  gsize        offset;              /* into the shadow, bytes */
+  gsize        offset;              /* of the shadow, bytes */
   gsize        row_pitch;
   gsize        slice_pitch;
 } Side;
 
-/* From one side to the other, with the extent in bytes as well. */
+/* From one side to the other; the extent also in bytes. */
 typedef struct
 {
   Side      to;
@@ -82,7 +82,7 @@ add (Places    *places,
   return place;
 }
 
-/* What begins @offset bytes into the memory of @root. Takes @memory over. */
+/* Adds the part of @root that begins at @offset. Takes ownership of @memory. */
 static Place *
 add_part (Places      *places,
           gpointer     memory,
@@ -112,7 +112,7 @@ set_image (Place           *place,
   place->row_pitch = row_pitch;
 }
 
-/* Takes @image over. */
+/* Takes ownership of @image. */
 static void
 add_image (Places   *places,
            GpuImage *image)
@@ -126,7 +126,7 @@ add_image (Places   *places,
              texel_size, &extent, texel_size * extent.width);
 }
 
-/* Two slices that share bytes with each other, and all of the buffer once more. */
+/* Two slices that overlap, and an alias of the whole buffer. */
 static void
 add_buffer_parts (Places      *places,
                   const Place *root)
@@ -146,10 +146,10 @@ add_buffer_parts (Places      *places,
   g_assert_no_error (error);
 }
 
-/* FALSE without an image that the driver does not make. */
+/* Returns FALSE if the driver cannot create such an image. */
 static gboolean
-is_there (gpointer   memory,
-          GError   **error)
+is_supported (gpointer   memory,
+              GError   **error)
 {
   if (memory == NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
@@ -186,11 +186,11 @@ add_buffers (Places *places)
   over_host = gpu_buffer_new_for_host_bytes (places->fixture->context, GPU_MEMORY_FLAGS_NONE, bytes,
                                              &error);
 
-  if (is_there (over_host, &error))
+  if (is_supported (over_host, &error))
     add (places, GPU_MEMORY (over_host), BUFFER_SIZE);
 }
 
-/* Rows with gaps, and a row of their bytes. */
+/* Rows with gaps, and one row of their bytes. */
 static void
 add_images_over_buffers (Places               *places,
                          const GpuImageFormat *format)
@@ -211,13 +211,13 @@ add_images_over_buffers (Places               *places,
 
   image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, format,
                                     GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, row.width, 1, 0, &error);
-  if (is_there (image, &error))
+  if (is_supported (image, &error))
     set_image (add_part (places, image, root, 0, row.width * texel_size), texel_size, &row,
                row.width * texel_size);
 
   image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
                                     extent.width, extent.height, 0, &error);
-  if (is_there (image, &error))
+  if (is_supported (image, &error))
     set_image (add_part (places, image, root, 0, root->size), texel_size, &extent,
                gpu_buffer_get_row_pitch (buffer));
 }
@@ -233,7 +233,7 @@ add_image_over_host (Places               *places,
                                                   format, GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes,
                                                   0, 0, &error);
 
-  if (is_there (image, &error))
+  if (is_supported (image, &error))
     add_image (places, image);
 }
 
@@ -251,7 +251,7 @@ add_levels (Places               *places,
   image = gpu_image_new_mipmapped (places->fixture->context, GPU_MEMORY_FLAGS_NONE, format,
                                    GPU_IMAGE_TYPE_IMAGE_2D, &extent, N_LEVELS, &error);
 
-  if (!is_there (image, &error))
+  if (!is_supported (image, &error))
     return;
 
   add_image (places, image);
@@ -263,7 +263,7 @@ add_levels (Places               *places,
     }
 }
 
-/* Linear memory, and images whose texels have one size. */
+/* Linear memory, and images whose texels have the same size. */
 static void
 make_places (Places               *places,
              const GpuImageFormat *format)
@@ -335,7 +335,7 @@ randomize (const Place *place)
                                             &error), error);
 }
 
-/* What the memory of @place holds. */
+/* Returns the content of the memory of @place. */
 static GBytes *
 read_place (const Place *place)
 {
@@ -374,7 +374,7 @@ at_most (const Place *place,
   return place->is_image ? of_image : of_linear;
 }
 
-/* A region that fits into both; texels of one byte where there is no image. */
+/* A region that fits both; texels of one byte if neither is an image. */
 static GpuExtent
 choose_extent (const Place *a,
                const Place *b)
@@ -410,7 +410,7 @@ get_end (const Copy *copy,
          + (copy->bytes.height - 1) * side->row_pitch + copy->bytes.width;
 }
 
-/* FALSE if what was chosen reaches past the end. */
+/* Returns FALSE if the side reaches past the end. */
 static gboolean
 choose_side (const Copy *copy,
              Side       *side)
@@ -450,7 +450,7 @@ copy_shadows (const Copy *copy)
     }
 }
 
-/* Told row by row: shadows of the same memory are the same memory. */
+/* Compares row by row: places that alias one memory share one shadow. */
 static gboolean
 overlaps (const Copy *copy)
 {
@@ -470,7 +470,7 @@ overlaps (const Copy *copy)
   return FALSE;
 }
 
-/* Of regions with other pitches only where they begin and end is looked at. */
+/* If the pitches differ, the library only compares where the regions begin and end. */
 static gboolean
 may_be_refused (const Copy *copy)
 {
@@ -483,8 +483,8 @@ may_be_refused (const Copy *copy)
          && from < to + (get_end (copy, &copy->to) - copy->to.offset);
 }
 
-/* On a stream of either. Bytes are those of the host, on either side. FALSE with @error if it is
- * refused. */
+/* Submits on the stream of either side; host memory is passed as bytes. Returns FALSE and sets
+ * @error if the copy is rejected. */
 static gboolean
 submit (const Copy  *copy,
         GError     **error)
@@ -538,7 +538,7 @@ describe_side (const Side *side)
                           side->slice_pitch);
 }
 
-/* Before what is about to fail. */
+/* Prints the copy before the test fails. */
 static void
 describe (const Copy *copy)
 {
@@ -561,7 +561,7 @@ check_result (const Copy    *copy,
   test_assert_mem (got, root->shadow, root->size);
 }
 
-/* What comes to memory of the host is compared with what the shadow of its source says. */
+/* Compares host memory after the copy with the shadow of the source. */
 static void
 check_read (const Copy *copy)
 {
@@ -599,7 +599,7 @@ check_copy (const Copy *copy)
   check_result (copy, g_bytes_get_data (got, NULL));
 }
 
-/* TRUE if there was something to copy. */
+/* Returns TRUE if anything was copied. */
 static gboolean
 copy_once (const Place *to,
            const Place *from)
@@ -691,7 +691,7 @@ region_random (TestFixture *fixture)
 
 /* --- between contexts ------------------------------------------------------------------------- */
 
-/* There and back between all kinds of memory of the two. */
+/* Copies between all kinds of memory of the two contexts, in both directions. */
 static void
 run_between (TestFixture *fixture,
              TestFixture *other)
@@ -711,7 +711,7 @@ run_between (TestFixture *fixture,
       const Place *a = choose_place (&here);
       const Place *b = choose_place (&there);
 
-      /* What is of the host is of no context. */
+      /* Host memory has no context. */
       if (a->memory != NULL && b->memory != NULL)
         done += random_below (2) == 0 ? copy_once (a, b) : copy_once (b, a);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samplers beyond those of OpenCL: another border, a mode for each dimension, mip levels, integers
- * read in another way; and coordinates that are none. */
+/* Samplers beyond those of OpenCL: border colours, an address mode per dimension, mip levels,
+ * integer read modes; and invalid coordinates. */
 #include "config.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FL
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 static const GpuExtent square = { SIDE, SIDE, 1 };
 
-/* Reads at the first two numbers of each of N_READS places. */
+/* Reads at the first two of the four numbers of each of N_READS places. */
 static const char source[] =
   "__kernel void\n"
   "read_f (__read_only image2d_t image, sampler_t by, __global const float *at,\n"
@@ -72,7 +72,7 @@ static const char texels_source[] =
   "  out[i] = read_imagef (image, by, at[i]);\n"
   "}\n";
 
-/* With every coordinate in all three dimensions. */
+/* Each coordinate in all three dimensions. */
 static const char wild_source[] =
   "__kernel void\n"
   "read_1d (__read_only image1d_t image, sampler_t by, __global const float *at,\n"
@@ -112,7 +112,7 @@ static const char wild_source[] =
   "  write_imagef (image, where, (float4) (1));\n"
   "}\n";
 
-/* --- what the tests share --------------------------------------------------------------------- */
+/* --- shared functions ------------------------------------------------------------------------- */
 
 static GpuImage *
 image_from (TestFixture          *fixture,
@@ -131,7 +131,8 @@ image_from (TestFixture          *fixture,
   return image;
 }
 
-/* With the properties that follow. NULL, and the test is skipped, where the driver lacks them. */
+/* Creates a sampler with the properties that follow. Returns NULL and skips the test if the driver
+ * does not support them. */
 static GpuSampler *
 sampler_new (TestFixture *fixture,
              const char  *property,
@@ -160,7 +161,7 @@ sampler_new (TestFixture *fixture,
   return NULL;
 }
 
-/* What the kernel wrote for each of the @n numbers, or places of four numbers. */
+/* Returns the kernel's results for @n numbers, or places of four numbers. */
 static GBytes *
 read_at (TestFixture   *fixture,
          const char    *program,
@@ -211,14 +212,14 @@ can_sample (TestFixture *fixture)
   return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE);
 }
 
-/* What no other back end has in kernels of the portable dialect. */
+/* The other back ends do not support this in kernels of the portable dialect. */
 static gboolean
 is_host (TestFixture *fixture)
 {
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     return can_sample (fixture);
 
-  g_test_skip ("it is a matter of the host back end");
+  g_test_skip ("only the host back end supports this");
 
   return FALSE;
 }
@@ -272,7 +273,7 @@ extras_border (TestFixture *fixture)
 }
 
 static void
-extras_axes (TestFixture *fixture)
+extras_modes_per_dimension (TestFixture *fixture)
 {
   static const float at[][4] = { { 1.375f, 0.625f }, { 1.375f, 1.625f }, { -0.125f, 0.125f },
                                  { 0.375f, -0.125f } };
@@ -302,7 +303,7 @@ extras_axes (TestFixture *fixture)
   assert_color (got, 3, 0, 0, 0, 1);
 }
 
-/* Whole numbers are texels, whatever the sampler says; those outside come again. */
+/* Integer coordinates address texels in every filter mode; those outside wrap around. */
 static void
 extras_repeated_texels (TestFixture *fixture)
 {
@@ -345,7 +346,7 @@ extras_repeated_texels (TestFixture *fixture)
 
 /* --- levels ----------------------------------------------------------------------------------- */
 
-/* Four levels, each full of its number. */
+/* Four levels, each filled with its number. */
 static GpuImage *
 make_levels (TestFixture *fixture)
 {
@@ -436,7 +437,7 @@ extras_levels (TestFixture *fixture)
 /* --- read modes ------------------------------------------------------------------------------- */
 
 static void
-extras_elements (TestFixture *fixture)
+extras_integer_elements (TestFixture *fixture)
 {
   static const GpuImageFormat unsigned_formats[] =
   {
@@ -524,7 +525,7 @@ extras_normalized (TestFixture *fixture)
     }
 }
 
-/* --- coordinates that are none ---------------------------------------------------------------- */
+/* --- invalid coordinates ---------------------------------------------------------------------- */
 
 static const float wild[N_READS] =
 {
@@ -555,7 +556,7 @@ image_of (TestFixture  *fixture,
   return image;
 }
 
-/* Half of everything is a texel, nothing the border. */
+/* Half of every channel is a texel; zero is the border. */
 static void
 assert_tame (GBytes *got)
 {
@@ -570,7 +571,7 @@ assert_tame (GBytes *got)
 }
 
 static void
-extras_wild (TestFixture *fixture)
+extras_invalid_coordinates (TestFixture *fixture)
 {
   g_autoptr (GpuImage) row = NULL;
   g_autoptr (GpuImage) rows = NULL;
@@ -607,9 +608,9 @@ extras_wild (TestFixture *fixture)
     }
 }
 
-/* Writes outside of the image go nowhere. */
+/* Writes outside the image have no effect. */
 static void
-extras_wild_writes (TestFixture *fixture)
+extras_invalid_coordinate_writes (TestFixture *fixture)
 {
   const GpuExtent grid = { N_READS, 1, 1 };
   g_autoptr (GError) error = NULL;
@@ -643,13 +644,13 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("border", extras_border);
-  test_add ("axes", extras_axes);
+  test_add ("modes-per-dimension", extras_modes_per_dimension);
   test_add ("repeated-texels", extras_repeated_texels);
   test_add ("levels", extras_levels);
-  test_add ("elements", extras_elements);
+  test_add ("integer-elements", extras_integer_elements);
   test_add ("normalized", extras_normalized);
-  test_add ("wild", extras_wild);
-  test_add ("wild-writes", extras_wild_writes);
+  test_add ("invalid-coordinates", extras_invalid_coordinates);
+  test_add ("invalid-coordinate-writes", extras_invalid_coordinate_writes);
 
   return test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What kernels read of images, with every sampler that there can be, against chapter 8 of the
- * specification of OpenCL C, written down here once more, in double precision. */
+/* Results of image reads in kernels, with every sampler, compared with an independent
+ * implementation of chapter 8 of the OpenCL C specification in double precision. */
 #include "config.h"
 
 #include <math.h>
@@ -12,10 +12,10 @@
 #define HEIGHT  7
 #define DEPTH   5
 
-/* Address modes times coordinates times filters, some of which do not go together. */
+/* Address modes x coordinates x filters; some combinations are invalid. */
 #define N_SAMPLERS (5 * 2 * 2)
 
-/* The formats whose texels are made here. */
+/* Formats for which the tests create texels. */
 typedef enum
 {
   R_FLOAT,
@@ -25,12 +25,12 @@ typedef enum
   N_FORMATS
 } Format;
 
-/* What is sampled, as numbers, and how. */
+/* A sampled image, its texels as numbers, and the sampler. */
 typedef struct
 {
   TestFixture    *fixture;
   Format          format;
-  guint           type;             /* of types */
+  guint           type;             /* index into types */
   double          texels[DEPTH][HEIGHT][WIDTH][4];
   GpuImage       *image;
   gboolean        normalized;
@@ -81,7 +81,7 @@ static const double opaque[] = { 0, 0, 0, 1 };
 
 /* --- the reference ---------------------------------------------------------------------------- */
 
-/* The texels along one dimension, and the part of the second. */
+/* The two texels along one dimension, and the weight of the second. */
 typedef struct
 {
   int    first;
@@ -286,7 +286,7 @@ make_image (Case *c)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* @declaration stands at the start of the kernel. */
+/* Puts @declaration at the start of the kernel. */
 static void
 append_kernel (GString    *source,
                guint       type,
@@ -334,7 +334,7 @@ build (TestFixture *fixture)
   return test_program (fixture, source->str);
 }
 
-/* Samplers as constants of the file and of the kernel. */
+/* Samplers as constants at file scope and in the kernel. */
 static GpuProgram *
 build_constants (TestFixture *fixture)
 {
@@ -391,7 +391,7 @@ launch (const Case  *c,
 
 /* --- coordinates ------------------------------------------------------------------------------ */
 
-/* Nothing is certain at the seams between texels, where devices round. */
+/* Skips coordinates on the seams between texels, where rounding differs between devices. */
 static gboolean
 is_at_seam (const Case *c,
             float       coordinate,
@@ -449,7 +449,7 @@ choose_all (Case *c)
     }
 }
 
-/* Whole numbers, outside of the image too if anything is there. */
+/* Integer coordinates; if @outside, also some outside the image. */
 static void
 choose_texels (Case     *c,
                gboolean  outside)
@@ -467,9 +467,9 @@ choose_texels (Case     *c,
     }
 }
 
-/* --- comparing -------------------------------------------------------------------------------- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
-/* GPUs filter with 8 bits of each weight. */
+/* GPUs filter with weights of 8 bits. */
 static double
 get_tolerance (const Case *c)
 {
@@ -527,14 +527,14 @@ make_sampler (const Case *c)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* PoCL takes the layer for a normalized number as well. */
+/* PoCL also treats the layer as a normalized coordinate. */
 static gboolean
 takes_layers_wrong (const Case *c)
 {
   return c->normalized && types[c->type].has_layers && test_is_pocl (c->fixture);
 }
 
-/* The next combination after that of @c, which may be begun with; FALSE behind the last. */
+/* Selects the next valid combination after @state. Returns FALSE after the last one. */
 static gboolean
 next_sampler (Case  *c,
               guint *state)
@@ -577,7 +577,7 @@ sample_all (Case       *c,
     g_assert_cmpuint (n_samplers, ==, c->format == RGBA_INT16 ? 8 : 16);
 }
 
-/* With whole numbers for coordinates, by a sampler and without one. */
+/* Integer coordinates, with and without a sampler. */
 static void
 read_texels (Case       *c,
              GpuProgram *program)
@@ -664,19 +664,19 @@ run_types (TestFixture  *fixture,
 }
 
 static void
-sampler_reads (TestFixture *fixture)
+sampler_float_reads (TestFixture *fixture)
 {
   run_types (fixture, sample_all);
 }
 
 static void
-sampler_texels (TestFixture *fixture)
+sampler_integer_reads (TestFixture *fixture)
 {
   run_types (fixture, read_texels);
 }
 
 static void
-sampler_constants (TestFixture *fixture)
+sampler_constant_samplers (TestFixture *fixture)
 {
   g_autoptr (GpuProgram) program = NULL;
 
@@ -693,9 +693,9 @@ main (int    argc,
       char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("reads", sampler_reads);
-  test_add ("texels", sampler_texels);
-  test_add ("constants", sampler_constants);
+  test_add ("float-reads", sampler_float_reads);
+  test_add ("integer-reads", sampler_integer_reads);
+  test_add ("constant-samplers", sampler_constant_samplers);
 
   return test_run ();
 }
