@@ -340,8 +340,8 @@ check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double
   run_walk (&needs);
   gpu_memory_pool_set_limit (pool, (guint64) (margin * needs.peak));
   run_walk (&walk);
-  g_test_message ("%s: %u of %u steps with %.2f times the peak of live bytes; %u refused, %.4f managed",
-                  kind_names[kind], walk.done, N_STEPS, margin, walk.n_refused,
+  g_test_message ("%s: %u of %u steps with %.2f times the peak of live bytes; %u refused, %.4f "
+                  "managed", kind_names[kind], walk.done, N_STEPS, margin, walk.n_refused,
                   (double) test_pool_get_figure (pool, "peak-managed-bytes") / needs.peak);
   g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, walk.n_refused);
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);

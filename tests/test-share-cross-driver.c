@@ -397,7 +397,7 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* An event of the user fails before such memory is used: it is there for what comes later. */
+/* A user event fails before external memory is used: later work can still use the memory. */
 /* TRUE where work on such memory is refused behind an event of the user, which it was. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
@@ -471,7 +471,7 @@ read_often (gpointer data)
   return NULL;
 }
 
-/* What one stream has acquired another one does not use before it is released. */
+/* A stream does not use external memory that another stream has acquired and not released. */
 static void
 take_turns (Pair *pair)
 {
@@ -523,7 +523,7 @@ count_fds (void)
   return n;
 }
 
-/* Work is under way when either side lets go. */
+/* Each side releases the memory while work is in flight. */
 static void
 lifetime (Pair *pair)
 {
@@ -556,7 +556,7 @@ descriptors (Pair *pair)
 {
   guint n_fds = 0;
 
-  /* What a driver opens for itself it has by then. */
+  /* The driver has opened its own descriptors by then. */
   for (guint i = 0; i < 30; i++)
     {
       g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, pair->theirs,
@@ -640,7 +640,7 @@ share_process (TestFixture *fixture)
   for_pairs (fixture, process);
 }
 
-/* --- what is refused -------------------------------------------------------------------------- */
+/* --- invalid imports -------------------------------------------------------------------------- */
 
 static void
 refused (Pair *pair)
@@ -661,7 +661,7 @@ refused (Pair *pair)
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
                          "gpu_buffer_new_from_fd: the range of 1 bytes at");
-  /* More than there is, whether the descriptor tells or the driver does. */
+  /* A size beyond the memory is rejected, either by the size of the descriptor or by the driver. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
@@ -676,7 +676,7 @@ share_refused (TestFixture *fixture)
   for_pairs (fixture, refused);
 }
 
-/* What NVIDIA's driver gives for memory that is too small: a code above 0, and no handle. */
+/* NVIDIA's driver returns a code above 0 and no handle for memory that is too small. */
 static void
 share_no_handle (TestFixture *fixture)
 {

@@ -136,7 +136,7 @@ is_host (TestFixture *fixture)
   return g_str_equal (gpu_device_get_backend (fixture->device), "host");
 }
 
-/* What came as a descriptor goes on as one, on the host. */
+/* On the host, imported memory can be exported as a descriptor again. */
 static void
 share_again (TestFixture *fixture)
 {
@@ -355,7 +355,7 @@ share_process (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
-/* --- what is refused ------------------------------------------------------------------------ */
+/* --- invalid imports ------------------------------------------------------------------------ */
 
 static void
 share_refused (TestFixture *fixture)
@@ -679,7 +679,7 @@ check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
   test_assert_value (content, value, sizeof content);
 }
 
-/* A file may grow under what is mapped of it, and all mappings are one memory. */
+/* A mapped file may grow, and all its mappings are tracked as one memory. */
 static void
 share_grown (TestFixture *fixture)
 {
@@ -716,7 +716,7 @@ share_grown (TestFixture *fixture)
   close (fd);
 }
 
-/* What nobody may write is memory to be read. */
+/* A file that cannot be written is imported as read-only memory. */
 static void
 share_sealed (TestFixture *fixture)
 {

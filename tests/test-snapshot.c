@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is in a pool, as the viewers of others want it: read back, and held against what it was. */
+/* Snapshots of pools in the formats of other viewers: they are parsed, and compared with the
+ * pool. */
 #include "config.h"
 
 #include "tools/gpumem-snapshot.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Regions that a driver takes in several pieces, one of which it refuses: the call fails at once,
- * and what the other pieces use stays until they are over. */
+/* Regions that need several commands, one of which the driver refuses: the call fails at once, and
+ * the memory stays until the other commands have completed. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -27,8 +27,8 @@ count (gpointer data)
   g_atomic_int_inc ((int *) data);
 }
 
-/* Slices that are no whole number of rows apart, which drivers take one by one. Nobody but the
- * work keeps the memory. */
+/* Slices whose distance is not a multiple of the rows, which drivers copy one by one. Only the work
+ * keeps the memory. */
 static void
 call_region (Call *call)
 {
@@ -192,7 +192,7 @@ typedef struct
   GpuStream *stream;
   GpuImage  *image;
   gboolean   writes;
-  guint8     first;                 /* what the call has left in the first byte */
+  guint8     first;                 /* the first byte after the call */
   GError    *error;
   int        done;                  /* atomic */
 } Blocking;
@@ -232,8 +232,8 @@ image_filled (TestFixture *fixture, guint8 value)
   return image;
 }
 
-/* What the first two rows, which the driver took, have come to. If they fail as well, nobody can
- * read what they were to write. */
+/* The result of the first two rows, which the driver accepted. If these commands fail as well,
+ * reads of their destination fail. */
 static void
 check_rows (const Blocking *call, gboolean fails, gboolean run)
 {
@@ -255,8 +255,8 @@ check_rows (const Blocking *call, gboolean fails, gboolean run)
   test_assert_value (data + 2 * ROW_SIZE, 5, 2 * ROW_SIZE);
 }
 
-/* The third row is refused while the others are held up. Nothing keeps the memory of the caller,
- * so the call must not return before they are over. */
+/* The third row is refused while the others are held up. The library holds no reference to the
+ * caller's memory, so the call returns after the commands have completed. */
 static void
 refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gboolean fails)
 {

@@ -129,8 +129,9 @@ hazard_kernels (TestFixture *fixture)
 
 /* --- which uses wait for which ------------------------------------------------------------ */
 
-/* Behind a closed gate: readers do not wait for readers, writers wait for readers, readers and
- * writers wait for writers, and what waits is held up by the gate of another stream. */
+/* While a user event blocks a stream: readers do not wait for readers, writers wait for readers,
+ * readers and writers wait for writers, and work that waits is blocked by the other stream's
+ * event. */
 static void
 hazard_kinds (TestFixture *fixture)
 {
@@ -173,7 +174,7 @@ hazard_kinds (TestFixture *fixture)
 
 #define N_READERS 4
 
-/* A write waits for the pending reads of all other streams, in whatever order they complete. */
+/* A write waits for the pending reads of all other streams, in any order of their completion. */
 static void
 hazard_readers (TestFixture *fixture)
 {
@@ -555,7 +556,7 @@ hazard_own_wrapped (TestFixture *fixture)
   test_same_memory (fixture, wrapped, SIZE / 2, slice, 0);
 }
 
-/* What this context takes for memory of somebody else. */
+/* A native handle that this context treats as memory of another library. */
 static GpuBuffer *
 foreign_buffer (TestFixture *fixture, GpuContext **other)
 {
@@ -590,7 +591,7 @@ hazard_wrapped_twice (TestFixture *fixture)
   test_same_memory (fixture, second, 0, first, 0);
 }
 
-/* Work through a buffer that is gone is still waited for, and by a new one over its memory. */
+/* Work through a freed buffer is still waited for, also by a new buffer for the same memory. */
 static void
 hazard_wrapped_again (TestFixture *fixture)
 {

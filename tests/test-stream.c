@@ -521,7 +521,7 @@ stream_wait_event (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (last, NULL, &error), error);
   g_assert_cmpint (gpu_event_query (reached, &error), ==, GPU_EVENT_STATUS_COMPLETE);
 
-  /* What is complete is waited for at no cost */
+  /* Waits for completed work make no driver call */
   test_assert_ok (gpu_stream_wait_event (second, reached, &error), error);
   test_assert_ok (gpu_stream_wait_event (second, gate, &error), error);
   test_synchronize (second);
@@ -545,7 +545,7 @@ stream_flush_barrier (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
 }
 
-/* Behind a barrier of an out-of-order stream nothing overtakes what is before it. */
+/* A barrier orders later work of an out-of-order stream after all earlier work. */
 static void
 stream_out_of_order (TestFixture *fixture)
 {
@@ -671,7 +671,7 @@ stream_wrapped_foreign (TestFixture *fixture)
                            "not of context");
 }
 
-/* What the owner of a stream put into it comes before what is recorded on a borrower of it. */
+/* An event recorded on a borrowed stream completes after earlier work of the stream's owner. */
 static void
 stream_wrapped_behind (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A stream out of order that is so far behind that a submission waits for the device: those that
- * must not block do not. That it waited shows in what is known to be complete. */
+ * must not block do not. The number of completed operations shows that it waited. */
 #include "config.h"
 
 #include "test-util.h"

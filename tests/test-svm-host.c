@@ -40,7 +40,7 @@ svm_map (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_svm_map");
 }
 
-/* Two that read, and one on another stream that waits for what a first one writes. */
+/* Two reads, one of them on another stream, wait for a write. */
 static void
 svm_map_shared (TestFixture *fixture)
 {
@@ -126,7 +126,7 @@ svm_busy (TestFixture *fixture)
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
-  /* What else the device may do depends on whether it takes turns. */
+  /* Exclusive memory also refuses other work of the device. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory in kernels: as an argument, and through pointers that stand in it. */
+/* Shared virtual memory in kernels: as an argument, and through pointers stored in it. */
 #include "config.h"
 
 #include "test-util.h"
@@ -206,7 +206,7 @@ kernel_then_host (TestFixture *fixture)
     }
 }
 
-/* What is shared with other streams is given to each in turn, also for reading. */
+/* Exclusive memory is attached to one stream at a time, also for reads. */
 static void
 kernel_readers (TestFixture *fixture)
 {
@@ -370,7 +370,7 @@ kernel_dropped (TestFixture *fixture)
     g_assert_cmpint (got[i], ==, N_NODES * (N_NODES - 1) / 2);
 }
 
-/* A launch waits for what another stream does with memory that is none of its arguments. */
+/* A launch waits for other streams' uses of memory that it accesses indirectly. */
 static void
 kernel_ordered (TestFixture *fixture)
 {

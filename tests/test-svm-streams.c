@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory on several streams and threads, and what keeps it. */
+/* Shared virtual memory on several streams and threads, and its lifetime. */
 #include "config.h"
 
 #include "test-svm-util.h"
@@ -11,7 +11,7 @@
 
 /* --- streams, threads, lifetime ------------------------------------------------------- */
 
-/* Nobody tells a stream to wait for the other. */
+/* The library orders the streams; the program inserts no waits. */
 static void
 svm_streams (TestFixture *fixture)
 {
@@ -74,7 +74,7 @@ svm_readers_in_turn (TestFixture *fixture)
   test_synchronize (other);
 }
 
-/* A stream that is gone has nothing any more, and the next one may have its handle. */
+/* Memory is not attached to a freed stream, also if a new stream has the same handle. */
 static void
 svm_lost_streams (TestFixture *fixture)
 {

@@ -291,7 +291,7 @@ usm_map (TestFixture *fixture)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* The list of what a launch reaches may name a part of the memory, as pools cut it. */
+/* The list of indirect memory may contain a part of a pool's memory. */
 static void
 check_follow (TestFixture *fixture, GpuMemory *target)
 {

@@ -131,7 +131,7 @@ svm_refused (TestFixture *fixture)
     refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
 }
 
-/* What of it the host and kernels do is said by the same flags as of a buffer. */
+/* The access flags have the same meaning as for a buffer. */
 static void
 svm_access (TestFixture *fixture)
 {
@@ -151,7 +151,7 @@ svm_access (TestFixture *fixture)
   test_svm_check (svm, 0, SIZE, 'z');
 }
 
-/* --- what streams do with it ---------------------------------------------------------- */
+/* --- operations of streams ---------------------------------------------------------- */
 
 static void
 svm_linear (TestFixture *fixture)
@@ -271,7 +271,7 @@ svm_migrate (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* Only what was given up is lost, and what is put there afterwards stays. */
+/* Only the discarded range loses its contents, and later writes to it stay. */
 static void
 svm_content_undefined (TestFixture *fixture)
 {
@@ -379,7 +379,7 @@ svm_host_memory (TestFixture *fixture)
   test_svm_check (svm, SIZE / 2, SIZE / 2, 2);
 }
 
-/* What a driver was told shows in the attributes. */
+/* The attributes show the advice that the driver got. */
 static void
 svm_places (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texels of every format: where each component stands, what is rounded, clamped and no number, and
- * that all of them come back as they were. */
+/* Texels of every format: the position of each component, rounding, clamping and NaN, and that all
+ * texels are read back unchanged. */
 #include "config.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ texel_halves (void)
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, NAN) & 0x03ff, !=, 0);
 }
 
-/* --- what is rounded and clamped -------------------------------------------------------------- */
+/* --- rounding and clamping -------------------------------------------------------------- */
 
 static void
 texel_normalized (void)
@@ -288,7 +288,7 @@ texel_orders (void)
       _gpu_texel_write (&format, &texel, written);
       test_assert_mem (written, data, gpu_image_format_get_texel_size (&format));
 
-      /* What is left of any texel is what comes back when it was written. */
+      /* A texel that was written and read is the same when it is written and read again. */
       _gpu_texel_write (&format, &whole, written);
       texel = read_texel (cases[i].order, GPU_CHANNEL_TYPE_UINT8, written);
       _gpu_texel_restrict (&format, &whole);
@@ -327,7 +327,7 @@ texel_srgb (void)
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-/* What there is once only: no least number twice, no bits that are nobody's, no odd NaN. */
+/* Texels with a unique representation: without a second minimum, unused bits or unusual NaN. */
 static void
 make_canonical (const GpuImageFormat *format,
                 guint8               *data)

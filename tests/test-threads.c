@@ -88,7 +88,7 @@ threads_one_stream (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, N_THREADS * N_ROUNDS * 2);
 }
 
-/* All threads copy the same source while some read it and one rewrites it with what it holds. */
+/* All threads copy the same source while some read it and one writes the same content. */
 static gpointer
 share (gpointer data)
 {
@@ -177,7 +177,7 @@ threads_release (TestFixture *fixture)
     }
 }
 
-/* Contexts and all that is in them come and go on every thread. */
+/* All threads create and free contexts and their objects. */
 static gpointer
 come_and_go (gpointer data)
 {
@@ -210,7 +210,7 @@ threads_contexts (TestFixture *fixture)
   run_workers (workers, come_and_go);
 }
 
-/* Everybody waits for the same events and for the same stream. */
+/* All threads wait for the same events and the same stream. */
 static gpointer
 wait_for_all (gpointer data)
 {
@@ -253,7 +253,7 @@ typedef struct
 {
   GpuStream *streams[2];
   GpuBuffer *buffers[2];
-  GRWLock    lock;                  /* for writing: nobody submits */
+  GRWLock    lock;                  /* for writing: no thread submits */
   gint       wanted;                /* atomic; for writing: readers might never make room */
   gint       n_users;               /* atomic */
   gint       done;                  /* atomic */
@@ -289,8 +289,8 @@ use_failing (gpointer data)
   return NULL;
 }
 
-/* What a stream has to do before its gate is done by then: PoCL, in threads of its own, runs work
- * that it is failing if something else that the work waited for ends at the same time. */
+/* Earlier work of the stream has completed by then: a thread of PoCL runs work that it is failing
+ * if another dependency of the work ends at the same time. */
 static GpuEvent *
 gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
 {
@@ -365,8 +365,8 @@ do_nothing (gpointer data)
   return data;
 }
 
-/* Makes the system refuse new threads to this process, by changing to the user "nobody". Skips the
- * test, with a reason, if that has no effect. */
+/* Makes the system refuse new threads to this process, by changing to an unprivileged user. Skips
+ * the test, with a reason, if that has no effect. */
 static gboolean
 forbid_threads (struct rlimit *before)
 {

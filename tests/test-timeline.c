@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The timeline from the inside: what counting costs, when fences are made, when what is kept goes.
- * The driver's calls are counted by the OpenCL layer, in a process of its own. */
+/* The timeline from the inside: the cost of counting, when fences are created, and when references
+ * are dropped. The driver's calls are counted by the OpenCL layer, in a process of its own. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -117,7 +117,7 @@ timeline_keeps_holding (TestFixture *fixture)
     }
 }
 
-/* A blocking operation on a stream that is idle is over at once, and leaves no fence behind. */
+/* A blocking operation on an idle stream completes at once, and leaves no fence. */
 static void
 timeline_runs_now (TestFixture *fixture)
 {
@@ -248,7 +248,7 @@ fail_once (TestFixture *fixture, GpuStream *stream, guint i, GpuEvent **failed, 
     *good = test_record (stream);
 }
 
-/* They are remembered for those who may ask, and no longer. */
+/* Failures are kept while an event may query them, and then forgotten. */
 static void
 timeline_forgets_failures (TestFixture *fixture)
 {
@@ -307,7 +307,7 @@ timeline_keeps_late_failures (TestFixture *fixture)
   g_assert_cmpuint (timeline->failures->len, <, 2500);
 }
 
-/* One fence serves everybody who waits for a point at or before it. */
+/* All waiters for a point at or before a fence share the fence. */
 static void
 timeline_shares_fences (TestFixture *fixture)
 {
@@ -334,7 +334,7 @@ timeline_shares_fences (TestFixture *fixture)
   g_assert_null (reached);
 }
 
-/* --- what is kept ---------------------------------------------------------------------- */
+/* --- retained objects ---------------------------------------------------------------------- */
 
 static void
 wait_for_retained (GpuTimeline *timeline, guint most)
@@ -348,7 +348,7 @@ wait_for_retained (GpuTimeline *timeline, guint most)
     }
 }
 
-/* A stream that nobody ever waits for lets go of what it has done, by number and by size. */
+/* A stream without waiters drops the objects of completed work, limited by number and by size. */
 static void
 timeline_lets_go (TestFixture *fixture)
 {
@@ -483,7 +483,7 @@ timeline_user_event (TestFixture *fixture)
   g_cond_clear (&result.cond);
 }
 
-/* --- what the driver is asked ---------------------------------------------------------------- */
+/* --- calls of the driver ---------------------------------------------------------------- */
 
 static void
 timeline_driver_calls (TestFixture *fixture)
@@ -507,13 +507,13 @@ timeline_driver_calls (TestFixture *fixture)
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueFillBuffer"), ==, N_WORK);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, N_WORK);
 
-  /* Points that nobody waits on */
+  /* Points without waiters */
   before = GPUMEM_LAYER (get_count) ("");
   for (guint i = 0; i < N_WORK; i++)
     g_object_unref (test_record (stream));
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 
-  /* One that somebody waits on costs its event */
+  /* A point with a waiter costs an event */
   event = test_record (stream);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueMarkerWithWaitList"), ==, 1);
@@ -553,7 +553,7 @@ on_lost (GpuContext *context, GError *error, gpointer user_data)
   (*(guint *) user_data)++;
 }
 
-/* Everybody who waits is told within a second; then nothing works, and everything can go. */
+/* All waiters return within a second. Then every call fails, and all objects can be freed. */
 static void
 timeline_lost (TestFixture *fixture)
 {
@@ -614,8 +614,8 @@ run_wait (gpointer data)
   return NULL;
 }
 
-/* A thread that had to finish the stream, as no fence was to be had, is no user of it: what is only
- * borrowed ends with its object, with a fence that was recorded then. */
+/* A thread that finishes the stream because no fence could be recorded is not a user of it: a
+ * borrowed stream ends with its object, with a fence recorded at that time. */
 static void
 timeline_finishes_borrowed (TestFixture *fixture)
 {
@@ -661,8 +661,8 @@ timeline_finishes_borrowed (TestFixture *fixture)
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
 }
 
-/* What became of work is known at once where the stream was finished as its user dropped it, for no
- * fence was to be had. */
+/* The result of work is known at once if the stream was finished when its user dropped it, because
+ * no fence could be recorded. */
 static GpuEvent *
 drop_borrowed (TestFixture *fixture, const char *fault)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpumem bandwidth: what it measures, what it leaves out and says of it, and how it ends. */
+/* gpumem bandwidth: its measurements, the omitted ones with their reasons, and its exit status. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -156,7 +156,7 @@ test_options (TestFixture *fixture)
   g_assert_null (strstr (run.out, "peer"));
 }
 
-/* --- what is wrong ---------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------- */
 
 static void
 test_usage (void)
@@ -264,7 +264,7 @@ test_leaks (TestFixture *fixture)
   }
 }
 
-/* The first write makes what comes back, the second one is the library's, the third is not. */
+/* The first write prepares the data, the second write is the library's, the third is not. */
 static void
 test_failing_driver (TestFixture *fixture)
 {

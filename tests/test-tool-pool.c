@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpumem pool: the figures of a replay are those that the trace implies, files for viewers hold
- * what happened, and what does not fit or is wrong is said. */
+/* gpumem pool: the figures of a replay match the trace, files for viewers have all operations, and
+ * requests that do not fit and wrong input are reported. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -263,7 +263,7 @@ count_live (JsonObject *segment)
   return live;
 }
 
-/* What is live at the end is in the segments, and each operation among the events. */
+/* The segments have the blocks that are live at the end, and the events have each operation. */
 static void
 check_snapshot (const char *path)
 {
@@ -412,7 +412,7 @@ test_plot (TestFixture *fixture)
   g_remove (path);
 }
 
-/* --- what is wrong ---------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------- */
 
 static void
 test_bad_trace (void)
@@ -500,7 +500,7 @@ test_help (void)
 
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
-/* Whatever call for memory fails: it is said, and nothing is left. */
+/* If any allocation fails, the command reports it and leaves no file. */
 static void
 test_failing_driver (TestFixture *fixture)
 {

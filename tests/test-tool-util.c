@@ -115,7 +115,7 @@ test_tool_start_full (const char *const *words)
   return start (G_SUBPROCESS_FLAGS_STDERR_PIPE, "/dev/full", words);
 }
 
-/* What it printed, where that goes to pipes, and how it ended. */
+/* The output of the command, through pipes, and its exit status. */
 TestRun
 test_tool_wait (GSubprocess *process)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The gpumem command: what it prints, what it writes and how it ends. */
+/* The gpumem command: its output, its files and its exit status. */
 #include "config.h"
 
 #include <signal.h>

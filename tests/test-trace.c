@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Files of recorded allocations: what is in them, in both formats, plain and compressed, and what
- * is said of those that are wrong. */
+/* Files of recorded allocations: their content in both formats, plain and compressed, and the
+ * errors for invalid files. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -214,7 +214,7 @@ check_compressed (void)
   assert_lines (joined);
 }
 
-/* Where a little makes so much more that it does not fit at once */
+/* A little data that expands to more than fits at once */
 static void
 check_blown_up (void)
 {
@@ -318,7 +318,7 @@ check_no_file (void)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "/nonexistent/trace");
 }
 
-/* Wherever it is cut off, or changed */
+/* Cut off or changed at any byte */
 static void
 check_damaged (void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Staged copies when something fails: a call of the driver, the wait for a chunk, threads,
- * page-locked memory. Nothing hangs, who waits hears of it, and the next copy is right. */
+ * page-locked memory. Nothing hangs, all waiters get the error, and the next copy is right. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -197,8 +197,8 @@ read_async (TestFixture  *fixture,
   return FALSE;
 }
 
-/* What is read in many turns of one place, and its @n-th wait fails. The failure may meet an older
- * copy that is over for all but its thread: then this one is right, and has to be repeated. */
+/* A read in many chunks through one slot, whose @n-th wait fails. The failure may hit an older copy
+ * that has completed except for its thread. Then this copy is right, and must be repeated. */
 static void
 fail_chunk (TestFixture *fixture,
             GpuBuffer   *buffer,
@@ -353,8 +353,8 @@ copy_without (TestFixture *fixture,
   g_assert_cmpint (g_atomic_int_get (&n_refused), >, 0);
 }
 
-/* In a process that has none yet: first there is no thread at all, then none that copies, and more
- * chunks than places. */
+/* In a process without such threads: first no thread can be created, then no thread that copies,
+ * with more chunks than slots. */
 static void
 failure_of_threads_alone (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Copies between devices and aligned memory of the library, which is not page-locked: staged as
- * copies of ordinary memory are, but in their turn. Whatever else uses that memory, on whichever
- * stream, sees what came before and nothing of what comes after. */
+ * copies of ordinary memory are, but in their turn. Other uses of the memory, on any stream, see
+ * the earlier content and nothing of later copies. */
 #include "config.h"
 
 #include "test-util.h"

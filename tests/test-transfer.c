@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of ordinary memory by way of page-locked memory, which GPUMEM_DEBUG=stage asks for on
- * every device and for all but small ones: the bytes are right, whatever the shape and whoever
- * copies at the same time; the caller's memory is let go when the API says, and not before. */
+/* Copies of pageable memory through page-locked memory, which GPUMEM_DEBUG=stage enables on every
+ * device for all but small copies: the bytes are right, for every shape and with concurrent copies;
+ * the caller's memory is released when the API says, and not before. */
 #include "config.h"
 
 #include "test-util.h"
@@ -49,7 +49,7 @@ write_and_read (TestFixture *fixture,
   memcpy (expected, in, size);
   test_assert_ok (gpu_buffer_write (buffer, fixture->stream, offset, in, size, NULL, &error),
                   error);
-  /* The call is over: the memory is the caller's again. */
+  /* The call has returned, so the caller may use the memory again. */
   memset (in, 0xee, size);
   out[size] = 0x77;
   test_assert_ok (gpu_buffer_read (buffer, fixture->stream, offset, out, size, NULL, &error),
@@ -132,7 +132,8 @@ transfer_svm (TestFixture *fixture)
   g_assert_true (g_bytes_equal (read, written));
 }
 
-/* What another stream is held up by, by way of the memory, holds up the copy; it goes straight. */
+/* Work that blocks another stream also blocks the copy, because both use the memory; it is not
+ * staged. */
 static void
 transfer_user_event (TestFixture *fixture)
 {
@@ -161,7 +162,7 @@ transfer_user_event (TestFixture *fixture)
   test_assert_content (buffer, second);
 }
 
-/* --- when memory is let go -------------------------------------------------------------------- */
+/* --- release of memory -------------------------------------------------------------------- */
 
 typedef struct
 {
@@ -195,7 +196,7 @@ source_new (gsize    size,
   return g_bytes_new_with_free_func (source->data, size, source_free, source);
 }
 
-/* What a source of that seed was */
+/* The content of a source with that seed */
 static void
 check_content (const guint8 *data,
                gsize         size,
@@ -526,7 +527,8 @@ keep_copying (gpointer data)
   return NULL;
 }
 
-/* What is over the limit goes while copies come all the time, and comes again when it may. */
+/* Memory over the limit is freed during continuous copies, and allocated again when the limit
+ * allows. */
 static void
 transfer_limit_traffic (TestFixture *fixture)
 {
@@ -604,8 +606,8 @@ transfer_page_locked (TestFixture *fixture)
   test_assert_content (buffer, bytes);
 }
 
-/* Of some bytes only the first, the last or those in the middle are page-locked. Whatever the size,
- * and whether they are staged or not: they arrive. */
+/* Only the first, the last or the middle part of the bytes is page-locked. Bytes of every size
+ * arrive, staged or not. */
 static void
 transfer_locked_in_part (TestFixture *fixture)
 {

@@ -25,7 +25,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
                                    &error), error);
 }
 
-/* A chain: each link is copied from the one before, and let go of at once. */
+/* A chain: each buffer is copied from the previous one, and dropped at once. */
 static void
 lifetime_chain (TestFixture *fixture)
 {
@@ -200,7 +200,7 @@ lifetime_release_in_flight (TestFixture *fixture)
   test_assert_content (to, expected);
 }
 
-/* Slices, mappings and what they are of, let go of in every order. */
+/* Slices, mappings and their memory, dropped in every order. */
 static void
 lifetime_orders (TestFixture *fixture)
 {
@@ -257,7 +257,7 @@ count_storages (void)
   return n;
 }
 
-/* A slice goes when its own uses are over, whatever others do with the memory it was cut from. */
+/* A slice is freed when its own uses have completed, even if other work uses its parent. */
 static void
 lifetime_busy_root (TestFixture *fixture)
 {
@@ -306,7 +306,7 @@ drop_all (gpointer data)
   return NULL;
 }
 
-/* The last reference goes on another thread, while the work is in flight. */
+/* Another thread drops the last reference while the work is in flight. */
 static void
 lifetime_other_thread (TestFixture *fixture)
 {
@@ -338,7 +338,7 @@ lifetime_other_thread (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Nobody keeps what is read or called back for. */
+/* The caller holds no references to the memory or the callback's object. */
 static void
 lifetime_async (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* User events that fail, and the streams that wait for the work behind them: who is told what, and
- * what must come first all the same. */
+/* User events that fail, and the streams that wait for work after them: the error of each waiter,
+ * and the order that still holds. */
 #include "config.h"
 
 #include "test-allocator-util.h"
@@ -24,7 +24,7 @@ fail (GpuEvent *event, const char *message)
   test_assert_ok (gpu_event_fail (event, message, &error), error);
 }
 
-/* What was asked of the driver for @stream so far is not over. */
+/* The driver's earlier work of @stream has not completed. */
 static void
 assert_waits (GpuStream *stream)
 {
@@ -36,9 +36,8 @@ assert_waits (GpuStream *stream)
 }
 
 /* A writes, waits for an event and writes again; the event fails while the first write is held up.
- * B writes after the first write in any case, and cannot read. Whether it still hears of the
- * failure depends on when the driver finds out; if it does, it hears why, and so does C, which
- * waits for B. */
+ * B writes after the first write in any case, and cannot read. The driver's timing decides whether
+ * it still gets the failure. If it does, it gets the reason, and so does C, which waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -133,7 +132,7 @@ failure_goes_on (TestFixture *fixture)
     fail_and_go_on (fixture);
 }
 
-/* --- every waiter, whatever the driver says --------------------------------------------------- */
+/* --- every waiter, on every driver --------------------------------------------------- */
 
 /* Points with a fence each, and one that gets its fence after all work has completed. */
 static void
@@ -331,7 +330,7 @@ failure_remembered (TestFixture *fixture)
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   assert_lost (fixture, buffer);
 
-  /* After many other failures, and when the stream is gone. */
+  /* After many other failures, and after the stream was freed. */
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   for (guint i = 0; i < 200; i++)
     lose (fixture, stream, other, "other bytes", TRUE);
@@ -369,7 +368,7 @@ failure_remembered_by_slices (TestFixture *fixture)
   test_assert_value (data, 4, sizeof data);
 }
 
-/* --- who says so --------------------------------------------------------------------------- */
+/* --- names of functions ----------------------------------------------------------------------- */
 
 static void
 assert_told_by (GError **error, const char *function)
@@ -381,7 +380,7 @@ assert_told_by (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
 }
 
-/* Every function that tells of the failure puts its own name before it. */
+/* Every function that reports the failure puts its own name before it. */
 static void
 failure_names (TestFixture *fixture)
 {
@@ -453,7 +452,7 @@ keep_asking (gpointer data)
   return NULL;
 }
 
-/* A stream that is made to wait for what fails at the same time is told so, or its work fails. */
+/* A stream that starts to wait for an event while it fails gets the error, or its work fails. */
 static void
 wait_and_fail (TestFixture *fixture, Race *race, gint round)
 {

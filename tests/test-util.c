@@ -18,7 +18,7 @@ typedef struct
 } PlainCase;
 
 static GPtrArray *devices;
-static GPtrArray *owned;            /* what the registered tests are given */
+static GPtrArray *owned;            /* the data of the registered tests */
 static char *program_name;
 
 /* --- which devices --------------------------------------------------------- */
@@ -256,7 +256,7 @@ test_run (void)
   return status;
 }
 
-/* --- what a device can do --------------------------------------------------- */
+/* --- capabilities of devices --------------------------------------------------- */
 
 gboolean
 test_has (TestFixture *fixture, GpuCapabilities capability)

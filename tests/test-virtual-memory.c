@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Addresses and the memory behind them, which pools put together: pieces keep what is in them
- * wherever they are, addresses stay what they are, and nothing is left behind by what fails. */
+/* Address ranges and physical memory for pools: chunks keep their content at every address,
+ * addresses do not change, and failures leave nothing behind. */
 #include "config.h"
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 #define N_THREADS 4
 #define N_TIMES 20
 
-/* Addresses, as a buffer, and what is needed to do things to them. */
+/* A range of addresses as a buffer, and the objects to test it. */
 typedef struct
 {
   GpuNativeContext    *context;
@@ -124,7 +124,7 @@ n_live (const char *kind)
          ? GPUMEM_CUDA_DRIVER (get_live) (kind) : 0;
 }
 
-/* --- what it is ------------------------------------------------------------------------- */
+/* --- properties ------------------------------------------------------------------------- */
 
 static void
 virtual_missing (TestFixture *fixture)
@@ -171,8 +171,8 @@ virtual_counts (TestFixture *fixture)
 
 /* --- pieces that move ------------------------------------------------------------------- */
 
-/* Three pieces side by side are one memory; the one in the middle goes elsewhere, another one comes
- * in its place, and each has what it had. */
+/* Three adjacent chunks are one memory. The middle chunk is moved, another takes its place, and
+ * each keeps its content. */
 static void
 virtual_moves (TestFixture *fixture)
 {
@@ -219,7 +219,7 @@ virtual_moves (TestFixture *fixture)
     destroy (&range, chunks[i]);
 }
 
-/* From one range to another, and back after the first is gone. */
+/* From one range to another, and back after the first range was freed. */
 static void
 virtual_changes_range (TestFixture *fixture)
 {
@@ -361,7 +361,7 @@ virtual_hole (TestFixture *fixture)
   g_print ("%d: un" "mapped\n", data[range.unit]);
 }
 
-/* --- what fails ------------------------------------------------------------------------- */
+/* --- failures ------------------------------------------------------------------------- */
 
 static void
 virtual_no_memory (TestFixture *fixture)
@@ -377,7 +377,7 @@ virtual_no_memory (TestFixture *fixture)
     return;
   range_init (&range, fixture->context, 1);
   before = gpu_context_get_allocated_size (fixture->context);
-  /* Of the host there is more where nobody writes to it. */
+  /* Unwritten memory of the host does not count, so more can be allocated. */
   size = g_str_equal (gpu_device_get_backend (fixture->device), "host")
          ? (gsize) G_MAXINT64 / range.unit * range.unit
          : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
@@ -392,7 +392,7 @@ virtual_no_memory (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Pieces take all that the device has, and what one gives back can be had again. */
+/* Chunks take all memory of the device, and the memory of a freed chunk can be allocated again. */
 static void
 virtual_all_memory (TestFixture *fixture)
 {
@@ -425,7 +425,7 @@ virtual_all_memory (TestFixture *fixture)
     destroy (&range, chunks->pdata[i]);
 }
 
-/* Whichever call of the driver fails, nothing is mapped, and all goes well the next time. */
+/* If any call of the driver fails, nothing is mapped, and the next attempt succeeds. */
 static void
 virtual_map_fails (TestFixture *fixture)
 {
@@ -580,8 +580,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* What was mapped before another device gets access is open to it, and so is what comes later;
- * memory that passes to other processes as well. */
+/* Another device gets access to chunks mapped before and after the call, also to shareable
+ * chunks. */
 static void
 virtual_peers (TestFixture *fixture)
 {
@@ -736,8 +736,8 @@ use_after_fork (Range *range, GpuNativeChunk *which)
   return 0;
 }
 
-/* What a child that was forked gives back, its parent still has: memory there is not the child's
- * to clear, and there is no more of it for the child. */
+/* Memory that a forked child frees stays allocated in the parent: the child neither clears it nor
+ * can allocate it again. */
 static void
 virtual_forked (TestFixture *fixture)
 {
@@ -769,7 +769,7 @@ virtual_forked (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Meanwhile a peer comes and goes. */
+/* Meanwhile peer access is enabled and disabled. */
 static void
 virtual_threads_peers (TestFixture *fixture)
 {

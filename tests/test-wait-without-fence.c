@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who is waited for, and waiting when no fence can be recorded: the back end of the context is then
- * one that refuses to. */
+/* Waits, also when no fence can be recorded: the tests use a back end that refuses to record. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -83,9 +82,8 @@ wait_in_thread (gpointer data)
   return NULL;
 }
 
-/* A thread finds that it can have no fence; before it goes on the stream is dropped, and the job
- * that reaps it finishes and frees it. The lock keeps the thread back, which tells of a lost
- * device. */
+/* A thread cannot record a fence. Before it continues, the stream is dropped, and the collecting
+ * job finishes and frees it. The lock blocks the thread that reports a lost device. */
 static void
 completion_dropped_stream (TestFixture *fixture)
 {
@@ -108,7 +106,7 @@ completion_dropped_stream (TestFixture *fixture)
   context->backend = real;
 }
 
-/* What a fence knows of work before is not lost when the stream is finished instead. */
+/* The failures known to a fence are kept when the stream is finished instead. */
 static void
 completion_keeps_failures (TestFixture *fixture)
 {
@@ -179,7 +177,7 @@ ignore (GObject *source, GAsyncResult *result, gpointer user_data)
   test_assert_ok (gpu_stream_synchronize_finish (GPU_STREAM (source), result, NULL), NULL);
 }
 
-/* Memory of work that is done goes, though somebody waits for a later point that is held up. */
+/* Memory of completed work is freed although a thread waits for a later, blocked point. */
 static void
 completion_reaps_first (TestFixture *fixture)
 {
