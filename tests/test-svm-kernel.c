@@ -463,6 +463,45 @@ kernel_host_refused (TestFixture *fixture)
   check_ints (svm, can ? 1 : 0);
 }
 
+/* A kernel may write memory that it reaches through pointers, so memory given as read-only is
+ * rejected: on a GPU the write would be a fault that loses the context. */
+static void
+kernel_read_only_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
+
+  if (!runs (fixture))
+    return;
+  data = g_aligned_alloc0 (1, 4096, 4096);
+  bytes = g_bytes_new_with_free_func (data, 4096, g_aligned_free, data);
+  memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_READ_ONLY
+                                           | GPU_HOST_MEMORY_FLAGS_MAPPED, bytes, &error);
+  if (memory == NULL)
+    {
+      g_test_skip_printf ("no registered memory for kernels: %s", error->message);
+      return;
+    }
+  kernel = test_kernel (fixture, source, "add");
+  svm = ints_new (fixture, 0);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (svm));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (svm));
+  gpu_arguments_add_int (arguments, 1);
+  gpu_arguments_add_indirect (arguments, GPU_MEMORY (memory));
+  g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, arguments,
+                                               &error));
+  if (test_is_opencl (fixture))
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "host memory");
+  else
+    test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "read only");
+  check_ints (svm, 0);
+}
+
 static void
 kernel_image_refused (TestFixture *fixture)
 {
@@ -546,6 +585,7 @@ main (int argc, char **argv)
   test_add ("ordered", kernel_ordered);
   test_add ("refused", kernel_refused);
   test_add ("host-refused", kernel_host_refused);
+  test_add ("read-only-refused", kernel_read_only_refused);
   test_add ("image-refused", kernel_image_refused);
   test_add ("system", kernel_system);
 

@@ -264,6 +264,10 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * @memory has %GPU_MEMORY_FLAGS_READ_ONLY. The list retains @memory until it is cleared or freed.
  * gpu_arguments_get_length() does not count indirect memory.
  *
+ * The launch fails with %GPU_ERROR_INVALID_ARGUMENT for memory that was given as read-only, such as
+ * the memory of a read-only DLPack tensor: the kernel might write it. Pass such
+ * memory as an argument that is declared as a pointer to const, or copy it.
+ *
  * On OpenCL @memory must be a #GpuSvm. Other memory has no address there, and the launch fails with
  * %GPU_ERROR_NOT_SUPPORTED.
  *

@@ -169,7 +169,8 @@ narrow_accesses (GpuLaunch          *launch,
     }
 }
 
-/* The use is unknown: assumes writes unless the memory is read-only. */
+/* The use is unknown. Assumes writes unless the flags of the memory exclude them; of memory given as
+ * read-only the flags are not a promise about the kernel, so the submission rejects it. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
 {
@@ -177,8 +178,9 @@ add_indirect_accesses (GpuLaunch *launch)
     {
       GpuMemory *memory = launch->memories[launch->n_arguments + i];
 
-      launch->accesses[launch->n_accesses++] =
-        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0, 0, memory->span };
+      gboolean write = memory->is_constant || (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0;
+
+      launch->accesses[launch->n_accesses++] = (GpuAccess) { memory, write, 0, memory->span };
     }
 }
 

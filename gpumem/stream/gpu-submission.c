@@ -23,8 +23,8 @@ fail_constant (const GpuSubmission  *submission,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of the memory %p would be "
-               "written, but it was given to be read only; kernels must take it by a pointer to "
-               "const", submission->function, offset, offset + access->size,
+               "written, but it was given to be read only; kernels must take it as an argument "
+               "that is a pointer to const", submission->function, offset, offset + access->size,
                (void *) access->memory);
 
   return FALSE;
