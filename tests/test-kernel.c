@@ -212,7 +212,7 @@ kernel_struct (TestFixture *fixture)
 }
 
 static void
-kernel_null (TestFixture *fixture)
+kernel_null_memory (TestFixture *fixture)
 {
   static const char source[] =
     "__kernel void is_null (__global int *out, __global int *maybe)\n"
@@ -456,7 +456,7 @@ axpy_arguments (GpuBuffer *y, GpuBuffer *x)
   } G_STMT_END
 
 static void
-kernel_refuses (TestFixture *fixture)
+kernel_invalid_arguments (TestFixture *fixture)
 {
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) y = NULL;
@@ -507,7 +507,7 @@ refuse_number (TestFixture *fixture, GpuKernel *kernel, GpuBuffer *out, double v
 }
 
 static void
-kernel_ranges (TestFixture *fixture)
+kernel_value_ranges (TestFixture *fixture)
 {
   static const char source[] =
     "__kernel void narrow (__global float *out, const uchar n, const float f)\n"
@@ -559,7 +559,7 @@ kernel_ranges (TestFixture *fixture)
 }
 
 static void
-kernel_memory_refused (TestFixture *fixture)
+kernel_invalid_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
@@ -588,7 +588,7 @@ kernel_memory_refused (TestFixture *fixture)
 }
 
 static void
-kernel_declare (TestFixture *fixture)
+kernel_declared_arguments (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
@@ -713,15 +713,15 @@ main (int argc, char **argv)
   test_add ("scalars", kernel_scalars);
   test_add ("double", kernel_double);
   test_add ("struct", kernel_struct);
-  test_add ("null", kernel_null);
+  test_add ("null-memory", kernel_null_memory);
   test_add ("grids", kernel_grids);
   test_add ("bad-grids", kernel_bad_grids);
   test_add ("reduction", kernel_reduction);
   test_add ("local-limit", kernel_local_limit);
-  test_add ("refuses", kernel_refuses);
-  test_add ("ranges", kernel_ranges);
-  test_add ("memory-refused", kernel_memory_refused);
-  test_add ("declare", kernel_declare);
+  test_add ("invalid-arguments", kernel_invalid_arguments);
+  test_add ("value-ranges", kernel_value_ranges);
+  test_add ("invalid-memory", kernel_invalid_memory);
+  test_add ("declared-arguments", kernel_declared_arguments);
   test_add ("threads", kernel_threads);
   test_add ("read-only", kernel_read_only);
   return test_run ();

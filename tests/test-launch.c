@@ -86,7 +86,7 @@ launch_prepared (TestFixture *fixture)
 }
 
 static void
-launch_keeps (TestFixture *fixture)
+launch_keeps_kernel (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuLaunch) launch = NULL;
@@ -111,7 +111,7 @@ launch_keeps (TestFixture *fixture)
 
 /* A launch that uses released memory fails; work submitted before the release still completes. */
 static void
-launch_released (TestFixture *fixture)
+launch_released_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
@@ -349,7 +349,7 @@ launch_arrays (TestFixture *fixture)
 }
 
 static void
-launch_refuses (TestFixture *fixture)
+launch_invalid_launches (TestFixture *fixture)
 {
   const GpuExtent grid = { N_ITEMS, 1, 1 };
   const GpuExtent nothing = { 0, 1, 1 };
@@ -460,7 +460,7 @@ launch_timed_out_of_order (TestFixture *fixture)
 /* --- options ------------------------------------------------------------------------------- */
 
 static void
-launch_full (TestFixture *fixture)
+launch_shared_memory_and_flags (TestFixture *fixture)
 {
   const GpuExtent grid = { N_ITEMS, 1, 1 };
   g_autoptr (GError) error = NULL;
@@ -527,16 +527,16 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("prepared", launch_prepared);
-  test_add ("keeps", launch_keeps);
-  test_add ("released", launch_released);
+  test_add ("keeps-kernel", launch_keeps_kernel);
+  test_add ("released-memory", launch_released_memory);
   test_add ("hazards", launch_hazards);
   test_add ("threads", launch_threads);
   test_add ("many-arguments", launch_many_arguments);
   test_add ("arrays", launch_arrays);
-  test_add ("refuses", launch_refuses);
+  test_add ("invalid-launches", launch_invalid_launches);
   test_add ("timed", launch_timed);
   test_add ("timed-out-of-order", launch_timed_out_of_order);
-  test_add ("full", launch_full);
+  test_add ("shared-memory-and-flags", launch_shared_memory_and_flags);
   test_add ("attributes", launch_attributes);
   return test_run ();
 }

@@ -170,7 +170,7 @@ load_library (void)
 }
 
 /* Points the OpenCL loaders at an empty folder, hides all devices from CUDA, and configures the
- * simulated CUDA driver without devices. */
+ * stand-in CUDA driver without devices. */
 static void
 load_without_driver (void)
 {

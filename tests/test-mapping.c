@@ -192,7 +192,7 @@ fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboo
 
 /* Each mapping excludes operations from its own bytes only, and only until it is unmapped. */
 static void
-mapping_several (TestFixture *fixture)
+mapping_several_mappings (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuMapping) first = NULL;
@@ -267,7 +267,7 @@ keep_looking (gpointer data)
 }
 
 static void
-mapping_race (TestFixture *fixture)
+mapping_unmap_race (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = NULL;
   Race race = { NULL, 0, 0 };
@@ -411,7 +411,7 @@ mapping_slice (TestFixture *fixture)
 
 /* Released memory stays allocated while it is mapped. */
 static void
-mapping_release (TestFixture *fixture)
+mapping_released_memory (TestFixture *fixture)
 {
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -428,7 +428,7 @@ mapping_release (TestFixture *fixture)
 
 /* Unmapping one range must not discard the hazards of other ranges: the copy waits for the fill. */
 static void
-mapping_keeps_hazards (TestFixture *fixture)
+mapping_unmap_keeps_hazards (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) writes = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -537,14 +537,14 @@ main (int argc, char **argv)
   test_add ("copies", mapping_copies);
   test_add ("bytes", mapping_bytes);
   test_add ("busy", mapping_busy);
-  test_add ("several", mapping_several);
-  test_add ("race", mapping_race);
+  test_add ("several-mappings", mapping_several_mappings);
+  test_add ("unmap-race", mapping_unmap_race);
   test_add ("excludes", mapping_excludes);
   test_add ("overlaps", mapping_overlaps);
   test_add ("waits", mapping_waits);
   test_add ("slice", mapping_slice);
-  test_add ("release", mapping_release);
-  test_add ("keeps-hazards", mapping_keeps_hazards);
+  test_add ("released-memory", mapping_released_memory);
+  test_add ("unmap-keeps-hazards", mapping_unmap_keeps_hazards);
   test_add ("excludes-region", mapping_excludes_region);
   test_add ("out-of-order", mapping_out_of_order);
   test_add ("pitched", mapping_pitched);

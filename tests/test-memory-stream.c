@@ -84,7 +84,7 @@ stream_idle (TestFixture *fixture)
 /* A third stream reuses the memory after the work of the added stream. The recycled buffer object
  * has no added streams. */
 static void
-check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
+check_pooled_memory (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -117,18 +117,18 @@ check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
 }
 
 static void
-stream_pooled (TestFixture *fixture)
+stream_pooled_memory (TestFixture *fixture)
 {
   if (!test_can_hold (fixture))
     return;
 
-  test_pool_each_kind (fixture, check_pooled);
+  test_pool_each_kind (fixture, check_pooled_memory);
 }
 
 /* Work that the program submits to the driver's own stream counts, also if the GpuStream only
  * borrows that stream and is dropped before the memory. */
 static void
-stream_borrowed (TestFixture *fixture)
+stream_borrowed_stream (TestFixture *fixture)
 {
   if (!test_can_hold (fixture))
     return;
@@ -330,8 +330,8 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("freed-after-work", stream_freed_after_work);
   test_add ("idle", stream_idle);
-  test_add ("pooled", stream_pooled);
-  test_add ("borrowed", stream_borrowed);
+  test_add ("pooled-memory", stream_pooled_memory);
+  test_add ("borrowed-stream", stream_borrowed_stream);
   test_add ("does-not-keep-stream", stream_does_not_keep_stream);
   test_add ("errors", stream_errors);
   test_add ("wait-fails", stream_wait_fails);

@@ -117,7 +117,7 @@ driver_priority_range (TestFixture *fixture)
 }
 
 static void
-driver_current (TestFixture *fixture)
+driver_current_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) other = NULL;
@@ -501,7 +501,7 @@ main (int argc, char **argv)
   test_add ("api-version", driver_api_version);
   test_add ("cache-preference", driver_cache_preference);
   test_add ("priority-range", driver_priority_range);
-  test_add ("current", driver_current);
+  test_add ("current-context", driver_current_context);
   test_add ("address-attributes", driver_address_attributes);
   test_add ("profiler", driver_profiler);
   test_add_plain ("uninitialised", driver_uninitialised);

@@ -46,7 +46,7 @@ has_blocks (GpuMemoryPool *pool)
   return error == NULL;
 }
 
-/* Counts the objects of the simulated CUDA driver; 0 with a real driver. */
+/* Counts the objects of the stand-in CUDA driver; 0 with a real driver. */
 static guint
 count_of_driver (void)
 {
@@ -270,7 +270,7 @@ typedef struct
 } Walk;
 
 static void
-give_back (gpointer memory)
+drop_memory (gpointer memory)
 {
   if (memory != NULL)
     g_object_unref (memory);
@@ -298,7 +298,7 @@ static void
 run_walk (Walk *walk)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (1);
-  g_autoptr (GPtrArray) memories = g_ptr_array_new_with_free_func (give_back);
+  g_autoptr (GPtrArray) memories = g_ptr_array_new_with_free_func (drop_memory);
   g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
   const guint64 largest = walk->most / MAX_LIVES;
   guint64 live = 0;
@@ -354,7 +354,7 @@ check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double
 }
 
 static void
-margin (TestFixture *fixture)
+limit_near_peak (TestFixture *fixture)
 {
   static const double margins[] = { 1.02, 1.05, 1.1, 1.3 };
   guint64 size = gpu_device_get_memory_size (fixture->device);
@@ -378,7 +378,7 @@ main (int argc, char **argv)
   test_add ("full/expandable", expandable_full);
   test_add ("full/segments", segments_full);
   test_add ("full/bins", bins_full);
-  test_add ("margin", margin);
+  test_add ("limit-near-peak", limit_near_peak);
 
   return test_run ();
 }

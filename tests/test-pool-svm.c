@@ -21,8 +21,8 @@ static const char source[] =
 static const GpuExtent items = { N, 1, 1 };
 static const GpuExtent one = { 1, 1, 1 };
 
-/* Returns NULL if the device cannot split SVM: it is used exclusively by streams or the host and
- * cannot serve as a segment. */
+/* Returns NULL if pools cannot split the device's SVM, because the host and streams hand it over as
+ * a whole. */
 static GpuMemoryPool *
 pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
@@ -312,9 +312,9 @@ svm_blocks (TestFixture *fixture)
     check_blocks (fixture, shared);
 }
 
-/* Invalid addresses, and arguments that take no address. */
+/* An address is rejected for an argument that is not a pointer. */
 static void
-svm_invalid_addresses (TestFixture *fixture)
+svm_address_for_value (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) add = test_kernel (fixture, source, "add");
@@ -338,7 +338,7 @@ main (int argc, char **argv)
   test_add ("outlives-pool", svm_outlives_pool);
   test_add ("errors", svm_errors);
   test_add ("blocks", svm_blocks);
-  test_add ("invalid-addresses", svm_invalid_addresses);
+  test_add ("address-for-value", svm_address_for_value);
 
   return test_run ();
 }

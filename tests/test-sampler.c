@@ -664,13 +664,13 @@ run_types (TestFixture  *fixture,
 }
 
 static void
-sampler_float_reads (TestFixture *fixture)
+sampler_float_coordinates (TestFixture *fixture)
 {
   run_types (fixture, sample_all);
 }
 
 static void
-sampler_integer_reads (TestFixture *fixture)
+sampler_integer_coordinates (TestFixture *fixture)
 {
   run_types (fixture, read_texels);
 }
@@ -693,8 +693,8 @@ main (int    argc,
       char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("float-reads", sampler_float_reads);
-  test_add ("integer-reads", sampler_integer_reads);
+  test_add ("float-coordinates", sampler_float_coordinates);
+  test_add ("integer-coordinates", sampler_integer_coordinates);
   test_add ("constant-samplers", sampler_constant_samplers);
 
   return test_run ();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of another driver in OpenCL, by cl_khr_external_memory: of CUDA and of the host. PoCL has
- * it under the OpenCL layer only, which fails a test that uses such memory without acquiring it. */
+/* OpenCL buffers over memory of CUDA or of the host, imported with cl_khr_external_memory. PoCL
+ * supports this under the OpenCL layer only; the layer fails a test that uses such memory without
+ * acquiring it. */
 #include "config.h"
 
 #include <dirent.h>
@@ -22,8 +23,8 @@ static const char *source =
 
 typedef struct
 {
-  TestFixture *here;                /* takes memory, on OpenCL */
-  GpuContext  *there;               /* gives it */
+  TestFixture *here;                /* imports the memory, on OpenCL */
+  GpuContext  *there;               /* exports it */
   GpuBuffer   *theirs;              /* SIZE random bytes */
   GpuBuffer   *ours;                /* the same memory */
   GBytes      *bytes;
@@ -36,7 +37,7 @@ is_stand_in (GpuDevice *device)
          || g_str_has_prefix (gpu_device_get_name (device), "Stand-in");
 }
 
-/* Memory of a GPU passes to the same GPU, files in memory to PoCL under the layer. */
+/* A GPU imports memory of the same GPU; PoCL, under the layer, imports memory files. */
 static gboolean
 may_give (GpuDevice *device, GpuDevice *to)
 {
@@ -123,13 +124,13 @@ for_pairs (TestFixture *fixture, void (*func) (Pair *pair))
     }
 }
 
-/* Runs it under the layer where the driver has no such memory. */
+/* Runs the test under the layer if the driver cannot import such memory. */
 static void
 run (TestFixture *fixture, const char *name, void (*func) (TestFixture *))
 {
   if (!test_is_opencl (fixture) || !has_pair (fixture))
     {
-      g_test_skip_printf ("%s: not OpenCL, or no device whose memory could pass to it",
+      g_test_skip_printf ("%s: not OpenCL, or no device with memory to import",
                           gpu_device_get_id (fixture->device));
       return;
     }
@@ -140,7 +141,7 @@ run (TestFixture *fixture, const char *name, void (*func) (TestFixture *))
     }
   if (!test_is_pocl (fixture))
     {
-      g_test_skip_printf ("%s takes no memory of others", gpu_device_get_id (fixture->device));
+      g_test_skip_printf ("%s cannot import memory", gpu_device_get_id (fixture->device));
       return;
     }
   g_setenv ("GPUMEM_LAYER_EXTERNAL", "opaque-fd", TRUE);
@@ -303,7 +304,7 @@ operations_on_streams (Pair *pair)
     }
 }
 
-/* Turns it takes all the same. */
+/* Untracked imported memory is still handed over between streams. */
 static void
 operations_untracked (Pair *pair)
 {
@@ -319,7 +320,7 @@ share_operations (TestFixture *fixture)
   for_pairs (fixture, operations_untracked);
 }
 
-/* By way of the host, from a context of its own, in both directions. */
+/* Copies through the host to another context, in both directions. */
 static void
 across (Pair *pair)
 {
@@ -352,7 +353,7 @@ share_copies (TestFixture *fixture)
   for_pairs (fixture, across);
 }
 
-/* Two ranges mapped at the same time, and work between. */
+/* Two ranges mapped at the same time, with work in between. */
 static void
 maps (Pair *pair, GpuStream *stream)
 {
@@ -397,8 +398,8 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* A user event fails before external memory is used: later work can still use the memory. */
-/* TRUE where work on such memory is refused behind an event of the user, which it was. */
+/* Returns TRUE, after checking the error, if the driver rejects work on such memory behind a
+ * pending user event. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
 {
@@ -415,6 +416,7 @@ is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
   return TRUE;
 }
 
+/* A user event fails before imported memory is used: later uses of the memory still work. */
 static void
 failure (Pair *pair)
 {
@@ -434,7 +436,7 @@ failure (Pair *pair)
   fill_and_wait (pair->ours, 0, SIZE, 6);
   check_value (pair->theirs, 6);
 
-  /* A read that fails, although it is ordered as a write, leaves the content defined. */
+  /* A read that fails leaves the content defined, although it is ordered as a write. */
   g_clear_object (&gate);
   gate = test_gate (pair->here, stream);
   copy (stream, plain, pair->ours, SIZE);
@@ -454,7 +456,7 @@ share_failure (TestFixture *fixture)
 
 #define N_ROUNDS 100
 
-/* Only reads, which take turns all the same. */
+/* Reads only, which are still ordered as writes. */
 static gpointer
 read_often (gpointer data)
 {
@@ -471,7 +473,7 @@ read_often (gpointer data)
   return NULL;
 }
 
-/* A stream does not use external memory that another stream has acquired and not released. */
+/* A stream uses the memory only after the stream that acquired it has released it. */
 static void
 take_turns (Pair *pair)
 {
@@ -508,7 +510,7 @@ share_threads (TestFixture *fixture)
   for_pairs (fixture, threads);
 }
 
-/* --- how long it lives ------------------------------------------------------------------------ */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 static guint
 count_fds (void)
@@ -523,7 +525,7 @@ count_fds (void)
   return n;
 }
 
-/* Each side releases the memory while work is in flight. */
+/* Either side drops its buffer while work is in flight. */
 static void
 lifetime (Pair *pair)
 {
@@ -556,7 +558,7 @@ descriptors (Pair *pair)
 {
   guint n_fds = 0;
 
-  /* The driver has opened its own descriptors by then. */
+  /* By now the driver has opened all descriptors for its own use. */
   for (guint i = 0; i < 30; i++)
     {
       g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, pair->theirs,
@@ -585,7 +587,7 @@ share_descriptors (TestFixture *fixture)
 
 /* --- another process -------------------------------------------------------------------------- */
 
-/* --child DEVICE WHOLE-SIZE OFFSET: the descriptor is the third; finds 3 there, and leaves 9. */
+/* --child DEVICE WHOLE-SIZE OFFSET: imports descriptor 3, expects the value 3 and writes 9. */
 static int
 child (char **arguments)
 {
@@ -640,7 +642,7 @@ share_process (TestFixture *fixture)
   for_pairs (fixture, process);
 }
 
-/* --- invalid imports -------------------------------------------------------------------------- */
+/* --- invalid descriptors ---------------------------------------------------------------------- */
 
 static void
 refused (Pair *pair)
@@ -659,9 +661,8 @@ refused (Pair *pair)
                          "aligned");
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, whole_size, whole_size, 1,
                                          &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
-                         "gpu_buffer_new_from_fd: the range of 1 bytes at");
-  /* A size beyond the memory is rejected, either by the size of the descriptor or by the driver. */
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_from_fd: 1 bytes at");
+  /* More than the memory has: the descriptor's size shows this, or the driver. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
@@ -676,7 +677,7 @@ share_refused (TestFixture *fixture)
   for_pairs (fixture, refused);
 }
 
-/* NVIDIA's driver returns a code above 0 and no handle for memory that is too small. */
+/* NVIDIA's driver returns a code above 0 and no handle if the memory is too small. */
 static void
 share_no_handle (TestFixture *fixture)
 {
@@ -702,7 +703,7 @@ run_no_handle (TestFixture *fixture)
 {
   if (test_is_opencl (fixture) && !test_is_pocl (fixture))
     {
-      g_test_skip ("the layer takes files in memory, which PoCL uses in place");
+      g_test_skip ("the layer imports memory files, which only PoCL can use");
       return;
     }
   g_setenv ("GPUMEM_LAYER_EXTERNAL", "opaque-fd", TRUE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory as file descriptors for other libraries, in this process and in another one, which is this
- * program again and gets the descriptor over a socket. */
+/* Memory shared as file descriptors within this process and with another one, which runs this
+ * program again and receives the descriptor over a socket. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ shareable (TestFixture *fixture, guint8 value)
   return buffer;
 }
 
-/* Skips the test, with a reason, unless memory passes out and in again so. */
+/* Skips the test, with a reason, unless the context exports and imports descriptors of @kind. */
 static gboolean
 passes (TestFixture *fixture, GpuFdKinds kind)
 {
@@ -36,7 +36,7 @@ passes (TestFixture *fixture, GpuFdKinds kind)
 
   if ((kinds & kind) != 0)
     return TRUE;
-  g_test_skip_printf ("%s: no memory passes so, but kinds 0x%x",
+  g_test_skip_printf ("%s: shares only kinds 0x%x",
                       gpu_device_get_id (fixture->device), kinds);
   return FALSE;
 }
@@ -66,7 +66,8 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
                                   8192, &error);
   close (fd);
 
-  /* Drivers of CUDA know of dma-bufs, but that of an H200 takes none, and it is known then. */
+  /* CUDA drivers support dma-bufs, but the driver of an H200 accepts none; the context learns it
+   * from the first failure. */
   if (kind == GPU_FD_KINDS_DMA_BUF
       && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
@@ -84,7 +85,7 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   test_assert_content (again, sevens);
 }
 
-/* Memory of one GPU in a context of another that reaches it. */
+/* Memory of one GPU in a context of another GPU with peer access. */
 static void
 share_peer (TestFixture *fixture)
 {
@@ -136,9 +137,9 @@ is_host (TestFixture *fixture)
   return g_str_equal (gpu_device_get_backend (fixture->device), "host");
 }
 
-/* On the host, imported memory can be exported as a descriptor again. */
+/* On the host, an imported buffer can be exported again. */
 static void
-share_again (TestFixture *fixture)
+share_export_imported (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuBuffer *buffers[3];
@@ -198,9 +199,9 @@ share_dma_buf (TestFixture *fixture)
     check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
 }
 
-/* Memory that is not the driver's own: a sealed file stands for that of another library. */
+/* Memory from outside the driver: a sealed file represents memory of another library. */
 static void
-share_foreign (TestFixture *fixture)
+share_foreign_file (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuContext) host = NULL;
@@ -216,7 +217,7 @@ share_foreign (TestFixture *fixture)
   if (!g_str_has_prefix (gpu_device_get_name (fixture->device), "Stand-in")
       && !g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("a driver takes no file for memory");
+      g_test_skip ("real drivers do not import files");
       return;
     }
   if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
@@ -292,7 +293,7 @@ send_fd (int to, int fd)
   g_assert_cmpint (sendmsg (to, &message.header, 0), ==, 1);
 }
 
-/* --child DEVICE KIND WHOLE-SIZE OFFSET SIZE: finds 3 there, and leaves 9. */
+/* --child DEVICE KIND WHOLE-SIZE OFFSET SIZE: expects the value 3 and writes 9. */
 static int
 child (char **arguments)
 {
@@ -355,10 +356,10 @@ share_process (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
-/* --- invalid imports ------------------------------------------------------------------------ */
+/* --- invalid calls -------------------------------------------------------------------------- */
 
 static void
-share_refused (TestFixture *fixture)
+share_invalid_calls (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) plain = test_buffer (fixture, SIZE);
@@ -398,9 +399,9 @@ share_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "-1");
 }
 
-/* A descriptor of something else, or of less. */
+/* A descriptor of something else, or of too little memory. */
 static void
-share_wrong (TestFixture *fixture)
+share_wrong_descriptor (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   int fd = memfd_create ("other", MFD_CLOEXEC);
@@ -412,13 +413,14 @@ share_wrong (TestFixture *fixture)
       test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
     }
   else
-    g_test_skip_printf ("%s takes no opaque descriptors", gpu_device_get_id (fixture->device));
+    g_test_skip_printf ("%s does not import opaque descriptors",
+                        gpu_device_get_id (fixture->device));
   close (fd);
 }
 
 /* Importing duplicates the descriptor. The limit leaves room for the context and nothing more. */
 static void
-share_limit (TestFixture *fixture)
+share_descriptor_limit (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -462,7 +464,7 @@ assert_refused (TestFixture *fixture, int fd, GpuError code, const char *words)
   test_assert_gpu_error (error, code, "gpu_buffer_new_from_fd", number, words);
 }
 
-/* One check for all back ends. */
+/* All back ends use the same check. */
 static void
 share_descriptors (TestFixture *fixture)
 {
@@ -489,7 +491,8 @@ share_descriptors (TestFixture *fixture)
         }
     }
   else
-    g_test_skip_printf ("%s takes no opaque descriptors", gpu_device_get_id (fixture->device));
+    g_test_skip_printf ("%s does not import opaque descriptors",
+                        gpu_device_get_id (fixture->device));
   for (guint i = 0; i < 2; i++)
     {
       close (pipes[i]);
@@ -510,7 +513,7 @@ takes_files (TestFixture *fixture)
   return FALSE;
 }
 
-/* As another program may make it. */
+/* A file as another program may create it. */
 static int
 file_new (gsize size, int seals)
 {
@@ -523,7 +526,7 @@ file_new (gsize size, int seals)
 
 /* A file that can be truncated is refused: an access to its mapping could crash the process. */
 static void
-share_unsealed (TestFixture *fixture)
+share_unsealed_file (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -547,9 +550,9 @@ share_unsealed (TestFixture *fixture)
   close (fd);
 }
 
-/* One byte more than a mapping covers needs another one. */
+/* A range that is one byte longer than an existing mapping needs a new mapping. */
 static void
-share_one_more (TestFixture *fixture)
+share_longer_range (TestFixture *fixture)
 {
   const gsize page = sysconf (_SC_PAGESIZE);
   g_autoptr (GError) error = NULL;
@@ -616,10 +619,10 @@ get_address_space (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* A hostile process may send a file of any size: only the requested range is mapped, also far from
- * the start, and two ranges of a file are tracked as one memory. */
+/* A hostile process may send a file of any size: the library maps only the requested range, also
+ * far from the start, and tracks two ranges of one file as one memory. */
 static void
-share_sparse (TestFixture *fixture)
+share_sparse_file (TestFixture *fixture)
 {
   const gsize whole = (gsize) 1 << 44;
   const gsize far = whole - 8192 - 100;
@@ -662,7 +665,7 @@ share_sparse (TestFixture *fixture)
   close (fd);
 }
 
-/* The whole file as it is now, and its last bytes. */
+/* Imports the last bytes of the file at its present size, and checks them. */
 static void
 check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
 {
@@ -679,9 +682,9 @@ check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
   test_assert_value (content, value, sizeof content);
 }
 
-/* A mapped file may grow, and all its mappings are tracked as one memory. */
+/* A file may grow while parts of it are mapped; all mappings are the same memory. */
 static void
-share_grown (TestFixture *fixture)
+share_growing_file (TestFixture *fixture)
 {
   const guint8 values[] = { 3, 7 };
   g_autoptr (GError) error = NULL;
@@ -716,9 +719,9 @@ share_grown (TestFixture *fixture)
   close (fd);
 }
 
-/* A file that cannot be written is imported as read-only memory. */
+/* A file sealed against writes can only be imported as read-only memory. */
 static void
-share_sealed (TestFixture *fixture)
+share_read_only_file (TestFixture *fixture)
 {
   const GpuMemoryFlags flags = GPU_MEMORY_FLAGS_READ_ONLY;
   g_autoptr (GError) error = NULL;
@@ -763,18 +766,17 @@ main (int argc, char **argv)
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
   test_add ("peer", share_peer);
-  test_add ("again", share_again);
-  test_add ("foreign", share_foreign);
+  test_add ("export-imported", share_export_imported);
+  test_add ("foreign-file", share_foreign_file);
   test_add ("process", share_process);
-  test_add ("refused", share_refused);
-  test_add ("wrong", share_wrong);
+  test_add ("invalid-calls", share_invalid_calls);
+  test_add ("wrong-descriptor", share_wrong_descriptor);
   test_add ("descriptors", share_descriptors);
-  test_add ("limit", share_limit);
-  test_add ("unsealed", share_unsealed);
-  test_add ("one-more", share_one_more);
-  test_add ("past-end", share_past_end);
-  test_add ("sparse", share_sparse);
-  test_add ("grown", share_grown);
-  test_add ("sealed", share_sealed);
+  test_add ("descriptor-limit", share_descriptor_limit);
+  test_add ("unsealed-file", share_unsealed_file);
+  test_add ("longer-range", share_longer_range);
+  test_add ("sparse-file", share_sparse_file);
+  test_add ("growing-file", share_growing_file);
+  test_add ("read-only-file", share_read_only_file);
   return test_run ();
 }

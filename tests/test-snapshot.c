@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Snapshots of pools in the formats of other viewers: they are parsed, and compared with the
- * pool. */
+/* Pool snapshots in the formats of other viewers: each result is read back and compared. */
 #include "config.h"
 
 #include "tools/gpumem-snapshot.h"
@@ -18,7 +17,7 @@ parse (const char *text)
   return value;
 }
 
-/* A segment with two holes, one at its end, and one in a single piece. */
+/* A segment with two unmapped ranges, one at its end, and a segment with a single block. */
 static const char segments_text[] =
   "[{'address': <uint64 1099511627776>, 'stream': <uint32 2>, 'blocks': <["
   "    {'state': <'active'>, 'size': <uint64 2097152>, 'requested': <uint64 2000000>},"
@@ -41,7 +40,7 @@ static const char events_text[] =
   "  'size': <uint64 100>},"
   " {'action': <'snapshot'>, 'time': <uint64 15>}]";
 
-/* As text and back. */
+/* Converts to text and back. */
 static JsonNode *
 read_back (JsonNode *node)
 {
@@ -130,7 +129,7 @@ check_viewer (void)
   g_assert_false (json_object_has_member (event, "addr"));
 }
 
-/* The counters over time; it begins in the middle, with something live. */
+/* Counters over time; the history begins with memory already live. */
 static void
 check_perfetto (void)
 {
@@ -176,7 +175,7 @@ check_pickle (void)
   test_assert_bytes (pickle, bytes);
 }
 
-/* Python makes the same of it as of the JSON, also of lists that are long */
+/* Python reads the same value from the pickle as from the JSON, also for long lists */
 static void
 check_python (void)
 {
@@ -214,7 +213,7 @@ check_python (void)
   g_assert_true (json_node_equal (node, read));
 }
 
-/* --- bad ones -------------------------------------------------------------------------- */
+/* --- invalid input --------------------------------------------------------------------- */
 
 static const struct
 {
@@ -253,7 +252,7 @@ static const struct
 };
 
 static void
-check_bad (void)
+check_invalid_input (void)
 {
   g_autoptr (GVariant) none = parse ("[]");
   g_autoptr (GVariant) other = g_variant_ref_sink (g_variant_new_string ("segments"));
@@ -304,7 +303,7 @@ main (int    argc,
   test_add_plain ("perfetto", check_perfetto);
   test_add_plain ("pickle", check_pickle);
   test_add_plain ("python", check_python);
-  test_add_plain ("bad", check_bad);
+  test_add_plain ("invalid-input", check_invalid_input);
   test_add_plain ("empty", check_empty);
 
   return test_run ();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Regions that need several commands, one of which the driver refuses: the call fails at once, and
- * the memory stays until the other commands have completed. */
+/* Regions that a driver takes in several operations, one of which fails: the call fails at once,
+ * and the memory of the other operations stays allocated until they complete. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -16,7 +16,7 @@ typedef struct
   TestFixture *fixture;
   GpuStream   *stream;
   Kind         kind;
-  int          n_freed;             /* bytes */
+  int          n_freed;             /* of the GBytes */
   GError      *error;
   int          done;                /* atomic */
 } Call;
@@ -27,8 +27,8 @@ count (gpointer data)
   g_atomic_int_inc ((int *) data);
 }
 
-/* Slices whose distance is not a multiple of the rows, which drivers copy one by one. Only the work
- * keeps the memory. */
+/* The slice pitch is not a multiple of the row pitch, so each slice is an operation of its own.
+ * Only the pending work holds references on the memory. */
 static void
 call_region (Call *call)
 {
@@ -70,7 +70,7 @@ run_call (gpointer data)
   return NULL;
 }
 
-/* The second piece of @kind, from now on; NULL disarms. */
+/* Makes the driver fail as @spec describes; NULL ends this. */
 static void
 arm (TestFixture *fixture, const char *spec)
 {
@@ -93,7 +93,7 @@ get_spec (TestFixture *fixture, Kind kind)
   return test_is_opencl (fixture) ? opencl[kind] : "cuMemcpy2DAsync:2";
 }
 
-/* The stream is held up meanwhile: by a user event that then completes or fails, or by a kernel. */
+/* The stream is blocked meanwhile: by a user event that then completes or fails, or by a kernel. */
 static void
 refuse (TestFixture *fixture, Kind kind, gboolean fails)
 {
@@ -129,14 +129,14 @@ refuse (TestFixture *fixture, Kind kind, gboolean fails)
   if (hold != NULL)
     test_let_go (hold);
   else if (fails)
-    test_assert_ok (gpu_event_fail (gate, "in pieces", &error), error);
+    test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
   else
     test_open (gate);
 
   if (!gpu_stream_synchronize (stream, NULL, &error))
     {
       g_assert_true (fails);
-      test_assert_gpu_error (error, GPU_ERROR_FAILED, "in pieces");
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
     }
   while (gpu_context_get_allocated_size (fixture->context) > before
          || (kind == WRITE && g_atomic_int_get (&call.n_freed) == 0))
@@ -147,11 +147,11 @@ refuse (TestFixture *fixture, Kind kind, gboolean fails)
 }
 
 static void
-pieces_refused_opencl (TestFixture *fixture)
+region_failed_operation_opencl (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
     {
-      g_test_skip ("runs as a part of refused, on OpenCL under the layer");
+      g_test_skip ("runs as a part of failed-operation, on OpenCL under the layer");
       return;
     }
   for (guint i = 0; i < 6; i++)
@@ -159,12 +159,12 @@ pieces_refused_opencl (TestFixture *fixture)
 }
 
 static void
-pieces_refused (TestFixture *fixture)
+region_failed_operation (TestFixture *fixture)
 {
   if (test_is_opencl (fixture))
     {
       if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
-        test_run_under_layer (fixture, "refused");
+        test_run_under_layer (fixture, "failed-operation");
       return;
     }
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL
@@ -173,7 +173,7 @@ pieces_refused (TestFixture *fixture)
       g_test_skip ("no call of the driver can be made to fail");
       return;
     }
-  /* Reads into ordinary memory block in the driver. */
+  /* Reads into pageable memory block in the driver. */
   if (test_can_hold (fixture))
     {
       refuse (fixture, WRITE, FALSE);
@@ -185,19 +185,19 @@ pieces_refused (TestFixture *fixture)
 
 #define ROWS      4
 #define ROW_SIZE  32
-#define ROW_PITCH 33                /* no whole number of texels: the rows go one by one */
+#define ROW_PITCH 33                /* not a multiple of the texel size: one copy per row */
 
 typedef struct
 {
   GpuStream *stream;
   GpuImage  *image;
   gboolean   writes;
-  guint8     first;                 /* the first byte after the call */
+  guint8     first;                 /* first byte after the call */
   GError    *error;
   int        done;                  /* atomic */
 } Blocking;
 
-/* The memory is used for something else at once. */
+/* Overwrites the memory as soon as the call returns. */
 static gpointer
 run_blocking (gpointer data)
 {
@@ -232,8 +232,8 @@ image_filled (TestFixture *fixture, guint8 value)
   return image;
 }
 
-/* The result of the first two rows, which the driver accepted. If these commands fail as well,
- * reads of their destination fail. */
+/* Checks the first two rows, which the driver accepted. If they fail as well, the image cannot be
+ * read. */
 static void
 check_rows (const Blocking *call, gboolean fails, gboolean run)
 {
@@ -255,8 +255,8 @@ check_rows (const Blocking *call, gboolean fails, gboolean run)
   test_assert_value (data + 2 * ROW_SIZE, 5, 2 * ROW_SIZE);
 }
 
-/* The third row is refused while the others are held up. The library holds no reference to the
- * caller's memory, so the call returns after the commands have completed. */
+/* The third row fails while the other rows are pending. The call keeps no reference on the caller's
+ * memory, so it must not return before they complete. */
 static void
 refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gboolean fails)
 {
@@ -291,7 +291,7 @@ refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gb
 }
 
 static void
-pieces_blocking_opencl (TestFixture *fixture)
+region_failed_blocking_call_opencl (TestFixture *fixture)
 {
   const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
   GpuCapabilities capabilities = gpu_device_get_capabilities (fixture->device);
@@ -299,7 +299,7 @@ pieces_blocking_opencl (TestFixture *fixture)
 
   if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
     {
-      g_test_skip ("runs as a part of blocking, on OpenCL under the layer");
+      g_test_skip ("runs as a part of failed-blocking-call, on OpenCL under the layer");
       return;
     }
   for (guint i = 0; i < n; i++)
@@ -312,21 +312,21 @@ pieces_blocking_opencl (TestFixture *fixture)
 }
 
 static void
-pieces_blocking (TestFixture *fixture)
+region_failed_blocking_call (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture))
     g_test_skip ("no call of the driver can be made to fail behind a user event");
   else if (test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_USER_EVENTS))
-    test_run_under_layer (fixture, "blocking");
+    test_run_under_layer (fixture, "failed-blocking-call");
 }
 
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("refused", pieces_refused);
-  test_add ("subprocess/refused", pieces_refused_opencl);
-  test_add ("blocking", pieces_blocking);
-  test_add ("subprocess/blocking", pieces_blocking_opencl);
+  test_add ("failed-operation", region_failed_operation);
+  test_add ("subprocess/failed-operation", region_failed_operation_opencl);
+  test_add ("failed-blocking-call", region_failed_blocking_call);
+  test_add ("subprocess/failed-blocking-call", region_failed_blocking_call_opencl);
   return test_run ();
 }

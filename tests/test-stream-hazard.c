@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams over the same memory, without any wait of the program's own, give what running
- * everything in the order of submission gives. */
+/* Streams that use the same memory, without any wait by the program, produce the results of running
+ * all work in the order of submission. */
 #include "config.h"
 
 #include "test-util.h"
@@ -29,8 +29,8 @@ copy (GpuStream *stream, GpuBuffer *to, gsize to_offset, GpuBuffer *from, gsize 
 
 /* --- two streams, one buffer ---------------------------------------------------------- */
 
-/* One stream fills, the other copies what it finds into the slot of the round: without order a
- * slot holds the value of another round. */
+/* One stream fills, the other copies the value into the slot of the round: if they were not
+ * ordered, a slot would hold the value of another round. */
 static void
 two_streams (TestFixture *fixture, GpuStreamFlags flags, guint n_rounds)
 {
@@ -80,7 +80,7 @@ hazard_untracked (TestFixture *fixture)
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (shared, 0, 64, &error);
 
   g_assert_no_error (error);
-  /* The bytes filled are not those copied, so that nothing races; buffers are tracked whole. */
+  /* The filled bytes are not the copied ones, so there is no race; hazards cover whole buffers. */
   for (guint32 i = 0; i < 1000; i++)
     {
       test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (shared), 64, SIZE - 64, (guint8 *) &i,
@@ -102,7 +102,7 @@ static const char increment_source[] =
   "}\n";
 
 static void
-hazard_kernels (TestFixture *fixture)
+hazard_kernel_arguments (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuStream *streams[2];
@@ -127,13 +127,12 @@ hazard_kernels (TestFixture *fixture)
     g_object_unref (streams[i]);
 }
 
-/* --- which uses wait for which ------------------------------------------------------------ */
+/* --- order of reads and writes ------------------------------------------------------------ */
 
-/* While a user event blocks a stream: readers do not wait for readers, writers wait for readers,
- * readers and writers wait for writers, and work that waits is blocked by the other stream's
- * event. */
+/* Behind a closed gate: readers do not wait for readers, writers wait for readers, readers and
+ * writers wait for writers, and waiting work is blocked by the gate of the other stream. */
 static void
-hazard_kinds (TestFixture *fixture)
+hazard_readers_and_writers (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -174,7 +173,7 @@ hazard_kinds (TestFixture *fixture)
 
 #define N_READERS 4
 
-/* A write waits for the pending reads of all other streams, in any order of their completion. */
+/* A write waits for the pending reads of all other streams, in any order of completion. */
 static void
 hazard_readers (TestFixture *fixture)
 {
@@ -210,7 +209,7 @@ hazard_readers (TestFixture *fixture)
     }
 }
 
-/* A stream that copies the memory behind a kernel that runs until *@go is set. */
+/* A stream that copies the memory after a kernel that runs until *@go is set. */
 typedef struct
 {
   GpuStream *stream;
@@ -245,8 +244,9 @@ reader_clear (Reader *reader)
   g_object_unref (reader->stream);
 }
 
-/* The same for streams that a kernel holds up: a write that waits for two reads runs when both have
- * completed. Everything is made before the first kernel runs, as a driver may wait for it. */
+/* The same for streams blocked by a kernel: a write that waits for two reads runs when both have
+ * completed. All objects are created before the first kernel runs, because a driver may wait for
+ * the kernel when it creates one. */
 static void
 hazard_held_readers (TestFixture *fixture)
 {
@@ -287,8 +287,8 @@ hazard_held_readers (TestFixture *fixture)
     reader_clear (&readers[i]);
 }
 
-/* A stream that has read the memory itself waits for the read of another one before it writes. If
- * @is_first, its read was entered before that one. */
+/* A stream that has read the memory itself waits for the read of another stream before it writes.
+ * If @is_first, its own read was recorded first. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {
@@ -354,7 +354,7 @@ hazard_ordered (TestFixture *fixture)
   test_assert_content (ordered, expected);
 }
 
-/* On one stream nothing is ever inserted. */
+/* The library inserts no waits if only one stream is used. */
 static void
 hazard_one_stream (TestFixture *fixture)
 {
@@ -407,8 +407,7 @@ hazard_slices (TestFixture *fixture)
 #define N_STREAMS 4
 #define N_STEPS 400
 
-/* The lock makes the order of submission one that the model can follow; nothing else orders the
- * streams. */
+/* The lock makes the order of submission known to the model; nothing else orders the streams. */
 typedef struct
 {
   GMutex     lock;
@@ -523,7 +522,7 @@ random_work (TestFixture *fixture, GpuStreamFlags flags)
 
 /* --- one memory, several buffers ----------------------------------------------------------- */
 
-/* @buffer's memory once more. */
+/* Wraps the memory of @buffer. */
 static GpuBuffer *
 wrap (TestFixture *fixture, GpuBuffer *buffer)
 {
@@ -536,7 +535,7 @@ wrap (TestFixture *fixture, GpuBuffer *buffer)
   return wrapped;
 }
 
-/* Memory of the library that is wrapped is the same memory, and stays as long. */
+/* A wrapper of the library's own memory is the same memory and keeps it allocated. */
 static void
 hazard_own_wrapped (TestFixture *fixture)
 {
@@ -556,7 +555,7 @@ hazard_own_wrapped (TestFixture *fixture)
   test_same_memory (fixture, wrapped, SIZE / 2, slice, 0);
 }
 
-/* A native handle that this context treats as memory of another library. */
+/* A buffer whose memory this context treats as foreign. */
 static GpuBuffer *
 foreign_buffer (TestFixture *fixture, GpuContext **other)
 {
@@ -591,7 +590,7 @@ hazard_wrapped_twice (TestFixture *fixture)
   test_same_memory (fixture, second, 0, first, 0);
 }
 
-/* Work through a freed buffer is still waited for, also by a new buffer for the same memory. */
+/* Pending work through a finalized buffer is waited for, also by a new buffer over its memory. */
 static void
 hazard_wrapped_again (TestFixture *fixture)
 {
@@ -633,7 +632,7 @@ hazard_random_out_of_order (TestFixture *fixture)
 
 /* --- one memory, several images ------------------------------------------------------------ */
 
-/* One texel filled through @to and copied through @from, by two streams. */
+/* Fills one texel through @to and copies it through @from, on two streams. */
 static void
 assert_same_texels (TestFixture *fixture, GpuImage *to, GpuImage *from)
 {
@@ -693,7 +692,7 @@ hazard_image_wrapped (TestFixture *fixture)
   g_assert_true (gpu_memory_equal (GPU_MEMORY (image), GPU_MEMORY (wrapped)));
 }
 
-/* Memory of the host under two images: only where it is used in place they are one. */
+/* Two images over host memory are the same memory only if the device uses it in place. */
 static void
 hazard_image_host (TestFixture *fixture)
 {
@@ -726,8 +725,8 @@ main (int argc, char **argv)
   test_add ("two-streams", hazard_two_streams);
   test_add ("two-out-of-order", hazard_two_out_of_order);
   test_add ("untracked", hazard_untracked);
-  test_add ("kernels", hazard_kernels);
-  test_add ("kinds", hazard_kinds);
+  test_add ("kernel-arguments", hazard_kernel_arguments);
+  test_add ("readers-and-writers", hazard_readers_and_writers);
   test_add ("readers", hazard_readers);
   test_add ("held-readers", hazard_held_readers);
   test_add ("own-read", hazard_own_read);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Every verb of a stream, against plain loops over host memory. The random numbers come from
- * GTest, whose --seed, printed at the start, repeats them. */
+/* Every operation of a stream, compared with plain loops over host memory. The random numbers are
+ * GTest's: --seed, printed at the start, repeats them. */
 #include "config.h"
 
 #include "test-util.h"
@@ -13,7 +13,7 @@ random_below (gsize limit)
   return limit <= 1 ? 0 : (gsize) g_test_rand_int_range (0, (gint32) limit);
 }
 
-/* A model of a buffer, of the same content. */
+/* Returns a copy of the content, to serve as a model. */
 static guint8 *
 copy_of (GBytes *bytes)
 {
@@ -118,9 +118,9 @@ stream_write_read (TestFixture *fixture)
   test_assert_mem (direct, model, SIZE);
 }
 
-/* The bytes written are held by the stream; a pattern is copied when it is given. */
+/* The stream keeps written bytes alive, and copies a pattern during the call. */
 static void
-stream_holds_bytes (TestFixture *fixture)
+stream_keeps_bytes_alive (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
@@ -209,7 +209,7 @@ typedef struct
   gsize     slice_pitch;
 } Side;
 
-/* A random place for the extent within SIZE bytes. */
+/* A random position of the extent within SIZE bytes. */
 static Side
 random_side (const GpuExtent *extent)
 {
@@ -397,7 +397,7 @@ stream_slices (TestFixture *fixture)
   test_synchronize (fixture->stream);
   assert_model (parent, model);
 
-  /* The same bytes by two names */
+  /* The same bytes through two buffers */
   g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (high), 0, GPU_MEMORY (low),
                                    unit * 2, unit, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "overlap");
@@ -406,7 +406,7 @@ stream_slices (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "overlap");
 }
 
-/* --- the rest ---------------------------------------------------------------------------- */
+/* --- other operations -------------------------------------------------------------------- */
 
 static void
 stream_migrate (TestFixture *fixture)
@@ -493,7 +493,7 @@ stream_counters (TestFixture *fixture)
                     test_get_number (stream, "n-submitted"));
 }
 
-/* A stream waits for an event of another, and for a user event, and no further than that. */
+/* A stream waits for an event of another stream and for a user event, but not for later work. */
 static void
 stream_wait_event (TestFixture *fixture)
 {
@@ -521,7 +521,7 @@ stream_wait_event (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (last, NULL, &error), error);
   g_assert_cmpint (gpu_event_query (reached, &error), ==, GPU_EVENT_STATUS_COMPLETE);
 
-  /* Waits for completed work make no driver call */
+  /* A wait for a completed event costs nothing */
   test_assert_ok (gpu_stream_wait_event (second, reached, &error), error);
   test_assert_ok (gpu_stream_wait_event (second, gate, &error), error);
   test_synchronize (second);
@@ -545,7 +545,7 @@ stream_flush_barrier (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
 }
 
-/* A barrier orders later work of an out-of-order stream after all earlier work. */
+/* On an out-of-order stream, no work is reordered across a barrier. */
 static void
 stream_out_of_order (TestFixture *fixture)
 {
@@ -643,7 +643,7 @@ stream_wrapped (TestFixture *fixture)
       return;
     }
   g_assert_no_error (error);
-  /* Where the driver counts references, the borrower holds one. */
+  /* If the driver counts references, the borrower holds one. */
   if (test_is_opencl (fixture))
     g_clear_object (&owner);
   test_assert_ok (gpu_stream_fill (wrapped, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
@@ -651,7 +651,7 @@ stream_wrapped (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
-/* A stream belongs to the context that it was made for. */
+/* A stream can only be wrapped in its own context. */
 static void
 stream_wrapped_foreign (TestFixture *fixture)
 {
@@ -671,9 +671,9 @@ stream_wrapped_foreign (TestFixture *fixture)
                            "not of context");
 }
 
-/* An event recorded on a borrowed stream completes after earlier work of the stream's owner. */
+/* An event on a borrowed stream covers the owner's earlier work. */
 static void
-stream_wrapped_behind (TestFixture *fixture)
+stream_wrapped_after_owner (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) owner = NULL;
@@ -749,7 +749,7 @@ main (int argc, char **argv)
   test_add ("copy", stream_copy);
   test_add ("copy-within", stream_copy_within);
   test_add ("write-read", stream_write_read);
-  test_add ("holds-bytes", stream_holds_bytes);
+  test_add ("keeps-bytes-alive", stream_keeps_bytes_alive);
   test_add ("fill", stream_fill);
   test_add ("copy-region", stream_copy_region);
   test_add ("write-region", stream_write_region);
@@ -766,7 +766,7 @@ main (int argc, char **argv)
   test_add ("priority", stream_priority);
   test_add ("wrapped", stream_wrapped);
   test_add ("wrapped-foreign", stream_wrapped_foreign);
-  test_add ("wrapped-behind", stream_wrapped_behind);
+  test_add ("wrapped-after-owner", stream_wrapped_after_owner);
   test_add ("synchronize-async", stream_synchronize_async);
   return test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A stream out of order that is so far behind that a submission waits for the device: those that
- * must not block do not. The number of completed operations shows that it waited. */
+/* An out-of-order stream with so much pending work that a submission waits for the device:
+ * operations that must not block do not wait. The number of completed operations shows a wait. */
 #include "config.h"
 
 #include "test-util.h"
@@ -17,7 +17,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* Until the next ordinary submission would wait. */
+/* Submits until the next ordinary submission would wait. */
 static guint64
 fall_behind (GpuStream *stream, GpuBuffer *buffer)
 {
@@ -32,7 +32,7 @@ fall_behind (GpuStream *stream, GpuBuffer *buffer)
 }
 
 static void
-behind_waits (TestFixture *fixture)
+behind_submission_waits (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -48,7 +48,7 @@ behind_waits (TestFixture *fixture)
 }
 
 static void
-behind_unmaps (TestFixture *fixture)
+behind_unmap_does_not_wait (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
@@ -102,7 +102,7 @@ try_behind (TestFixture *fixture, GpuStreamFlags flags)
 }
 
 static void
-behind_tries (TestFixture *fixture)
+behind_try_does_not_wait (TestFixture *fixture)
 {
   if (!test_can_hold (fixture))
     return;
@@ -115,8 +115,8 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("waits", behind_waits);
-  test_add ("unmaps", behind_unmaps);
-  test_add ("tries", behind_tries);
+  test_add ("submission-waits", behind_submission_waits);
+  test_add ("unmap-does-not-wait", behind_unmap_does_not_wait);
+  test_add ("try-does-not-wait", behind_try_does_not_wait);
   return test_run ();
 }

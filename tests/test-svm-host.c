@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* When the host may touch shared virtual memory: mappings, and fine grain. */
+/* Host access to shared virtual memory: mappings and fine-grained memory. */
 #include "config.h"
 
 #include "test-svm-util.h"
@@ -40,7 +40,7 @@ svm_map (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_svm_map");
 }
 
-/* Two reads, one of them on another stream, wait for a write. */
+/* Two mappings that read, and one on another stream that waits for the writes of the first. */
 static void
 svm_map_shared (TestFixture *fixture)
 {
@@ -68,7 +68,7 @@ svm_map_shared (TestFixture *fixture)
   test_svm_check (svm, 0, SIZE, 'r');
 }
 
-/* A buffer around the same memory, by its handle. */
+/* A buffer that wraps the same memory by its handle. */
 static void
 svm_wrapped (TestFixture *fixture)
 {
@@ -126,7 +126,7 @@ svm_busy (TestFixture *fixture)
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
-  /* Exclusive memory also refuses other work of the device. */
+  /* Other access by the device depends on exclusive handover. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
@@ -172,7 +172,7 @@ svm_map_async (TestFixture *fixture)
 /* --- fine grain ----------------------------------------------------------------------- */
 
 static void
-svm_fine (TestFixture *fixture)
+svm_fine_grain (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -200,7 +200,7 @@ svm_fine (TestFixture *fixture)
 }
 
 static void
-svm_coarse (TestFixture *fixture)
+svm_coarse_grain (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuSvm) svm = NULL;
@@ -219,7 +219,7 @@ svm_coarse (TestFixture *fixture)
 }
 
 static void
-svm_system (TestFixture *fixture)
+svm_system_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -266,9 +266,9 @@ main (int argc, char **argv)
   test_add ("wrapped", svm_wrapped);
   test_add ("busy", svm_busy);
   test_add ("map-async", svm_map_async);
-  test_add ("fine", svm_fine);
-  test_add ("coarse", svm_coarse);
-  test_add ("system", svm_system);
+  test_add ("fine-grain", svm_fine_grain);
+  test_add ("coarse-grain", svm_coarse_grain);
+  test_add ("system-memory", svm_system_memory);
 
   return test_run ();
 }

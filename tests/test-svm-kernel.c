@@ -133,10 +133,10 @@ kernel_argument (TestFixture *fixture)
   check_ints (to, 2131);
 }
 
-/* The same argument is a buffer in one launch and shared memory in the next, and what one way of
- * reaching the memory leaves there another one finds. */
+/* The same argument is a buffer in one launch and shared memory in the next; each kind of access
+ * sees the results of the other ones. */
 static void
-kernel_mixed (TestFixture *fixture)
+kernel_buffer_and_svm (TestFixture *fixture)
 {
   const gsize size = N_ITEMS * sizeof (gint32);
   g_autoptr (GError) error = NULL;
@@ -183,9 +183,9 @@ kernel_mixed (TestFixture *fixture)
   check_ints (to, expected);
 }
 
-/* A mapping waits for the kernel, on any stream. */
+/* Mapping waits for the kernel, on any stream. */
 static void
-kernel_then_host (TestFixture *fixture)
+kernel_map_waits (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -206,7 +206,7 @@ kernel_then_host (TestFixture *fixture)
     }
 }
 
-/* Exclusive memory is attached to one stream at a time, also for reads. */
+/* Memory with exclusive handover passes between streams, also for reads. */
 static void
 kernel_readers (TestFixture *fixture)
 {
@@ -235,7 +235,7 @@ kernel_readers (TestFixture *fixture)
 
 /* --- pointers ------------------------------------------------------------------------- */
 
-/* Nodes go to the memories in turn, each node points to the next one: its first is returned. */
+/* Puts the nodes into the memories in turn and links each to the next. Returns the first node. */
 static void
 link_nodes (GpuSvm **svms, guint n_svms)
 {
@@ -320,7 +320,7 @@ kernel_indirect (TestFixture *fixture)
   g_clear_pointer (&arguments, gpu_arguments_unref);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
 
-  /* It is written as well, and the host waits for it */
+  /* The kernel writes it as well, and the host waits for that */
   mapping = map (svms[1], GPU_MAP_FLAGS_READ);
   for (guint i = 1; i < N_NODES; i += 2)
     g_assert_cmpint (((const Node *) gpu_mapping_get_data (mapping))[i].visits, ==, 2);
@@ -335,9 +335,9 @@ kernel_indirect (TestFixture *fixture)
     g_object_unref (svms[i]);
 }
 
-/* Nothing but the launch keeps what it reaches. */
+/* Only the launch keeps the memory alive. */
 static void
-kernel_dropped (TestFixture *fixture)
+kernel_launch_keeps_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
@@ -370,9 +370,9 @@ kernel_dropped (TestFixture *fixture)
     g_assert_cmpint (got[i], ==, N_NODES * (N_NODES - 1) / 2);
 }
 
-/* A launch waits for other streams' uses of memory that it accesses indirectly. */
+/* A launch waits for another stream's work on memory that is not one of its arguments. */
 static void
-kernel_ordered (TestFixture *fixture)
+kernel_indirect_ordered (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -407,7 +407,7 @@ kernel_ordered (TestFixture *fixture)
 }
 
 static void
-kernel_refused (TestFixture *fixture)
+kernel_invalid_indirect (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
@@ -435,7 +435,7 @@ kernel_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
 }
 
-/* Memory of the host alone is reached neither way. */
+/* Kernels cannot reach host-only memory, neither as an argument nor through a pointer. */
 static void
 kernel_host_refused (TestFixture *fixture)
 {
@@ -532,9 +532,9 @@ kernel_image_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image");
 }
 
-/* Ordinary memory of the host, as an argument and behind a pointer. */
+/* Pageable host memory, as an argument and through a pointer. */
 static void
-kernel_system (TestFixture *fixture)
+kernel_system_memory (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) sum = test_buffer_filled (fixture, sizeof (gint32), 0);
@@ -576,18 +576,18 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("argument", kernel_argument);
-  test_add ("mixed", kernel_mixed);
-  test_add ("then-host", kernel_then_host);
+  test_add ("buffer-and-svm", kernel_buffer_and_svm);
+  test_add ("map-waits", kernel_map_waits);
   test_add ("readers", kernel_readers);
   test_add ("list", kernel_list);
   test_add ("indirect", kernel_indirect);
-  test_add ("dropped", kernel_dropped);
-  test_add ("ordered", kernel_ordered);
-  test_add ("refused", kernel_refused);
+  test_add ("launch-keeps-memory", kernel_launch_keeps_memory);
+  test_add ("indirect-ordered", kernel_indirect_ordered);
+  test_add ("invalid-indirect", kernel_invalid_indirect);
   test_add ("host-refused", kernel_host_refused);
   test_add ("read-only-refused", kernel_read_only_refused);
   test_add ("image-refused", kernel_image_refused);
-  test_add ("system", kernel_system);
+  test_add ("system-memory", kernel_system_memory);
 
   return test_run ();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Unified shared memory: the kinds of it that a device has. */
+/* Unified shared memory, each kind that the device supports. */
 #include "config.h"
 
 #include "test-svm-util.h"
@@ -38,7 +38,7 @@ static const struct
 static const GpuExtent one = { 1, 1, 1 };
 static const GpuExtent items = { N, 1, 1 };
 
-/* Without it making the memory is refused. */
+/* If the device does not support the kind, the allocation fails. */
 static gboolean
 has_kind (TestFixture *fixture, guint i)
 {
@@ -82,7 +82,7 @@ run_each (TestFixture *fixture, void (*run) (TestFixture *fixture, guint kind))
     g_test_skip ("the device has no unified shared memory");
 }
 
-/* On a stream of the memory's context, which hazards order after all other work. */
+/* Reads on a stream of the memory's context; hazards order it after all other work. */
 static void
 read_all (GpuMemory *memory, gpointer data)
 {
@@ -220,9 +220,9 @@ usm_regions (TestFixture *fixture)
   run_each (fixture, check_regions);
 }
 
-/* To another context, and back. */
+/* Copies to another context and back. */
 static void
-check_across (TestFixture *fixture, guint kind)
+check_other_context (TestFixture *fixture, guint kind)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
@@ -242,9 +242,9 @@ check_across (TestFixture *fixture, guint kind)
 }
 
 static void
-usm_across (TestFixture *fixture)
+usm_other_context (TestFixture *fixture)
 {
-  run_each (fixture, check_across);
+  run_each (fixture, check_other_context);
 }
 
 /* --- mappings --------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ usm_map (TestFixture *fixture)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* The list of indirect memory may contain a part of a pool's memory. */
+/* The indirect memory of a launch may be a part of an allocation, as pools suballocate it. */
 static void
 check_follow (TestFixture *fixture, GpuMemory *target)
 {
@@ -353,7 +353,7 @@ usm_kernels (TestFixture *fixture)
 /* --- pools ------------------------------------------------------------------------------------ */
 
 static void
-check_pool (TestFixture *fixture, guint kind)
+check_pools (TestFixture *fixture, guint kind)
 {
   for (guint i = GPU_MEMORY_POOL_SEGMENTS; i <= GPU_MEMORY_POOL_BINS; i++)
     {
@@ -391,14 +391,14 @@ check_pool (TestFixture *fixture, guint kind)
 }
 
 static void
-usm_pool (TestFixture *fixture)
+usm_pools (TestFixture *fixture)
 {
-  run_each (fixture, check_pool);
+  run_each (fixture, check_pools);
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- release ---------------------------------------------------------------------------------- */
 
-/* Released under work, which still ends as if it were there. */
+/* Released while work is pending, which still gets the right result. */
 static void
 check_release (TestFixture *fixture, guint kind)
 {
@@ -431,7 +431,7 @@ usm_release (TestFixture *fixture)
 }
 
 static void
-check_refused (TestFixture *fixture, guint kind)
+check_errors (TestFixture *fixture, guint kind)
 {
   const GpuSvmFlags both = kinds[kind].flags | GPU_SVM_FLAGS_FINE_GRAIN;
   g_autoptr (GError) error = NULL;
@@ -454,9 +454,9 @@ check_refused (TestFixture *fixture, guint kind)
 }
 
 static void
-usm_refused (TestFixture *fixture)
+usm_errors (TestFixture *fixture)
 {
-  run_each (fixture, check_refused);
+  run_each (fixture, check_errors);
 }
 
 int
@@ -465,12 +465,12 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("copies", usm_copies);
   test_add ("regions", usm_regions);
-  test_add ("across", usm_across);
+  test_add ("other-context", usm_other_context);
   test_add ("map", usm_map);
   test_add ("kernels", usm_kernels);
-  test_add ("pool", usm_pool);
+  test_add ("pools", usm_pools);
   test_add ("release", usm_release);
-  test_add ("refused", usm_refused);
+  test_add ("errors", usm_errors);
 
   return test_run ();
 }

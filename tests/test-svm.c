@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory: where it is, and what streams do with it. */
+/* Shared virtual memory: its properties, and stream operations on it. */
 #include "config.h"
 
 #include "test-svm-util.h"
 
 #define SIZE 8192
 
-/* --- making it ------------------------------------------------------------------------ */
+/* --- allocation ----------------------------------------------------------------------- */
 
 static void
 svm_properties (TestFixture *fixture)
@@ -102,7 +102,7 @@ refuse (TestFixture *fixture, GpuMemoryFlags flags, GpuSvmFlags svm_flags, gsize
 }
 
 static void
-svm_refused (TestFixture *fixture)
+svm_invalid_arguments (TestFixture *fixture)
 {
   const GpuError wrong = GPU_ERROR_INVALID_ARGUMENT;
   const GpuSvmFlags both = GPU_SVM_FLAGS_FINE_GRAIN | GPU_SVM_FLAGS_ATOMICS;
@@ -131,7 +131,7 @@ svm_refused (TestFixture *fixture)
     refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
 }
 
-/* The access flags have the same meaning as for a buffer. */
+/* The flags of a buffer also restrict access by the host and by kernels to shared memory. */
 static void
 svm_access (TestFixture *fixture)
 {
@@ -151,7 +151,7 @@ svm_access (TestFixture *fixture)
   test_svm_check (svm, 0, SIZE, 'z');
 }
 
-/* --- operations of streams ---------------------------------------------------------- */
+/* --- stream operations ---------------------------------------------------------------- */
 
 static void
 svm_linear (TestFixture *fixture)
@@ -176,7 +176,7 @@ svm_linear (TestFixture *fixture)
   test_assert_mem (gpu_mapping_get_data (mapping), expected, SIZE);
   g_object_unref (mapping);
 
-  /* To itself elsewhere, to another one, to a buffer and back */
+  /* Within itself, to another one, to a buffer and back */
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (b), 0, GPU_MEMORY (a), 0, SIZE, &error),
                   error);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (b), 4096, GPU_MEMORY (b), 0, 1000, &error),
@@ -271,7 +271,7 @@ svm_migrate (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* Only the discarded range loses its contents, and later writes to it stay. */
+/* Only the discarded content is lost, and later writes stay. */
 static void
 svm_content_undefined (TestFixture *fixture)
 {
@@ -340,7 +340,7 @@ svm_advice (TestFixture *fixture)
     }
 }
 
-/* With memory of the host alone on the other side, and as a buffer. */
+/* Host memory on the other side of copies, and shared memory as a buffer. */
 static void
 svm_host_memory (TestFixture *fixture)
 {
@@ -379,9 +379,9 @@ svm_host_memory (TestFixture *fixture)
   test_svm_check (svm, SIZE / 2, SIZE / 2, 2);
 }
 
-/* The attributes show the advice that the driver got. */
+/* The attributes show the advice that the driver received. */
 static void
-svm_places (TestFixture *fixture)
+svm_advice_attributes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) attributes = NULL;
@@ -445,7 +445,7 @@ main (int argc, char **argv)
   test_add ("properties", svm_properties);
   test_add ("alignment", svm_alignment);
   test_add ("initable", svm_initable);
-  test_add ("refused", svm_refused);
+  test_add ("invalid-arguments", svm_invalid_arguments);
   test_add ("access", svm_access);
   test_add ("linear", svm_linear);
   test_add ("regions", svm_regions);
@@ -453,7 +453,7 @@ main (int argc, char **argv)
   test_add ("content-undefined", svm_content_undefined);
   test_add ("advice", svm_advice);
   test_add ("host-memory", svm_host_memory);
-  test_add ("places", svm_places);
+  test_add ("advice-attributes", svm_advice_attributes);
   test_add ("attach", svm_attach);
 
   return test_run ();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texels of every format: the position of each component, rounding, clamping and NaN, and that all
- * texels are read back unchanged. */
+/* Texels of every format: the position of each component, rounding, clamping and NaN; and each
+ * texel is unchanged after a write and a read. */
 #include "config.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ is_packed (GpuChannelType type)
   return type >= GPU_CHANNEL_TYPE_UNORM_565;
 }
 
-/* Whether there are such texels: three channels are packed, and no others; sRGB is bytes. */
+/* Tests if the format exists: packed types have three channels, other types do not; sRGB is
+ * bytes. */
 static gboolean
 is_format (const GpuImageFormat *format)
 {
@@ -41,7 +42,7 @@ read_texel (GpuChannelOrder order,
   return texel;
 }
 
-/* The first channel of a texel with @value for all components. */
+/* Returns the first channel of a texel with @value in all components. */
 static gint32
 write_real (GpuChannelType type,
             double         value)
@@ -113,7 +114,7 @@ texel_halves (void)
       g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, (double) known[i].value), ==, half);
     }
 
-  /* To the nearest, to even from the middle, and over the end. */
+  /* To nearest, ties to even, and beyond the maximum. */
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 1 + 0x1p-11), ==, 0x3c00);
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 1 + 0x1.8p-10), ==, 0x3c02);
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 65519), ==, 0x7bff);
@@ -124,7 +125,7 @@ texel_halves (void)
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, NAN) & 0x03ff, !=, 0);
 }
 
-/* --- rounding and clamping -------------------------------------------------------------- */
+/* --- rounding and clamping -------------------------------------------------------------------- */
 
 static void
 texel_normalized (void)
@@ -158,13 +159,13 @@ texel_normalized (void)
       g_assert_cmpint (write_real (type, -7), ==, cases[i].least);
       g_assert_cmpint (write_real (type, -INFINITY), ==, cases[i].least);
       g_assert_cmpint (write_real (type, NAN), ==, 0);
-      /* From the middle to the even one: one is odd, and half of it the middle. */
+      /* Ties to even: one is odd, so half of it is a tie. */
       g_assert_cmpint (write_real (type, 0.5), ==, (one + 1) / 2);
       g_assert_cmpint (write_real (type, (3 + 0.25) / one), ==, 3);
       g_assert_cmpint (write_real (type, (3 + 0.75) / one), ==, 4);
     }
 
-  /* As a float 178.5, and less before that */
+  /* 178.5 as a float, but less before rounding to float */
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_UNORM8, 0.7f), ==, 178);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM8, -0.5), ==, -64);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM16, -0.5), ==, -16384);
@@ -251,7 +252,7 @@ texel_packed (void)
     }
 }
 
-/* --- which channel is which ------------------------------------------------------------------- */
+/* --- channel orders --------------------------------------------------------------------------- */
 
 static void
 texel_orders (void)
@@ -288,7 +289,7 @@ texel_orders (void)
       _gpu_texel_write (&format, &texel, written);
       test_assert_mem (written, data, gpu_image_format_get_texel_size (&format));
 
-      /* A texel that was written and read is the same when it is written and read again. */
+      /* A restricted texel equals a texel that was written and read. */
       _gpu_texel_write (&format, &whole, written);
       texel = read_texel (cases[i].order, GPU_CHANNEL_TYPE_UINT8, written);
       _gpu_texel_restrict (&format, &whole);
@@ -325,9 +326,9 @@ texel_srgb (void)
   g_assert_cmpuint (written[3], ==, 128);
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all formats ------------------------------------------------------------------------------ */
 
-/* Texels with a unique representation: without a second minimum, unused bits or unusual NaN. */
+/* Makes the encoding unique: one minimum, no unused bits, no NaN payload. */
 static void
 make_canonical (const GpuImageFormat *format,
                 guint8               *data)
@@ -338,9 +339,9 @@ make_canonical (const GpuImageFormat *format,
   _gpu_texel_write (format, &texel, data);
 }
 
-/* From any byte on. */
+/* Starts at any byte offset. */
 static void
-texel_all (void)
+texel_round_trip (void)
 {
   guint n_formats = 0;
 
@@ -414,7 +415,7 @@ main (int    argc,
   test_add_plain ("packed", texel_packed);
   test_add_plain ("orders", texel_orders);
   test_add_plain ("srgb", texel_srgb);
-  test_add_plain ("all", texel_all);
+  test_add_plain ("round-trip", texel_round_trip);
   test_add_plain ("colors", texel_colors);
 
   return test_run ();

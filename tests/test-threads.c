@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Many threads on one context: with streams of their own, with one for all, and over the same
+/* Many threads on one context: with a stream each, with one shared stream, and on shared
  * objects. */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 typedef struct
 {
   TestFixture *fixture;
-  GpuStream   *stream;              /* of all; NULL for one of its own */
+  GpuStream   *stream;              /* shared; NULL: each thread has its own */
   GpuBuffer   *buffer;
   guint        number;
 } Worker;
@@ -35,7 +35,7 @@ run_workers (Worker *workers, GThreadFunc func)
     g_thread_join (threads[i]);
 }
 
-/* Make, fill, copy, read, compare, release: each thread with values of its own. */
+/* Creates, fills, copies, reads, compares and releases, each thread with its own values. */
 static gpointer
 work (gpointer data)
 {
@@ -88,7 +88,7 @@ threads_one_stream (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, N_THREADS * N_ROUNDS * 2);
 }
 
-/* All threads copy the same source while some read it and one writes the same content. */
+/* All threads copy the same source; some read it, and one rewrites it with the same content. */
 static gpointer
 share (gpointer data)
 {
@@ -133,7 +133,7 @@ count (gpointer data)
   g_atomic_int_inc ((int *) data);
 }
 
-/* Some use what others release: either it works, or it was released. */
+/* Threads use memory that others release: each use succeeds or fails with GPU_ERROR_RELEASED. */
 static gpointer
 release_and_use (gpointer data)
 {
@@ -177,9 +177,9 @@ threads_release (TestFixture *fixture)
     }
 }
 
-/* All threads create and free contexts and their objects. */
+/* Each thread creates and destroys contexts with objects in them. */
 static gpointer
-come_and_go (gpointer data)
+use_own_contexts (gpointer data)
 {
   Worker *worker = data;
 
@@ -207,10 +207,10 @@ threads_contexts (TestFixture *fixture)
 
   for (guint i = 0; i < N_THREADS; i++)
     workers[i].fixture = fixture;
-  run_workers (workers, come_and_go);
+  run_workers (workers, use_own_contexts);
 }
 
-/* All threads wait for the same events and the same stream. */
+/* All threads wait for the same events and for the same stream. */
 static gpointer
 wait_for_all (gpointer data)
 {
@@ -235,7 +235,7 @@ wait_for_all (gpointer data)
 }
 
 static void
-threads_waits (TestFixture *fixture)
+threads_shared_waits (TestFixture *fixture)
 {
   Worker workers[N_THREADS] = { { NULL } };
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -253,8 +253,8 @@ typedef struct
 {
   GpuStream *streams[2];
   GpuBuffer *buffers[2];
-  GRWLock    lock;                  /* for writing: no thread submits */
-  gint       wanted;                /* atomic; for writing: readers might never make room */
+  GRWLock    lock;                  /* while locked for writing, no thread submits */
+  gint       wanted;                /* atomic; asks readers to unlock for a writer */
   gint       n_users;               /* atomic */
   gint       done;                  /* atomic */
 } Failing;
@@ -289,8 +289,8 @@ use_failing (gpointer data)
   return NULL;
 }
 
-/* Earlier work of the stream has completed by then: a thread of PoCL runs work that it is failing
- * if another dependency of the work ends at the same time. */
+/* First waits for the earlier work of the stream: PoCL's threads may run work that is about to fail
+ * if another event that the work waits for completes at the same time. */
 static GpuEvent *
 gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
 {
@@ -305,7 +305,7 @@ gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
   return gate;
 }
 
-/* User events fail while others submit to the streams that wait for them. */
+/* User events fail while other threads submit to the streams that wait for them. */
 static void
 run_failing (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -401,7 +401,7 @@ assert_byte (GpuStream *stream, GpuBuffer *buffer, guint8 value)
   test_assert_value (content, value, SIZE);
 }
 
-/* Has the thread that it needs, but no helper. */
+/* Returns a stream with its required thread, but without a helper thread. */
 static GpuStream *
 started_stream (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -416,7 +416,7 @@ started_stream (TestFixture *fixture, GpuStreamFlags flags)
       test_open (gate);
     }
   test_synchronize (stream);
-  /* GLib starts a thread at the first GTask of a process. */
+  /* GLib starts a thread for the first GTask of a process. */
   gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
   test_assert_ok (gpu_stream_synchronize_finish (stream, test_await (&result), &error), error);
   return stream;
@@ -479,7 +479,7 @@ limited_build (TestFixture *fixture)
 }
 
 static void
-threads_limited (TestFixture *fixture)
+threads_thread_limit (TestFixture *fixture)
 {
   gboolean has_order = (gpu_device_get_capabilities (fixture->device)
                         & GPU_CAPABILITIES_OUT_OF_ORDER) == 0;
@@ -491,7 +491,7 @@ threads_limited (TestFixture *fixture)
   g_autoptr (GAsyncResult) result = NULL;
   struct rlimit before;
 
-  /* Drivers start threads of their own with their first work. */
+  /* Drivers start threads with their first work. */
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     limited_work (other, stream, buffer);
   if (!forbid_threads (&before))
@@ -500,7 +500,7 @@ threads_limited (TestFixture *fixture)
   limited_wait (fixture, stream);
   limited_build (fixture);
 
-  /* It all works again once there are threads. */
+  /* Everything works again when threads can be started. */
   g_assert_cmpint (setrlimit (RLIMIT_NPROC, &before), ==, 0);
   limited_work (other, stream, buffer);
   gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
@@ -508,9 +508,9 @@ threads_limited (TestFixture *fixture)
 }
 
 static void
-threads_run_limited (TestFixture *fixture)
+threads_run_thread_limit (TestFixture *fixture)
 {
-  g_autofree char *path = g_strdup_printf ("/threads/%s/subprocess/limited",
+  g_autofree char *path = g_strdup_printf ("/threads/%s/subprocess/thread-limit",
                                            gpu_device_get_id (fixture->device));
 
   g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
@@ -527,9 +527,9 @@ main (int argc, char **argv)
   test_add ("one-buffer", threads_one_buffer);
   test_add ("release", threads_release);
   test_add ("contexts", threads_contexts);
-  test_add ("waits", threads_waits);
+  test_add ("shared-waits", threads_shared_waits);
   test_add ("failures", threads_failures);
-  test_add ("limited", threads_run_limited);
-  test_add ("subprocess/limited", threads_limited);
+  test_add ("thread-limit", threads_run_thread_limit);
+  test_add ("subprocess/thread-limit", threads_thread_limit);
   return test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The timeline from the inside: the cost of counting, when fences are created, and when references
- * are dropped. The driver's calls are counted by the OpenCL layer, in a process of its own. */
+/* Internals of the timeline: the cost of counting, the creation of fences, and the release of
+ * retained objects. The OpenCL layer counts calls of the driver in a process of its own. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -61,19 +61,20 @@ n_retained (GpuTimeline *timeline)
   return n;
 }
 
-/* --- whose lock guards memory --------------------------------------------------------- */
+/* --- the lock that guards memory ------------------------------------------------------ */
 
 static GpuTimeline *
-holder_of (GpuBuffer *buffer)
+biased_timeline (GpuBuffer *buffer)
 {
   GpuMemory *memory = GPU_MEMORY (buffer);
 
   return __atomic_load_n (&memory->storage->root->biased_to, __ATOMIC_RELAXED);
 }
 
-/* Memory of one stream needs no lock but the stream's, until too many have had it. */
+/* Memory that one stream uses needs only that stream's lock, until it has changed streams too
+ * often. */
 static void
-timeline_holds (TestFixture *fixture)
+timeline_lock_bias (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -82,25 +83,25 @@ timeline_holds (TestFixture *fixture)
 
   for (guint i = 0; i < 3; i++)
     fill (stream, buffer);
-  g_assert_true (holder_of (buffer) == timeline_of (stream));
+  g_assert_true (biased_timeline (buffer) == timeline_of (stream));
 
-  for (guint i = 0; i < 20 && holder_of (buffer) != NULL; i++, n_changes++)
+  for (guint i = 0; i < 20 && biased_timeline (buffer) != NULL; i++, n_changes++)
     {
       GpuStream *turn = i % 2 == 0 ? other : stream;
 
       fill (turn, buffer);
-      if (holder_of (buffer) != NULL)
-        g_assert_true (holder_of (buffer) == timeline_of (turn));
+      if (biased_timeline (buffer) != NULL)
+        g_assert_true (biased_timeline (buffer) == timeline_of (turn));
     }
-  g_assert_null (holder_of (buffer));
+  g_assert_null (biased_timeline (buffer));
   g_assert_cmpuint (n_changes, >, 1);
   fill (stream, buffer);
-  g_assert_null (holder_of (buffer));
+  g_assert_null (biased_timeline (buffer));
 }
 
-/* One stream that uses the memory together with some that is new each time is one. */
+/* A stream that uses the memory together with new memory each time keeps the lock bias. */
 static void
-timeline_keeps_holding (TestFixture *fixture)
+timeline_keeps_lock_bias (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -112,14 +113,14 @@ timeline_keeps_holding (TestFixture *fixture)
 
       test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (output), 0, GPU_MEMORY (weights), 0,
                                        SIZE, &error), error);
-      g_assert_true (holder_of (weights) == timeline_of (stream));
-      g_assert_true (holder_of (output) == timeline_of (stream));
+      g_assert_true (biased_timeline (weights) == timeline_of (stream));
+      g_assert_true (biased_timeline (output) == timeline_of (stream));
     }
 }
 
-/* A blocking operation on an idle stream completes at once, and leaves no fence. */
+/* A blocking operation on an idle stream completes at once and leaves no fence. */
 static void
-timeline_runs_now (TestFixture *fixture)
+timeline_idle_stream_needs_no_fence (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -195,9 +196,9 @@ timeline_points (TestFixture *fixture)
   g_assert_false (_gpu_point_is_pending (&point));
 }
 
-/* Waits that were given up leave nothing behind. */
+/* Abandoned waits leave nothing behind. */
 static void
-timeline_forgets_waiters (TestFixture *fixture)
+timeline_abandoned_waits (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
@@ -248,9 +249,9 @@ fail_once (TestFixture *fixture, GpuStream *stream, guint i, GpuEvent **failed, 
     *good = test_record (stream);
 }
 
-/* Failures are kept while an event may query them, and then forgotten. */
+/* Failures are kept for later queries, up to a bound. */
 static void
-timeline_forgets_failures (TestFixture *fixture)
+timeline_bounded_failures (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -282,8 +283,8 @@ record_failure (GpuTimeline *timeline, guint64 seq)
   _gpu_timeline_unlock (timeline);
 }
 
-/* The failures recorded last are kept, also if they are of earlier work than the others: an
- * operation may fail long after the ones submitted later. */
+/* The failures recorded last are kept, even if they belong to earlier work than the others: an
+ * operation may fail long after operations submitted later. */
 static void
 timeline_keeps_late_failures (TestFixture *fixture)
 {
@@ -307,7 +308,7 @@ timeline_keeps_late_failures (TestFixture *fixture)
   g_assert_cmpuint (timeline->failures->len, <, 2500);
 }
 
-/* All waiters for a point at or before a fence share the fence. */
+/* One fence serves all waits for points at or before it. */
 static void
 timeline_shares_fences (TestFixture *fixture)
 {
@@ -334,7 +335,7 @@ timeline_shares_fences (TestFixture *fixture)
   g_assert_null (reached);
 }
 
-/* --- retained objects ---------------------------------------------------------------------- */
+/* --- retained objects ------------------------------------------------------------------ */
 
 static void
 wait_for_retained (GpuTimeline *timeline, guint most)
@@ -348,9 +349,9 @@ wait_for_retained (GpuTimeline *timeline, guint most)
     }
 }
 
-/* A stream without waiters drops the objects of completed work, limited by number and by size. */
+/* A stream without waiters releases the objects of completed work, by number and by size. */
 static void
-timeline_lets_go (TestFixture *fixture)
+timeline_releases_retained (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -483,7 +484,7 @@ timeline_user_event (TestFixture *fixture)
   g_cond_clear (&result.cond);
 }
 
-/* --- calls of the driver ---------------------------------------------------------------- */
+/* --- calls of the driver --------------------------------------------------------------------- */
 
 static void
 timeline_driver_calls (TestFixture *fixture)
@@ -513,7 +514,7 @@ timeline_driver_calls (TestFixture *fixture)
     g_object_unref (test_record (stream));
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 
-  /* A point with a waiter costs an event */
+  /* A point with a waiter costs one event */
   event = test_record (stream);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueMarkerWithWaitList"), ==, 1);
@@ -524,7 +525,7 @@ timeline_driver_calls (TestFixture *fixture)
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 }
 
-/* --- a device that vanishes ---------------------------------------------------------------- */
+/* --- device loss --------------------------------------------------------------------------- */
 
 typedef struct
 {
@@ -553,7 +554,7 @@ on_lost (GpuContext *context, GError *error, gpointer user_data)
   (*(guint *) user_data)++;
 }
 
-/* All waiters return within a second. Then every call fails, and all objects can be freed. */
+/* All waiters get an error within a second; then all calls fail, and all objects can be freed. */
 static void
 timeline_lost (TestFixture *fixture)
 {
@@ -568,7 +569,7 @@ timeline_lost (TestFixture *fixture)
 
   if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
     {
-      g_test_skip ("runs as a part of lost, on OpenCL under the layer");
+      g_test_skip ("runs as a part of device-lost, on OpenCL under the layer");
       return;
     }
   g_signal_connect (fixture->context, "lost", G_CALLBACK (on_lost), &n_lost);
@@ -614,10 +615,10 @@ run_wait (gpointer data)
   return NULL;
 }
 
-/* A thread that finishes the stream because no fence could be recorded is not a user of it: a
- * borrowed stream ends with its object, with a fence recorded at that time. */
+/* A thread that finishes the stream because no fence can be recorded does not count as a user of
+ * the stream: a borrowed stream ends with its object, with a fence recorded at that moment. */
 static void
-timeline_finishes_borrowed (TestFixture *fixture)
+timeline_borrowed_ends_without_fence (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) owner = NULL;
@@ -632,7 +633,7 @@ timeline_finishes_borrowed (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
     {
-      g_test_skip ("only the stand-in for the driver fails on demand");
+      g_test_skip ("only the stand-in driver fails on demand");
       return;
     }
 
@@ -661,8 +662,8 @@ timeline_finishes_borrowed (TestFixture *fixture)
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
 }
 
-/* The result of work is known at once if the stream was finished when its user dropped it, because
- * no fence could be recorded. */
+/* If no fence can be recorded when the stream is dropped, the stream is finished, so the result of
+ * its work is known at once. */
 static GpuEvent *
 drop_borrowed (TestFixture *fixture, const char *fault)
 {
@@ -683,7 +684,7 @@ drop_borrowed (TestFixture *fixture, const char *fault)
 }
 
 static void
-timeline_drops_borrowed (TestFixture *fixture)
+timeline_borrowed_result_known (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuEvent) good = NULL;
@@ -693,7 +694,7 @@ timeline_drops_borrowed (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("only the stand-in for the driver fails on demand");
+      g_test_skip ("only the stand-in driver fails on demand");
       return;
     }
 
@@ -716,9 +717,9 @@ timeline_run_driver_calls (TestFixture *fixture)
 }
 
 static void
-timeline_run_lost (TestFixture *fixture)
+timeline_run_device_lost (TestFixture *fixture)
 {
-  test_run_under_layer (fixture, "lost");
+  test_run_under_layer (fixture, "device-lost");
 }
 
 int
@@ -727,24 +728,24 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("counts", timeline_counts);
   test_add ("points", timeline_points);
-  test_add ("holds", timeline_holds);
-  test_add ("keeps-holding", timeline_keeps_holding);
-  test_add ("runs-now", timeline_runs_now);
-  test_add ("forgets-waiters", timeline_forgets_waiters);
-  test_add ("forgets-failures", timeline_forgets_failures);
+  test_add ("lock-bias", timeline_lock_bias);
+  test_add ("keeps-lock-bias", timeline_keeps_lock_bias);
+  test_add ("idle-stream-needs-no-fence", timeline_idle_stream_needs_no_fence);
+  test_add ("abandoned-waits", timeline_abandoned_waits);
+  test_add ("bounded-failures", timeline_bounded_failures);
   test_add ("keeps-late-failures", timeline_keeps_late_failures);
   test_add ("shares-fences", timeline_shares_fences);
-  test_add ("lets-go", timeline_lets_go);
+  test_add ("releases-retained", timeline_releases_retained);
   test_add ("keeps-bytes", timeline_keeps_bytes);
   test_add ("notifies", timeline_notifies);
   test_add ("user-event", timeline_user_event);
   test_add ("driver-calls", timeline_run_driver_calls);
-  test_add ("lost", timeline_run_lost);
+  test_add ("device-lost", timeline_run_device_lost);
 #ifdef HAVE_CUDA
-  test_add ("finishes-borrowed", timeline_finishes_borrowed);
-  test_add ("drops-borrowed", timeline_drops_borrowed);
+  test_add ("borrowed-ends-without-fence", timeline_borrowed_ends_without_fence);
+  test_add ("borrowed-result-known", timeline_borrowed_result_known);
 #endif
   test_add ("subprocess/driver-calls", timeline_driver_calls);
-  test_add ("subprocess/lost", timeline_lost);
+  test_add ("subprocess/device-lost", timeline_lost);
   return test_run ();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpumem bandwidth: its measurements, the omitted ones with their reasons, and its exit status. */
+/* gpumem bandwidth: its measurements, its omissions with their reasons, and its exit status. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -14,7 +14,7 @@ static const char *const paths[] = {
   "ordinary", "locked", "registered", "mapped", "svm", "device", "peer"
 };
 
-/* As little as there can be measured. */
+/* The shortest measurement. */
 #define QUICK "--min-time", "0.0001", "--rounds", "2"
 
 static void
@@ -62,7 +62,7 @@ check_speed (JsonObject *result,
   g_assert_cmpfloat (median, <=, json_object_get_double_member (speed, "most"));
 }
 
-/* Returns: how many results of @path there are */
+/* Returns: the number of results of @path */
 static guint
 check_results (JsonArray  *results,
                const char *path)
@@ -105,7 +105,7 @@ is_left_out (JsonArray  *omissions,
 }
 #endif
 
-/* Every path is there with all its directions and sizes, or is left out with a reason. */
+/* Each path has results for all its directions and sizes, or is left out with a reason. */
 static void
 test_json (TestFixture *fixture)
 {
@@ -156,7 +156,7 @@ test_options (TestFixture *fixture)
   g_assert_null (strstr (run.out, "peer"));
 }
 
-/* --- errors ---------------------------------------------------------- */
+/* --- invalid arguments ------------------------------------------------------ */
 
 static void
 test_usage (void)
@@ -231,7 +231,7 @@ is_stand_in (TestFixture *fixture)
   return FALSE;
 }
 
-/* Runs with the driver as it is asked to be; leaks make the exit status 99. */
+/* Runs with the driver configured as @driver; leaks make the exit status 99. */
 static TestRun
 run_on_driver (const char *id,
                const char *driver,
@@ -264,7 +264,8 @@ test_leaks (TestFixture *fixture)
   }
 }
 
-/* The first write prepares the data, the second write is the library's, the third is not. */
+/* The first write creates the data to read, the second one is the library's, the third one is a
+ * direct call of the driver. */
 static void
 test_failing_driver (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpumem pool: the figures of a replay match the trace, files for viewers have all operations, and
- * requests that do not fit and wrong input are reported. */
+/* gpumem pool: the statistics of a replay match the trace, files for viewers contain the events,
+ * and failures and invalid input are reported. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -45,7 +45,7 @@ has_kind (TestFixture *fixture,
          (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0;
 }
 
-/* Whether a pool of the device has blocks. */
+/* Returns TRUE if a pool of the device has blocks. */
 static gboolean
 has_blocks (TestFixture *fixture,
             const char  *kind)
@@ -56,7 +56,7 @@ has_blocks (TestFixture *fixture,
 
 /* --- tables --------------------------------------------------------------------------------- */
 
-/* That the row of @title ends in @value. */
+/* Asserts that the row of @title ends in @value. */
 static void
 assert_row (const TestRun *run,
             const char    *title,
@@ -160,7 +160,7 @@ parse_file (const char *path,
   return json_node_get_object (json_parser_get_root (parser));
 }
 
-/* The only result of a replay that went well. */
+/* Returns the only result of a successful replay. */
 static JsonObject *
 get_result (const TestRun *run,
             JsonParser    *parser,
@@ -226,7 +226,7 @@ check_json (TestFixture *fixture,
 }
 #endif
 
-/* Every kind that the device has, with blocks and with buffers. */
+/* Each kind that the device supports, with blocks and with buffers. */
 static void
 test_json (TestFixture *fixture)
 {
@@ -246,7 +246,7 @@ test_json (TestFixture *fixture)
 }
 
 #ifdef HAVE_TOUR
-/* Bytes of the blocks of a segment that are live. */
+/* Returns the number of live bytes in the blocks of a segment. */
 static gint64
 count_live (JsonObject *segment)
 {
@@ -263,7 +263,7 @@ count_live (JsonObject *segment)
   return live;
 }
 
-/* The segments have the blocks that are live at the end, and the events have each operation. */
+/* The segments contain the memory live at the end, and the events contain each operation. */
 static void
 check_snapshot (const char *path)
 {
@@ -357,7 +357,7 @@ test_viewers (TestFixture *fixture)
 #endif
 }
 
-/* Where memory is refused there is an event for it, and the last one. */
+/* A refused allocation has an event, the last one. */
 static void
 test_viewers_refused (TestFixture *fixture)
 {
@@ -412,7 +412,7 @@ test_plot (TestFixture *fixture)
   g_remove (path);
 }
 
-/* --- errors ---------------------------------------------------------------------------- */
+/* --- invalid input ---------------------------------------------------------------------------- */
 
 static void
 test_bad_trace (void)
@@ -500,7 +500,7 @@ test_help (void)
 
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
-/* If any allocation fails, the command reports it and leaves no file. */
+/* Each failing memory call of the driver is reported, and nothing leaks. */
 static void
 test_failing_driver (TestFixture *fixture)
 {
@@ -552,8 +552,8 @@ test_bench (void)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
 
-/* Blocks where there are some, buffers and the device's own beside them; each with both numbers of
- * threads. */
+/* Blocks, if the pool has them, then buffers and the device's own allocations, each with both
+ * numbers of threads. */
 static void
 test_bench_json (TestFixture *fixture)
 {

@@ -8,10 +8,10 @@
 #include "test-util.h"
 
 static char *tool;
-static char *program;   /* within the script that libtool makes of it */
+static char *program;   /* behind libtool's wrapper script */
 static gboolean is_direct;
 static char *folder;
-static char *data_dirs; /* XDG_DATA_DIRS of the user, nullable */
+static char *data_dirs; /* the user's XDG_DATA_DIRS, nullable */
 
 gboolean
 test_tool_init (void)
@@ -76,7 +76,7 @@ test_tool_direct (gboolean direct)
   is_direct = direct;
 }
 
-/* The tests' folders for XDG hide the types of files, by which pictures are recognised. */
+/* Restores the user's XDG_DATA_DIRS: the tests' folders lack the MIME types of pictures. */
 static GSubprocess *
 start (GSubprocessFlags   flags,
        const char        *output,
@@ -115,7 +115,7 @@ test_tool_start_full (const char *const *words)
   return start (G_SUBPROCESS_FLAGS_STDERR_PIPE, "/dev/full", words);
 }
 
-/* The output of the command, through pipes, and its exit status. */
+/* Returns the output, if it was piped, and the exit status. */
 TestRun
 test_tool_wait (GSubprocess *process)
 {
@@ -154,7 +154,7 @@ test_run_clear (TestRun *run)
   g_free (run->err);
 }
 
-/* Whether the process has the thread that takes signals. */
+/* Returns TRUE if the process has started the thread that receives signals. */
 static gboolean
 catches_signals (const char *pid)
 {

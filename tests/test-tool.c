@@ -7,7 +7,7 @@
 #include "test-tool-util.h"
 #include "test-util.h"
 
-static const char *folder;    /* of everything that the tests write */
+static const char *folder;    /* of all files that the tests write */
 
 static gboolean
 has_tour (void)
@@ -61,7 +61,7 @@ add_chunk (GByteArray   *to,
   add_number (to, checksum (to->data + start, to->len - start));
 }
 
-/* Writes a PNG of noise, red, green, blue and alpha; says to be of @told_width columns. */
+/* Writes a PNG of noise in red, green, blue and alpha, with @told_width columns in its header. */
 static char *
 write_picture (const char *name,
                guint32     told_width,
@@ -211,7 +211,7 @@ test_tour (TestFixture *fixture)
   }
 }
 
-/* The tour with other kernels than its own. */
+/* Runs the tour with the kernels of @source. */
 static TestRun
 run_tour_with (const char *source,
                const char *id)
@@ -289,7 +289,7 @@ test_tour_bad_pictures (void)
   g_assert_false (g_file_test (output, G_FILE_TEST_EXISTS));
 }
 
-/* Whether the default device builds programs: without any, the tour ends at once. */
+/* The default device must build programs: otherwise the tour ends at once. */
 static gboolean
 can_build (void)
 {

@@ -9,7 +9,7 @@
 
 #include "test-util.h"
 
-static char *path;                  /* of the file that tests write */
+static char *path;                  /* of the file that the tests write */
 
 static void
 write_file (gconstpointer data,
@@ -56,7 +56,7 @@ read_text (const char *text)
   return read_file ();
 }
 
-/* As "a block:size@stream", "f ...", to compare with. */
+/* Returns "a block:size@stream", "f ...", for comparison. */
 static char *
 describe (const GpumemTrace *trace)
 {
@@ -81,7 +81,7 @@ describe (const GpumemTrace *trace)
     g_assert_cmpstr (got_, ==, expected); \
   } G_STMT_END
 
-/* --- good ones ---------------------------------------------------------------------- */
+/* --- valid files -------------------------------------------------------------------- */
 
 static const char lines[] =
   "# workload=two seconds=1.5\n"
@@ -137,13 +137,13 @@ check_rmm (void)
   g_assert_cmpuint (trace->live, ==, 512 + 256);
   g_assert_null (trace->comment);
 
-  /* The columns are where their names are */
+  /* Columns are found by their names */
   other = read_text ("# a comment\nsize, Stream ,What,pointer,ACTION\r\n"
                      "64,s,x,ff,allocate\r\n 32 , s , x , fe , allocate \n64,t,x,0xff,free\n");
   assert_operations (other, "a 0:64@s, a 1:32@s, f 0:64@t");
 }
 
-/* More than is read at once. */
+/* Longer than one read. */
 static char *
 make_long (guint n)
 {
@@ -214,9 +214,9 @@ check_compressed (void)
   assert_lines (joined);
 }
 
-/* A little data that expands to more than fits at once */
+/* A small file that expands to more than fits at once */
 static void
-check_blown_up (void)
+check_large_expansion (void)
 {
   g_autoptr (GString) text = g_string_new ("a 1 1 0\n");
   g_autoptr (GBytes) packed = NULL;
@@ -232,7 +232,7 @@ check_blown_up (void)
   assert_operations (trace, "a 0:1@0, f 0:1@0");
 }
 
-/* --- bad ones ------------------------------------------------------------------------- */
+/* --- invalid files -------------------------------------------------------------------- */
 
 #define RMM "Thread,Time,Action,Pointer,Size,Stream\n"
 
@@ -318,7 +318,7 @@ check_no_file (void)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "/nonexistent/trace");
 }
 
-/* Cut off or changed at any byte */
+/* Truncated or changed at each position */
 static void
 check_damaged (void)
 {
@@ -363,7 +363,7 @@ main (int    argc,
   test_add_plain ("rmm", check_rmm);
   test_add_plain ("long", check_long);
   test_add_plain ("compressed", check_compressed);
-  test_add_plain ("blown-up", check_blown_up);
+  test_add_plain ("large-expansion", check_large_expansion);
   test_add_plain ("bad", check_bad);
   test_add_plain ("not-text", check_not_text);
   test_add_plain ("no-file", check_no_file);

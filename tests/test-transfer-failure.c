@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Staged copies when something fails: a call of the driver, the wait for a chunk, threads,
- * page-locked memory. Nothing hangs, all waiters get the error, and the next copy is right. */
+/* Staged copies with failures: of a driver call, of the wait for a chunk, of threads, of
+ * page-locked memory. No call hangs, each waiter gets the error, and the next copy is right. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -11,11 +11,11 @@
 
 #define MIB (1024 * 1024)
 
-/* The names of threads that cannot be started; nullable, atomic */
+/* Names of threads that cannot be started; nullable, atomic */
 static const char *refused;
 static gint n_refused;
 
-/* In front of the one of GLib, for the library */
+/* Overrides GLib's function for the library */
 GThread *
 g_thread_try_new (const char   *name,
                   GThreadFunc   func,
@@ -78,7 +78,7 @@ set_fail (TestFixture *fixture,
   if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
       || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("only the stand-in for the CUDA driver fails on demand");
+      g_test_skip ("only the stand-in driver fails on demand");
       return FALSE;
     }
 
@@ -104,9 +104,10 @@ failure_no_page_locked (TestFixture *fixture)
   g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), >, 0);
 }
 
-/* A call in the middle of a copy fails: an error, nothing hangs, and the next copy is right. */
+/* A call in the middle of a copy fails: the copy returns an error and does not hang, and the next
+ * copy is right. */
 static void
-failure_of_calls (TestFixture *fixture)
+failure_of_driver_calls (TestFixture *fixture)
 {
   static const char *const calls[] = { "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
                                        "cuStreamWaitValue32", "cuEventRecord" };
@@ -134,7 +135,7 @@ failure_of_calls (TestFixture *fixture)
         }
 }
 
-/* Streams that cannot wait for values: asked once, and nothing is staged. */
+/* If streams cannot wait for values, the library tries once and then stages nothing. */
 static void
 failure_of_host_waits (TestFixture *fixture)
 {
@@ -197,8 +198,8 @@ read_async (TestFixture  *fixture,
   return FALSE;
 }
 
-/* A read in many chunks through one slot, whose @n-th wait fails. The failure may hit an older copy
- * that has completed except for its thread. Then this copy is right, and must be repeated. */
+/* Reads in many rounds through one chunk and makes the @n-th wait fail. The failure may hit an
+ * older copy that has completed except for its thread; then this read is right and is repeated. */
 static void
 fail_chunk (TestFixture *fixture,
             GpuBuffer   *buffer,
@@ -278,7 +279,7 @@ failure_of_chunks_opencl (TestFixture *fixture)
     fail_chunks (fixture);
 }
 
-/* The first chunk is in the queue, and may be at work, when the queue cannot be flushed. */
+/* The first chunk is queued, and may be running, when the flush of the queue fails. */
 static void
 failure_of_flush_opencl (TestFixture *fixture)
 {
@@ -323,16 +324,16 @@ failure_of_flush (TestFixture *fixture)
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static gint n_told;
+static gint n_messages;
 
 static void
-count_told (const char     *domain G_GNUC_UNUSED,
-            GLogLevelFlags  level G_GNUC_UNUSED,
-            const char     *text,
-            gpointer        unused G_GNUC_UNUSED)
+count_message (const char     *domain G_GNUC_UNUSED,
+               GLogLevelFlags  level G_GNUC_UNUSED,
+               const char     *text,
+               gpointer        unused G_GNUC_UNUSED)
 {
   if (strstr (text, "no thread for copies") != NULL)
-    g_atomic_int_inc (&n_told);
+    g_atomic_int_inc (&n_messages);
 }
 
 static void
@@ -353,8 +354,8 @@ copy_without (TestFixture *fixture,
   g_assert_cmpint (g_atomic_int_get (&n_refused), >, 0);
 }
 
-/* In a process without such threads: first no thread can be created, then no thread that copies,
- * with more chunks than slots. */
+/* In a process without threads: first no thread can be started, then no thread that copies; and
+ * there are more chunks than staging memory. */
 static void
 failure_of_threads_alone (TestFixture *fixture)
 {
@@ -366,9 +367,9 @@ failure_of_threads_alone (TestFixture *fixture)
       return;
     }
 
-  g_log_set_handler (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE, count_told, NULL);
+  g_log_set_handler (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE, count_message, NULL);
   copy_without (fixture, buffer, "gpumem-copy gpumem-drive");
-  g_assert_cmpint (g_atomic_int_get (&n_told), ==, 1);
+  g_assert_cmpint (g_atomic_int_get (&n_messages), ==, 1);
 
   gpu_context_set_staging_limit (fixture->context, 128 * 1024);
   copy_without (fixture, buffer, "gpumem-copy");
@@ -377,7 +378,7 @@ failure_of_threads_alone (TestFixture *fixture)
 
   write_and_read (fixture, buffer, 2 * MIB);
   write_and_read_async (fixture, buffer, 2 * MIB);
-  g_assert_cmpint (g_atomic_int_get (&n_told), ==, 1);
+  g_assert_cmpint (g_atomic_int_get (&n_messages), ==, 1);
 }
 
 static void
@@ -401,8 +402,8 @@ main (int    argc,
   test_init (&argc, &argv);
 
   test_add ("no-page-locked", failure_no_page_locked);
-  test_add ("calls", failure_of_calls);
-  test_add ("gates", failure_of_host_waits);
+  test_add ("driver-calls", failure_of_driver_calls);
+  test_add ("host-waits", failure_of_host_waits);
   test_add ("chunks", failure_of_chunks);
   test_add ("subprocess/chunks", failure_of_chunks_opencl);
   test_add ("flush", failure_of_flush);

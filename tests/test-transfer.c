@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of pageable memory through page-locked memory, which GPUMEM_DEBUG=stage enables on every
- * device for all but small copies: the bytes are right, for every shape and with concurrent copies;
- * the caller's memory is released when the API says, and not before. */
+/* Copies of pageable memory through page-locked memory. GPUMEM_DEBUG=stage enables this on every
+ * device for all but small copies. The bytes are right for each shape and with concurrent copies;
+ * the caller's memory is released when the API promises it, and not before. */
 #include "config.h"
 
 #include "test-util.h"
@@ -49,7 +49,7 @@ write_and_read (TestFixture *fixture,
   memcpy (expected, in, size);
   test_assert_ok (gpu_buffer_write (buffer, fixture->stream, offset, in, size, NULL, &error),
                   error);
-  /* The call has returned, so the caller may use the memory again. */
+  /* The call has returned: the memory is the caller's again. */
   memset (in, 0xee, size);
   out[size] = 0x77;
   test_assert_ok (gpu_buffer_read (buffer, fixture->stream, offset, out, size, NULL, &error),
@@ -74,7 +74,7 @@ transfer_sizes (TestFixture *fixture)
                     gpu_context_get_staging_limit (fixture->context));
 }
 
-/* Reads and writes that follow each other at once on two streams: each sees the one before. */
+/* Alternating reads and writes on two streams: each sees the previous operation. */
 static void
 transfer_async (TestFixture *fixture)
 {
@@ -106,7 +106,7 @@ transfer_async (TestFixture *fixture)
     }
 }
 
-/* Also where the memory changes hands between host and streams. */
+/* Also with memory that is handed over between host and streams. */
 static void
 transfer_svm (TestFixture *fixture)
 {
@@ -132,8 +132,7 @@ transfer_svm (TestFixture *fixture)
   g_assert_true (g_bytes_equal (read, written));
 }
 
-/* Work that blocks another stream also blocks the copy, because both use the memory; it is not
- * staged. */
+/* A copy that depends on a stream blocked by a user event waits with it, and is not staged. */
 static void
 transfer_user_event (TestFixture *fixture)
 {
@@ -162,7 +161,7 @@ transfer_user_event (TestFixture *fixture)
   test_assert_content (buffer, second);
 }
 
-/* --- release of memory -------------------------------------------------------------------- */
+/* --- release of the caller's memory ----------------------------------------------------------- */
 
 typedef struct
 {
@@ -171,7 +170,7 @@ typedef struct
   gint   *n_freed;
 } Source;
 
-/* As malloc() would have it used by others at once */
+/* As if malloc() reused the memory at once */
 static void
 source_free (gpointer data)
 {
@@ -196,7 +195,7 @@ source_new (gsize    size,
   return g_bytes_new_with_free_func (source->data, size, source_free, source);
 }
 
-/* The content of a source with that seed */
+/* Compares with the content of a source of @seed */
 static void
 check_content (const guint8 *data,
                gsize         size,
@@ -248,9 +247,9 @@ transfer_reuse (TestFixture *fixture)
   g_assert_cmpint (g_atomic_int_get (&n_freed), ==, (gint) n_rounds);
 }
 
-/* Everything is dropped while the copies are at work. */
+/* All references are dropped while the copies run. */
 static void
-transfer_dropped (TestFixture *fixture)
+transfer_dropped_in_flight (TestFixture *fixture)
 {
   for (guint i = 0; i < rounds (20, 200); i++)
     {
@@ -527,8 +526,8 @@ keep_copying (gpointer data)
   return NULL;
 }
 
-/* Memory over the limit is freed during continuous copies, and allocated again when the limit
- * allows. */
+/* Memory over the limit is freed while copies keep running, and is allocated again when the limit
+ * allows it. */
 static void
 transfer_limit_traffic (TestFixture *fixture)
 {
@@ -606,10 +605,10 @@ transfer_page_locked (TestFixture *fixture)
   test_assert_content (buffer, bytes);
 }
 
-/* Only the first, the last or the middle part of the bytes is page-locked. Bytes of every size
- * arrive, staged or not. */
+/* Only the first, the last or the middle bytes are page-locked. The copy is right for each size,
+ * staged or not. */
 static void
-transfer_locked_in_part (TestFixture *fixture)
+transfer_partly_page_locked (TestFixture *fixture)
 {
   static const gsize sizes[] = { 12288, 300000 };
   static const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_PROFILING };
@@ -651,14 +650,14 @@ main (int    argc,
   test_add ("svm", transfer_svm);
   test_add ("user-event", transfer_user_event);
   test_add ("reuse", transfer_reuse);
-  test_add ("dropped", transfer_dropped);
+  test_add ("dropped-in-flight", transfer_dropped_in_flight);
   test_add ("random", transfer_random);
   test_add ("image", transfer_image);
   test_add ("limit", transfer_limit);
   test_add ("limit-traffic", transfer_limit_traffic);
   test_add ("threads", transfer_threads);
   test_add ("page-locked", transfer_page_locked);
-  test_add ("locked-in-part", transfer_locked_in_part);
+  test_add ("partly-page-locked", transfer_partly_page_locked);
 
   return test_run ();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The library opened, used, closed and opened again, as a plugin that links to it does. This
+/* The library is opened, used, closed and opened again, as by a plugin that links to it. This
  * program itself does not link to it. */
 #include "config.h"
 
@@ -54,7 +54,7 @@ use (const Functions *functions)
   g_assert_no_error (error);
 }
 
-/* GLib keeps the types, and the thread of a stream may still run. */
+/* GLib keeps the types, and a stream's thread may still run. */
 static void
 unload_again (void)
 {

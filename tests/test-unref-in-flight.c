@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* References may be dropped at any moment: right after enqueueing, in any order, on any thread. */
+/* References may be dropped at any moment: right after submission, in any order, on any thread. */
 #include "config.h"
 
 #include "test-allocator-util.h"
@@ -25,7 +25,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
                                    &error), error);
 }
 
-/* A chain: each buffer is copied from the previous one, and dropped at once. */
+/* A chain: each link is a copy of the previous one, which is dropped at once. */
 static void
 lifetime_chain (TestFixture *fixture)
 {
@@ -48,9 +48,9 @@ lifetime_chain (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* The same behind a gate, so that nothing has run when the references go. */
+/* The same behind a gate, so that no work has run when the references are dropped. */
 static void
-lifetime_gated (TestFixture *fixture)
+lifetime_chain_behind_gate (TestFixture *fixture)
 {
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) last = NULL;
@@ -78,7 +78,7 @@ lifetime_gated (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Nothing survives but the work itself, which must come to its end. */
+/* Only the work itself remains, and it must complete. */
 static void
 lifetime_drop_all (TestFixture *fixture)
 {
@@ -141,7 +141,7 @@ lifetime_launches (TestFixture *fixture)
                       N_WORK * (N_WORK - 1) / 2);
 }
 
-/* The arguments are taken at the launch: changing or dropping them after it changes nothing. */
+/* A launch takes its arguments at once: later changes have no effect. */
 static void
 lifetime_arguments (TestFixture *fixture)
 {
@@ -200,9 +200,9 @@ lifetime_release_in_flight (TestFixture *fixture)
   test_assert_content (to, expected);
 }
 
-/* Slices, mappings and their memory, dropped in every order. */
+/* A stream, a buffer, a slice and an event, dropped in every order. */
 static void
-lifetime_orders (TestFixture *fixture)
+lifetime_every_order (TestFixture *fixture)
 {
   for (guint order = 0; order < 24; order++)
     {
@@ -257,9 +257,10 @@ count_storages (void)
   return n;
 }
 
-/* A slice is freed when its own uses have completed, even if other work uses its parent. */
+/* A slice is freed when its own uses have completed, even if other uses of its buffer are
+ * pending. */
 static void
-lifetime_busy_root (TestFixture *fixture)
+lifetime_slice_of_busy_buffer (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -338,9 +339,9 @@ lifetime_other_thread (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* The caller holds no references to the memory or the callback's object. */
+/* Only the pending reads keep the buffers alive. */
 static void
-lifetime_async (TestFixture *fixture)
+lifetime_async_read (TestFixture *fixture)
 {
   GAsyncResult *results[20] = { NULL };
   g_autoptr (GError) error = NULL;
@@ -427,16 +428,16 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("chain", lifetime_chain);
-  test_add ("gated", lifetime_gated);
+  test_add ("chain-behind-gate", lifetime_chain_behind_gate);
   test_add ("drop-all", lifetime_drop_all);
   test_add ("launches", lifetime_launches);
   test_add ("arguments", lifetime_arguments);
   test_add ("release-in-flight", lifetime_release_in_flight);
-  test_add ("orders", lifetime_orders);
+  test_add ("every-order", lifetime_every_order);
   test_add ("mapping", lifetime_mapping);
-  test_add ("busy-root", lifetime_busy_root);
+  test_add ("slice-of-busy-buffer", lifetime_slice_of_busy_buffer);
   test_add ("other-thread", lifetime_other_thread);
-  test_add ("async", lifetime_async);
+  test_add ("async-read", lifetime_async_read);
   test_add ("readers", lifetime_readers);
   test_add ("ordered", lifetime_ordered);
   return test_run ();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* User events that fail, and the streams that wait for work after them: the error of each waiter,
- * and the order that still holds. */
+/* User events that fail, and streams that wait for the work behind them: the waiters that get the
+ * error, and the order of the other work. */
 #include "config.h"
 
 #include "test-allocator-util.h"
@@ -24,7 +24,7 @@ fail (GpuEvent *event, const char *message)
   test_assert_ok (gpu_event_fail (event, message, &error), error);
 }
 
-/* The driver's earlier work of @stream has not completed. */
+/* Checks that the work submitted to @stream is pending. */
 static void
 assert_waits (GpuStream *stream)
 {
@@ -35,9 +35,9 @@ assert_waits (GpuStream *stream)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* A writes, waits for an event and writes again; the event fails while the first write is held up.
- * B writes after the first write in any case, and cannot read. The driver's timing decides whether
- * it still gets the failure. If it does, it gets the reason, and so does C, which waits for B. */
+/* A writes, waits for an event and writes again; the event fails while the first write is blocked.
+ * B writes after the first write in any case, and cannot read. B gets the error only if the driver
+ * detects the failure in time; then B reports the reason, and so does C, which waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -82,21 +82,21 @@ overtaken (TestFixture *fixture, GpuStreamFlags flags)
 }
 
 static void
-failure_overtaken (TestFixture *fixture)
+failure_later_writer (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     overtaken (fixture, GPU_STREAM_FLAGS_NONE);
 }
 
 static void
-failure_overtaken_out_of_order (TestFixture *fixture)
+failure_later_writer_out_of_order (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_OUT_OF_ORDER))
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* Work that comes to a stream after the failure counts as failed, too, until a wait has reported
- * the failure: all points that one wait covers have one result. */
+/* Work submitted after the failure counts as failed, too, until a wait has reported the failure:
+ * all points that one wait covers have one result. */
 static void
 fail_and_go_on (TestFixture *fixture)
 {
@@ -115,7 +115,7 @@ fail_and_go_on (TestFixture *fixture)
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
 
-  /* The stream said that the last write failed, too, so the memory does. */
+  /* The stream reported the last write as failed, so the memory does as well. */
   g_assert_false (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "last write", "go on");
   fill (a, buffer, 4);
@@ -124,7 +124,7 @@ fail_and_go_on (TestFixture *fixture)
 }
 
 static void
-failure_goes_on (TestFixture *fixture)
+failure_work_after_failure (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
@@ -132,7 +132,7 @@ failure_goes_on (TestFixture *fixture)
     fail_and_go_on (fixture);
 }
 
-/* --- every waiter, on every driver --------------------------------------------------- */
+/* --- every waiter, with any result of the driver ---------------------------------------------- */
 
 /* Points with a fence each, and one that gets its fence after all work has completed. */
 static void
@@ -200,7 +200,7 @@ read_and_fail (gpointer data)
   return NULL;
 }
 
-/* A call that blocks behind the event. */
+/* A call that is blocked by the event. */
 static void
 blocked (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -218,7 +218,7 @@ blocked (TestFixture *fixture, GpuStreamFlags flags)
 }
 
 static void
-failure_blocked (TestFixture *fixture)
+failure_blocked_call (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
@@ -227,7 +227,7 @@ failure_blocked (TestFixture *fixture)
     blocked (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* --- memory remembers ----------------------------------------------------------------------- */
+/* --- failures recorded with memory ---------------------------------------------------------- */
 
 static void
 assert_remembered (GError **error, const char *function)
@@ -237,7 +237,7 @@ assert_remembered (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "last write", "lost bytes");
 }
 
-/* Submits work behind an event that fails. The result is only queried if @asks. */
+/* Submits work behind an event that fails. Queries the result only if @asks. */
 static void
 lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message,
       gboolean asks)
@@ -330,7 +330,7 @@ failure_remembered (TestFixture *fixture)
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   assert_lost (fixture, buffer);
 
-  /* After many other failures, and after the stream was freed. */
+  /* After many other failures, and after the stream is finalized. */
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   for (guint i = 0; i < 200; i++)
     lose (fixture, stream, other, "other bytes", TRUE);
@@ -339,7 +339,7 @@ failure_remembered (TestFixture *fixture)
   g_assert_false (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "other bytes");
 
-  /* A write of a part is enough: uses of memory are not known by range. */
+  /* A write to a part is enough: memory has no failures by range. */
   test_assert_ok (gpu_buffer_write (other, NULL, SIZE - 1, &byte, 1, NULL, &error), error);
   test_assert_ok (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error), error);
   if (!test_is_intel_cpu (fixture))
@@ -368,7 +368,7 @@ failure_remembered_by_slices (TestFixture *fixture)
   test_assert_value (data, 4, sizeof data);
 }
 
-/* --- names of functions ----------------------------------------------------------------------- */
+/* --- function names in errors -------------------------------------------------------------- */
 
 static void
 assert_told_by (GError **error, const char *function)
@@ -380,9 +380,9 @@ assert_told_by (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
 }
 
-/* Every function that reports the failure puts its own name before it. */
+/* Each function that reports the failure puts its own name before it. */
 static void
-failure_names (TestFixture *fixture)
+failure_function_names (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
@@ -424,7 +424,7 @@ failure_names (TestFixture *fixture)
   assert_told_by (&error, "gpu_stream_wait_event");
 }
 
-/* --- a failure that another thread finds first ------------------------------------------- */
+/* --- a failure that another thread detects first ----------------------------------------- */
 
 #define N_RACES 10000
 
@@ -432,7 +432,7 @@ typedef struct
 {
   GpuStream *stream;
   GpuEvent  *event;
-  gint       round;                 /* atomic; the others follow */
+  gint       round;                 /* atomic; the other threads follow */
   gint       n_followed;            /* atomic */
 } Race;
 
@@ -452,7 +452,7 @@ keep_asking (gpointer data)
   return NULL;
 }
 
-/* A stream that starts to wait for an event while it fails gets the error, or its work fails. */
+/* If a stream waits for an event that fails at the same time, either the call fails or its work. */
 static void
 wait_and_fail (TestFixture *fixture, Race *race, gint round)
 {
@@ -503,8 +503,8 @@ assert_failed (GpuEvent *event, const char *message)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* The failure reaches events right behind the wait, with no work in between, in this stream and in
- * one that waits for it, and none before it. */
+/* The failure reaches events directly behind the wait, without work in between, on this stream and
+ * on one that waits for it, but none before the wait. */
 static void
 failure_right_behind (TestFixture *fixture)
 {
@@ -541,14 +541,14 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("overtaken", failure_overtaken);
-  test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
-  test_add ("goes-on", failure_goes_on);
+  test_add ("later-writer", failure_later_writer);
+  test_add ("later-writer-out-of-order", failure_later_writer_out_of_order);
+  test_add ("work-after-failure", failure_work_after_failure);
   test_add ("every-point", failure_every_point);
-  test_add ("blocked", failure_blocked);
+  test_add ("blocked-call", failure_blocked_call);
   test_add ("remembered", failure_remembered);
   test_add ("remembered-by-slices", failure_remembered_by_slices);
-  test_add ("names", failure_names);
+  test_add ("function-names", failure_function_names);
   test_add ("right-behind", failure_right_behind);
   test_add ("race", failure_race);
   return test_run ();

@@ -18,10 +18,10 @@ typedef struct
 } PlainCase;
 
 static GPtrArray *devices;
-static GPtrArray *owned;            /* the data of the registered tests */
+static GPtrArray *owned;            /* data of the registered tests */
 static char *program_name;
 
-/* --- which devices --------------------------------------------------------- */
+/* --- selected devices ------------------------------------------------------ */
 
 static gboolean
 contains (const char *text, const char *part)
@@ -76,7 +76,7 @@ choose_devices (GList *all, const char *choice)
     }
 }
 
-/* GTest frees the data of a test only when it runs it. */
+/* GTest frees the data of a test only if the test runs. */
 static gpointer
 own (gpointer data)
 {
@@ -256,7 +256,7 @@ test_run (void)
   return status;
 }
 
-/* --- capabilities of devices --------------------------------------------------- */
+/* --- capabilities of devices ------------------------------------------------ */
 
 gboolean
 test_has (TestFixture *fixture, GpuCapabilities capability)
@@ -537,20 +537,20 @@ test_run_under_layer (TestFixture *fixture, const char *name)
   g_test_trap_assert_stdout_unmatched ("*SKIP*");
 }
 
-/* --- holding streams ---------------------------------------------------------- */
+/* --- blocked streams ---------------------------------------------------------- */
 
 #define HOLD_SIZE 4096
 
-/* A kernel that polls memory of the host, or an event. */
+/* A kernel that polls host memory, or an event. */
 struct _TestHold
 {
-  gint      *go;                    /* NULL with an event */
+  gint      *go;                    /* NULL if an event is used */
   GpuBuffer *buffer;
   GpuEvent  *gate;
 };
 
-/* GPUs do not see concurrent writes of the host. Intel's driver for CPUs runs kernels on a waiting
- * thread, which then cannot end the kernel. */
+/* GPUs do not see concurrent writes of the host. Intel's CPU driver runs kernels on a thread that
+ * waits, which then cannot end the kernel. */
 static gboolean
 needs_gate (TestFixture *fixture)
 {

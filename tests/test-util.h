@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the C tests: devices, distinguishable data, checks of errors, and the check that a test
- * leaves no live objects. */
+/* Shared code of the C tests: devices, test data, errors that quote their values, and the check
+ * that a test leaves no objects alive. */
 #pragma once
 
 #include <string.h>
@@ -23,14 +23,14 @@ typedef struct _TestHold TestHold;
 /* Seconds after which an operation counts as hung. */
 #define TEST_DEADLINE 30
 
-/* GPUMEM_TEST chooses the devices: ids, back ends, or parts of names, between commas or
- * semicolons ("opencl:pocl;host"); all usable ones without it. Starts the watchdog, see
+/* GPUMEM_TEST selects the devices: ids, back ends, or parts of names, separated by commas or
+ * semicolons ("opencl:pocl;host"); by default all usable ones. Starts the watchdog, see
  * test-watchdog-util.h. */
 void          test_init           (int           *argc,
                                    char        ***argv);
-/* (transfer none): the chosen devices. */
+/* (transfer none): the selected devices. */
 GPtrArray    *test_devices        (void);
-/* Adds /PROGRAM/DEVICE/NAME for every chosen device. */
+/* Adds /PROGRAM/DEVICE/NAME for each selected device. */
 void          test_add            (const char    *name,
                                    TestFunc       func);
 /* Adds /PROGRAM/NAME, which runs without a device. */
@@ -38,17 +38,17 @@ void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
 int           test_run            (void);
 /* Runs /PROGRAM/DEVICE/subprocess/NAME in a process of its own, with the OpenCL layer in front of
- * the driver; skips the test on devices that are not OpenCL's. */
+ * the driver; skips the test on devices of other back ends. */
 void          test_run_under_layer (TestFixture  *fixture,
                                    const char    *name);
 
-/* Unrefs the fixture's context, which the test must not use afterwards. */
+/* Drops the fixture's context, which must not be used afterwards. */
 void          test_drop_context   (TestFixture   *fixture);
 
-/* Skips the test, with a reason, unless the device has the capabilities. */
+/* Skips the test, with a reason, unless the device has the capability. */
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
-/* Skips the test, with a reason, unless it is a CUDA device with the capabilities. */
+/* The same, but also skips on devices of other back ends than CUDA. */
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
@@ -66,10 +66,10 @@ gboolean      test_launch         (GpuStream       *stream,
                                    GpuLaunchFlags   flags,
                                    GpuArguments    *arguments,
                                    GError         **error);
-/* Gets an attribute of a device or a kernel. (nullable) */
+/* Returns one of the attributes of a device or a kernel, or NULL. */
 GVariant     *test_take_attribute (GVariant      *attributes,
                                    const char    *nick);
-/* (transfer none): @object holds the reference. */
+/* Returns a borrowed object: @object holds the reference. */
 gpointer      test_get_object     (gpointer       object,
                                    const char    *property);
 /* Deviations from OpenCL: see docs/internals/pocl.md and opencl-drivers.md. */
@@ -88,12 +88,12 @@ GpuBuffer    *test_buffer_from    (TestFixture   *fixture,
 GpuStream    *test_stream         (TestFixture   *fixture,
                                    GpuStreamFlags flags);
 GpuEvent     *test_record         (GpuStream     *stream);
-/* Holds the stream until the returned event is completed. (transfer full) */
+/* Blocks the stream until the test completes the returned event, which the caller owns. */
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
-/* Keeps the stream busy until the test releases it: with a kernel, or with a user event where
- * kernels cannot wait for the host. Skips the test, with a reason, if the device can do neither. */
+/* Keeps the stream busy until the test releases it: with a kernel, or with a user event if kernels
+ * cannot wait for the host. Skips the test, with a reason, if the device supports neither. */
 gboolean      test_can_hold       (TestFixture   *fixture);
 TestHold     *test_hold           (GpuStream     *stream);
 void          test_let_go         (TestHold      *hold);
@@ -108,25 +108,25 @@ GpuKernel    *test_kernel         (TestFixture   *fixture,
 GBytes       *test_random_bytes   (gsize          size);
 GBytes       *test_value_bytes    (gsize          size,
                                    guint8         value);
-/* Reads a whole buffer, on a separate stream. */
+/* Returns the content of a whole buffer, read on a stream of its own. */
 GBytes       *test_content        (GpuBuffer     *buffer);
 
-/* Asserts that a write at an offset of @to on one stream is visible at an offset of @from on
- * another stream, each time, without an explicit wait. */
+/* Fails unless one stream always finds, at @from_offset of @from, the bytes that another one has
+ * written at @to_offset of @to, without an explicit wait. */
 void          test_same_memory    (TestFixture   *fixture,
                                    GpuBuffer     *to,
                                    gsize          to_offset,
                                    GpuBuffer     *from,
                                    gsize          from_offset);
 
-/* Waits until *@done, serving the thread's GMainContext; fails after TEST_DEADLINE. */
+/* Waits until *@done while it iterates the thread's GMainContext; fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
-/* A GAsyncReadyCallback that stores into a GAsyncResult **, and a wait for the result. */
+/* A GAsyncReadyCallback for a GAsyncResult **, and the function that waits for it. */
 void          test_take_result    (GObject       *source,
                                    GAsyncResult  *result,
                                    gpointer       user_data);
 GAsyncResult *test_await          (GAsyncResult **result);
-/* Asserts that all objects of the library are finalized within a time limit. */
+/* Fails unless all objects of the library are freed soon. */
 void          test_check_no_objects (void);
 
 #define test_assert_ok(expression, error) \
@@ -136,7 +136,7 @@ void          test_check_no_objects (void);
     g_assert_true (test_ok_); \
   } G_STMT_END
 
-/* Asserts that the error has the code and all the words, and clears the error. */
+/* Clears the error after checking its code and that its message contains each of the words. */
 #define test_assert_gpu_error(error, code, ...) \
   test_assert_error_at (G_STRLOC, &(error), GPU_ERROR, code, __VA_ARGS__ __VA_OPT__ (,) NULL)
 #define test_assert_any_error(error, domain, code, ...) \
@@ -147,7 +147,7 @@ void          test_assert_error_at (const char   *location,
                                     int           code,
                                     ...) G_GNUC_NULL_TERMINATED;
 
-/* Asserts that two blocks of memory are equal, and prints the first byte that differs. */
+/* Reports the first byte that differs. */
 #define test_assert_mem(got, expected, size) \
   test_assert_mem_at (G_STRLOC, got, expected, size)
 void          test_assert_mem_at   (const char   *location,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Address ranges and physical memory for pools: chunks keep their content at every address,
- * addresses do not change, and failures leave nothing behind. */
+/* Address ranges and the chunks of memory that pools map to them: chunks keep their content at any
+ * address, addresses stay reserved, and failures leave nothing behind. */
 #include "config.h"
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 #define N_THREADS 4
 #define N_TIMES 20
 
-/* A range of addresses as a buffer, and the objects to test it. */
+/* An address range, its buffer, and the functions to map it. */
 typedef struct
 {
   GpuNativeContext    *context;
@@ -107,7 +107,7 @@ put (Range *range, GpuStream *stream, guint at, GBytes *bytes)
   test_synchronize (stream);
 }
 
-/* @size bytes of @bytes from @offset on are behind the addresses. */
+/* Checks that unit @at begins with @size bytes of @bytes from @offset. */
 static void
 check (Range *range, guint at, GBytes *bytes, gsize offset, gsize size)
 {
@@ -127,7 +127,7 @@ n_live (const char *kind)
 /* --- properties ------------------------------------------------------------------------- */
 
 static void
-virtual_missing (TestFixture *fixture)
+virtual_not_supported (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   GpuNativeContext *context = _gpu_context_get_native (fixture->context);
@@ -143,9 +143,9 @@ virtual_missing (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
 }
 
-/* Pieces count while they exist, mapped or not; addresses never do. */
+/* Chunks count as allocated while they exist, mapped or not; addresses never count. */
 static void
-virtual_counts (TestFixture *fixture)
+virtual_allocated_size (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   GpuNativeChunk *one;
@@ -169,12 +169,12 @@ virtual_counts (TestFixture *fixture)
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
 }
 
-/* --- pieces that move ------------------------------------------------------------------- */
+/* --- chunks that move ------------------------------------------------------------------- */
 
-/* Three adjacent chunks are one memory. The middle chunk is moved, another takes its place, and
+/* Three adjacent chunks are one memory. The middle chunk moves, another one takes its place, and
  * each keeps its content. */
 static void
-virtual_moves (TestFixture *fixture)
+virtual_chunks_move (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   g_autoptr (GBytes) bytes = NULL;
@@ -219,9 +219,9 @@ virtual_moves (TestFixture *fixture)
     destroy (&range, chunks[i]);
 }
 
-/* From one range to another, and back after the first range was freed. */
+/* A chunk moves from one range to another, and back after the first range is freed. */
 static void
-virtual_changes_range (TestFixture *fixture)
+virtual_moves_between_ranges (TestFixture *fixture)
 {
   g_auto (Range) last = { 0 };
   g_autoptr (GBytes) bytes = NULL;
@@ -246,7 +246,7 @@ virtual_changes_range (TestFixture *fixture)
   destroy (&last, one);
 }
 
-/* Copies and fills go over the edges of pieces, each way. */
+/* Copies and fills cross the boundaries of chunks, in both directions. */
 static void
 virtual_copies (TestFixture *fixture)
 {
@@ -292,7 +292,7 @@ virtual_copies (TestFixture *fixture)
     }
 }
 
-/* A kernel counts through all of three pieces. */
+/* A kernel writes to all of three chunks. */
 static void
 virtual_kernel (TestFixture *fixture)
 {
@@ -328,11 +328,11 @@ virtual_kernel (TestFixture *fixture)
     }
 }
 
-/* --- holes ------------------------------------------------------------------------------ */
+/* --- unmapped ranges -------------------------------------------------------------------- */
 
-/* On the host, whose addresses this thread reaches. */
+/* Only on the host, where this thread can access the addresses. */
 static void
-virtual_hole (TestFixture *fixture)
+virtual_unmapped_access (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   guint8 *data;
@@ -340,7 +340,7 @@ virtual_hole (TestFixture *fixture)
 
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("the host need not reach the addresses");
+      g_test_skip ("host access to the addresses is not guaranteed");
       return;
     }
   if (!g_test_subprocess ())
@@ -361,7 +361,7 @@ virtual_hole (TestFixture *fixture)
   g_print ("%d: un" "mapped\n", data[range.unit]);
 }
 
-/* --- failures ------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------- */
 
 static void
 virtual_no_memory (TestFixture *fixture)
@@ -377,7 +377,7 @@ virtual_no_memory (TestFixture *fixture)
     return;
   range_init (&range, fixture->context, 1);
   before = gpu_context_get_allocated_size (fixture->context);
-  /* Unwritten memory of the host does not count, so more can be allocated. */
+  /* The host can reserve more than it has until the memory is written. */
   size = g_str_equal (gpu_device_get_backend (fixture->device), "host")
          ? (gsize) G_MAXINT64 / range.unit * range.unit
          : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
@@ -392,7 +392,7 @@ virtual_no_memory (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Chunks take all memory of the device, and the memory of a freed chunk can be allocated again. */
+/* Chunks use up the device's memory; a destroyed chunk's memory can be allocated again. */
 static void
 virtual_all_memory (TestFixture *fixture)
 {
@@ -425,7 +425,7 @@ virtual_all_memory (TestFixture *fixture)
     destroy (&range, chunks->pdata[i]);
 }
 
-/* If any call of the driver fails, nothing is mapped, and the next attempt succeeds. */
+/* If any call of the driver fails, nothing stays mapped, and the next attempt works. */
 static void
 virtual_map_fails (TestFixture *fixture)
 {
@@ -439,7 +439,7 @@ virtual_map_fails (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("needs the stand-in");
+      g_test_skip ("only the stand-in driver fails on demand");
       return;
     }
   range_init (&range, fixture->context, N_UNITS);
@@ -467,9 +467,9 @@ virtual_map_fails (TestFixture *fixture)
   g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped);
 }
 
-/* --- others ----------------------------------------------------------------------------- */
+/* --- sharing ---------------------------------------------------------------------------- */
 
-/* A part of one piece passes as a file descriptor; one over two pieces does not. */
+/* A part of one chunk can be exported as a file descriptor, a range over two chunks cannot. */
 static void
 virtual_shared (TestFixture *fixture)
 {
@@ -521,7 +521,7 @@ virtual_shared (TestFixture *fixture)
     }
 }
 
-/* A kernel of @context writes to memory of another one. */
+/* Runs a kernel of @context that writes to memory of another context. */
 static void
 write_from (GpuContext *context, guint64 address, guint32 value)
 {
@@ -558,7 +558,7 @@ check_written (Range *range, GpuContext *peer, guint at, guint32 value)
     g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, value);
 }
 
-/* NULL, skipped, where there is none. */
+/* Returns NULL and skips the test if there is no peer. */
 static GpuContext *
 find_peer (TestFixture *fixture)
 {
@@ -572,7 +572,7 @@ find_peer (TestFixture *fixture)
   if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1")
       || !gpu_device_can_access_peer (other, fixture->device, &reaches, NULL) || !reaches)
     {
-      g_test_skip ("not two devices that reach one another");
+      g_test_skip ("needs two devices with peer access");
       return NULL;
     }
   peer = gpu_context_new (other, GPU_CONTEXT_FLAGS_NONE, &error);
@@ -580,8 +580,7 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* Another device gets access to chunks mapped before and after the call, also to shareable
- * chunks. */
+/* A device that gets access reaches earlier and later mappings, and shareable memory as well. */
 static void
 virtual_peers (TestFixture *fixture)
 {
@@ -619,7 +618,7 @@ virtual_peers (TestFixture *fixture)
     destroy (&range, chunks[i]);
 }
 
-/* Where one of the mappings cannot be opened, none is, and the next time all are. */
+/* If access to one mapping fails, none is accessible; the next attempt enables all. */
 static void
 virtual_peers_fail (TestFixture *fixture)
 {
@@ -632,7 +631,7 @@ virtual_peers_fail (TestFixture *fixture)
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
-      g_test_skip ("needs the stand-in");
+      g_test_skip ("only the stand-in driver fails on demand");
       return;
     }
   range_init (&range, fixture->context, N_UNITS);
@@ -668,7 +667,7 @@ virtual_peers_fail (TestFixture *fixture)
 
 /* --- threads ---------------------------------------------------------------------------- */
 
-/* Each has addresses of its own, and writes and reads what it maps. */
+/* Each thread has its own addresses, and writes and reads its own mappings. */
 static gpointer
 map_often (gpointer data)
 {
@@ -736,10 +735,10 @@ use_after_fork (Range *range, GpuNativeChunk *which)
   return 0;
 }
 
-/* Memory that a forked child frees stays allocated in the parent: the child neither clears it nor
- * can allocate it again. */
+/* A forked child destroys a chunk that the parent still uses: the child must not clear the memory,
+ * and cannot allocate more. */
 static void
-virtual_forked (TestFixture *fixture)
+virtual_forked_child (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   g_autoptr (GBytes) bytes = NULL;
@@ -769,7 +768,7 @@ virtual_forked (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Meanwhile peer access is enabled and disabled. */
+/* Another thread enables and disables a peer meanwhile. */
 static void
 virtual_threads_peers (TestFixture *fixture)
 {
@@ -783,13 +782,13 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("missing", virtual_missing);
-  test_add ("counts", virtual_counts);
-  test_add ("moves", virtual_moves);
-  test_add ("changes-range", virtual_changes_range);
+  test_add ("not-supported", virtual_not_supported);
+  test_add ("allocated-size", virtual_allocated_size);
+  test_add ("chunks-move", virtual_chunks_move);
+  test_add ("moves-between-ranges", virtual_moves_between_ranges);
   test_add ("copies", virtual_copies);
   test_add ("kernel", virtual_kernel);
-  test_add ("hole", virtual_hole);
+  test_add ("unmapped-access", virtual_unmapped_access);
   test_add ("no-memory", virtual_no_memory);
   test_add ("all-memory", virtual_all_memory);
   test_add ("map-fails", virtual_map_fails);
@@ -798,6 +797,6 @@ main (int argc, char **argv)
   test_add ("peers-fail", virtual_peers_fail);
   test_add ("threads", virtual_threads);
   test_add ("threads-peers", virtual_threads_peers);
-  test_add ("forked", virtual_forked);
+  test_add ("forked-child", virtual_forked_child);
   return test_run ();
 }

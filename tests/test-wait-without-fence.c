@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Waits, also when no fence can be recorded: the tests use a back end that refuses to record. */
+/* Waits without a fence, in a context whose back end cannot record one; and the order of waits. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -82,10 +82,11 @@ wait_in_thread (gpointer data)
   return NULL;
 }
 
-/* A thread cannot record a fence. Before it continues, the stream is dropped, and the collecting
- * job finishes and frees it. The lock blocks the thread that reports a lost device. */
+/* A thread cannot get a fence. Before it continues, the stream is dropped, and a deferred job
+ * finishes and frees it. The test holds the context's lock, which delays the report of a lost
+ * device. */
 static void
-completion_dropped_stream (TestFixture *fixture)
+completion_stream_dropped_during_wait (TestFixture *fixture)
 {
   GpuNativeContext *context = _gpu_context_get_native (fixture->context);
   GpuStream *stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -106,7 +107,7 @@ completion_dropped_stream (TestFixture *fixture)
   context->backend = real;
 }
 
-/* The failures known to a fence are kept when the stream is finished instead. */
+/* A failure recorded in a fence is not lost if the stream is finished instead. */
 static void
 completion_keeps_failures (TestFixture *fixture)
 {
@@ -144,8 +145,7 @@ completion_keeps_failures (TestFixture *fixture)
   context->backend = real;
 }
 
-/* An event of another process has no stream; in a process that was forked it ends in an error like
- * everything else. */
+/* An event of another process has no stream; in a forked process it fails like every other call. */
 static void
 completion_forked (TestFixture *fixture)
 {
@@ -169,7 +169,7 @@ completion_forked (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "forked");
 }
 
-/* --- which point comes first ----------------------------------------------------------------- */
+/* --- order of points ------------------------------------------------------------------------- */
 
 static void
 ignore (GObject *source, GAsyncResult *result, gpointer user_data)
@@ -179,7 +179,7 @@ ignore (GObject *source, GAsyncResult *result, gpointer user_data)
 
 /* Memory of completed work is freed although a thread waits for a later, blocked point. */
 static void
-completion_reaps_first (TestFixture *fixture)
+completion_frees_completed_first (TestFixture *fixture)
 {
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
@@ -210,9 +210,9 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  test_add ("dropped-stream", completion_dropped_stream);
+  test_add ("stream-dropped-during-wait", completion_stream_dropped_during_wait);
   test_add ("keeps-failures", completion_keeps_failures);
   test_add ("forked", completion_forked);
-  test_add ("reaps-first", completion_reaps_first);
+  test_add ("frees-completed-first", completion_frees_completed_first);
   return test_run ();
 }

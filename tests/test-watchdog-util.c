@@ -23,14 +23,14 @@
 
 #define DEFAULT_TIMEOUT  300        /* seconds */
 #define DEBUGGER_TIMEOUT 60
-#define ANSWER_TIMEOUT   2          /* of a thread that writes its own stack */
+#define ANSWER_TIMEOUT   2          /* for a thread to write its own stack */
 #define STACK_SIZE       (512 << 10)
 #define MAX_FRAMES       64
 #define MAX_PATH         1024
 /* A signal that neither GLib, the sanitizers nor a driver uses. */
 #define STACK_SIGNAL     (SIGRTMIN + 7)
 
-/* A POSIX lock, as in layer-fault.c: ThreadSanitizer sees it. Only this file takes it. */
+/* A POSIX lock, as in layer-fault.c, because ThreadSanitizer sees it. Used only in this file. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_t thread;
@@ -40,8 +40,8 @@ static guint timeout;
 static const char *test_name;       /* NULL between tests */
 static struct timespec deadline;
 
-/* Everything that the report needs is prepared at the start, while no lock is held. */
-static char debugger[MAX_PATH];     /* empty: none */
+/* All data for the report is prepared at the start, while no lock is held. */
+static char debugger[MAX_PATH];     /* empty if there is none */
 static gboolean is_gdb;
 static char pid_text[24];
 static posix_spawn_file_actions_t to_stderr;
@@ -90,7 +90,7 @@ say_number (guint64 number)
   say (text);
 }
 
-/* The first line of /proc/self/task/ID/NAME. */
+/* Prints the first line of /proc/self/task/ID/NAME. */
 static void
 say_task_file (const char *id,
                const char *name)
@@ -122,7 +122,7 @@ typedef struct
   char           name[];
 } Entry;
 
-/* Calls @func for each other thread; opendir() would allocate. */
+/* Calls @func for each other thread, without opendir(), which allocates. */
 static void
 for_each_thread (void (*func) (const char *id))
 {
@@ -145,7 +145,7 @@ for_each_thread (void (*func) (const char *id))
     close (fd);
 }
 
-/* The state according to the kernel, for a thread that no debugger can stop. */
+/* Prints the kernel's view of a thread that no debugger can stop. */
 static void
 say_state (const char *id)
 {
@@ -196,7 +196,7 @@ ask_for_stack (const char *id)
 #endif
 
 static void
-let_threads_tell (void)
+print_thread_stacks (void)
 {
 #ifdef HAVE_BACKTRACE
   for_each_thread (ask_for_stack);
@@ -227,12 +227,12 @@ find_debugger (void)
     }
 }
 
-/* posix_spawn() neither copies the memory nor runs the handlers of fork(), which take the lock of
- * the allocator. FALSE: the debugger failed. */
+/* Returns FALSE if the debugger failed. posix_spawn() neither copies the memory nor runs the
+ * handlers of fork(), which take the allocator's lock. */
 static gboolean
 run_debugger (void)
 {
-  /* The last command fails where the program may not be traced */
+  /* The last command fails if the program may not be traced */
   char *const gdb[] = { debugger, (char *) "-p", pid_text, (char *) "-batch", (char *) "-ex",
                         (char *) "set width 0", (char *) "-ex", (char *) "thread apply all bt 40",
                         (char *) "-ex", (char *) "frame", NULL };
@@ -244,7 +244,7 @@ run_debugger (void)
   if (debugger[0] == '\0')
     return FALSE;
 
-  /* Otherwise only ancestors may trace this process on some systems */
+  /* On some systems, only ancestors may trace this process otherwise */
   prctl (PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (posix_spawn (&child, debugger, &to_stderr, &attributes, is_gdb ? gdb : other, environ) != 0)
     return FALSE;
@@ -261,7 +261,7 @@ run_debugger (void)
   return FALSE;
 }
 
-/* A program in a debugger may stop for any time. */
+/* A program in a debugger may be stopped for any time. */
 static gboolean
 is_traced (void)
 {
@@ -291,7 +291,7 @@ report (void)
   say (" s\n");
   for_each_thread (say_state);
   if (!run_debugger ())
-    let_threads_tell ();
+    print_thread_stacks ();
   say ("watchdog: abort\n");
   signal (SIGABRT, SIG_DFL);
   abort ();
@@ -329,7 +329,7 @@ prepare_report (void)
   struct sigaction action = { .sa_handler = write_own_stack, .sa_flags = SA_RESTART };
   void *frame;
 
-  /* The first call loads a library, so make it now */
+  /* The first call loads a library: make it now */
   backtrace (&frame, 1);
   sigaction (STACK_SIGNAL, &action, NULL);
 #endif

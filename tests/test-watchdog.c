@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The watchdog of the tests: programs that hang on purpose. */
+/* The watchdog of the tests, with programs that hang on purpose. */
 #include "config.h"
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ hang_in_deadlock (void)
     pthread_join (threads[i], NULL);
 }
 
-/* A thread that never calls the system. */
+/* A thread that makes no system calls. */
 static void
 hang_in_loop (void)
 {
@@ -63,7 +63,8 @@ hang_in_loop (void)
     ;
 }
 
-/* A thread in the allocator, or elsewhere with a lock that handlers of fork() need. */
+/* Simulates a thread in the allocator, or in other code with a lock that handlers of fork()
+ * take. */
 static void
 stay (void)
 {
@@ -121,7 +122,7 @@ watchdog_deadlock (void)
 #endif
 }
 
-/* Containers may forbid tracing. */
+/* Tests if gdb may trace a process: containers may forbid it. */
 static gboolean
 can_trace (const char *gdb)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Threads for jobs and tasks. */
+/* GpuWorkers: threads for jobs and tasks. */
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
 
 #include "test-util.h"
 
-/* Without deferred jobs a retry must not take the lock, which this thread holds. */
+/* A retry without deferred jobs must not take the lock, which this thread holds. */
 static void
 workers_retry (void)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Makes the ordering of threads by GLib visible to the thread sanitizer. GLib is not built with the
- * sanitizer and implements its own locks, so the sanitizer does not see which accesses they order.
+ * Reports the synchronization inside GLib to the thread sanitizer. GLib is built without the
+ * sanitizer and has its own locks, so the sanitizer sees neither the locks nor the order that they
+ * give to accesses.
  *
  * Linked into the programs of a build with -fsanitize=thread. Each function here overrides the GLib
- * function of the same name, for the program and for all libraries except GLib's own. A GLib lock
- * becomes a POSIX mutex, so the sanitizer also reports inconsistent lock orders.
+ * function of the same name, for the program and for all libraries except GLib's own. The sanitizer
+ * treats each lock as a mutex, and so it also reports locks that are taken in different orders.
  */
 #include "config.h"
 
@@ -36,7 +37,7 @@ find (gpointer   *place,
   return function;
 }
 
-/* Uses an error domain early: GLib allocates its private lock of error domains at first use. */
+/* Makes GLib allocate its private lock of error domains before there are threads. */
 static void __attribute__ ((constructor))
 use_error_domains (void)
 {
@@ -150,7 +151,7 @@ g_rw_lock_writer_unlock (GRWLock *lock)
   __tsan_mutex_post_unlock (lock, 0);
 }
 
-/* --- once: the macros for these functions read the same location atomically -- */
+/* --- once: the macros in front of these functions read the same place atomically --- */
 
 gboolean
 g_once_init_enter (volatile void *location)
@@ -171,7 +172,7 @@ g_once_init_leave (volatile void *location,
   REAL (g_once_init_leave) (location, result);
 }
 
-/* --- handed to another thread ------------------------------------------------ */
+/* --- data passed to another thread ------------------------------------------- */
 
 typedef struct
 {
@@ -214,8 +215,9 @@ g_thread_pool_push (GThreadPool  *pool,
   return REAL (g_thread_pool_push) (pool, data, error);
 }
 
-/* Orders uses of a context before its last unref, which must not happen within GLib: see
- * g_source_attach(). Recursive, because freeing a context may unref another context. */
+/* The last unref frees data that other threads have used, and may be called outside GLib: see
+ * g_source_attach(). The lock is recursive because objects freed with a context may hold another
+ * context. */
 static pthread_mutex_t contexts_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void
@@ -226,15 +228,14 @@ g_main_context_unref (GMainContext *context)
   pthread_mutex_unlock (&contexts_lock);
 }
 
-/* Not declared in a header of the sanitizer. */
+/* Not declared in the sanitizer's header. */
 void AnnotateIgnoreReadsBegin  (const char *file, int line);
 void AnnotateIgnoreReadsEnd    (const char *file, int line);
 void AnnotateIgnoreWritesBegin (const char *file, int line);
 void AnnotateIgnoreWritesEnd   (const char *file, int line);
 
-/* Ignores accesses to the tables of a context, which may grow here under a lock of GLib. The
- * sanitizer sees the pipe with which GLib wakes the thread that runs the context, and which orders
- * the threads. */
+/* GLib may grow the tables of a context here, under a lock of its own. The threads are ordered by
+ * the pipe with which GLib wakes the thread that runs the context; the sanitizer sees the pipe. */
 guint
 g_source_attach (GSource      *source,
                  GMainContext *context)
@@ -251,9 +252,9 @@ g_source_attach (GSource      *source,
   return id;
 }
 
-/* Replaces the callback data that GLib allocates in the attaching thread and frees in the thread
- * that runs the context. The sanitizer only sees the order of these threads if the second thread is
- * already waiting, and so is woken. */
+/* Replaces an object that GLib would allocate in the thread that attaches a source and free in the
+ * thread that runs its context. The sanitizer sees the order of these threads only if the second
+ * one is already waiting when it is woken. */
 typedef struct
 {
   gatomicrefcount refs;
@@ -332,8 +333,8 @@ g_async_queue_pop (GAsyncQueue *queue)
 
 /* --- memory of instances ------------------------------------------------------ */
 
-/* Separate names, for reports: tsan.supp suppresses g_slice_free1(), with which GLib itself frees
- * nodes of lists under locks that the sanitizer does not see. */
+/* Named separately in reports: tsan.supp lists memory that GLib itself frees as slices, such as
+ * list nodes under locks that the sanitizer does not see. */
 gpointer slice_alloc  (gsize size) __asm__ ("g_slice_alloc");
 gpointer slice_alloc0 (gsize size) __asm__ ("g_slice_alloc0");
 void     slice_free   (gsize size, gpointer memory) __asm__ ("g_slice_free1");
@@ -359,7 +360,7 @@ slice_free (gsize    size G_GNUC_UNUSED,
 
 /* --- reference counts -------------------------------------------------------- */
 
-/* The layout of GBytes in every GLib so far. */
+/* The layout of GBytes in all GLib versions so far. */
 typedef struct
 {
   gconstpointer   data;
@@ -380,8 +381,8 @@ g_atomic_ref_count_compare (gatomicrefcount *refs,
   return __atomic_load_n (refs, __ATOMIC_ACQUIRE) == value;
 }
 
-/* Returns FALSE for the last reference. The atomic operation orders all earlier uses before GLib's
- * finalization. */
+/* Returns FALSE for the last reference. The acquire orders GLib's cleanup after all uses by other
+ * threads. */
 static gboolean
 drop_one_of_many (guint *refs)
 {
@@ -403,7 +404,7 @@ g_bytes_unref (GBytes *bytes)
     REAL (g_bytes_unref) (bytes);
 }
 
-/* Leaves objects with toggle references, which bindings add, to GLib. */
+/* Objects with toggle references, which bindings use, are left to GLib. */
 void
 g_object_unref (gpointer data)
 {
