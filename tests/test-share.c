@@ -509,7 +509,7 @@ takes_files (TestFixture *fixture)
 {
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     return TRUE;
-  g_test_skip ("memory of a driver is no file");
+  g_test_skip ("memory of a driver is not a file");
   return FALSE;
 }
 

@@ -192,7 +192,7 @@ check_python (void)
 
   if (python == NULL || *python == '\0')
     {
-      g_test_skip ("no Python is named");
+      g_test_skip ("TEST_PYTHON is not set");
       return;
     }
   for (gint64 i = 0; i < 3000; i++)

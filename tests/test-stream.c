@@ -639,7 +639,7 @@ stream_wrapped (TestFixture *fixture)
   if (wrapped == NULL)
     {
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
-      g_test_skip ("the back end has no streams of others");
+      g_test_skip ("the back end cannot wrap streams");
       return;
     }
   g_assert_no_error (error);
@@ -691,7 +691,7 @@ stream_wrapped_after_owner (TestFixture *fixture)
   if (wrapped == NULL)
     {
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
-      g_test_skip ("the back end has no streams of others");
+      g_test_skip ("the back end cannot wrap streams");
       return;
     }
   g_assert_no_error (error);

@@ -618,7 +618,7 @@ run_wait (gpointer data)
 /* A thread that finishes the stream because no fence can be recorded does not count as a user of
  * the stream: a borrowed stream ends with its object, with a fence recorded at that moment. */
 static void
-timeline_borrowed_ends_without_fence (TestFixture *fixture)
+timeline_borrowed_ends_with_object (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) owner = NULL;
@@ -742,7 +742,7 @@ main (int argc, char **argv)
   test_add ("driver-calls", timeline_run_driver_calls);
   test_add ("device-lost", timeline_run_device_lost);
 #ifdef HAVE_CUDA
-  test_add ("borrowed-ends-without-fence", timeline_borrowed_ends_without_fence);
+  test_add ("borrowed-ends-with-object", timeline_borrowed_ends_with_object);
   test_add ("borrowed-result-known", timeline_borrowed_result_known);
 #endif
   test_add ("subprocess/driver-calls", timeline_driver_calls);

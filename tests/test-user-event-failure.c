@@ -371,7 +371,7 @@ failure_remembered_by_slices (TestFixture *fixture)
 /* --- function names in errors -------------------------------------------------------------- */
 
 static void
-assert_told_by (GError **error, const char *function)
+assert_reported_by (GError **error, const char *function)
 {
   g_autofree char *prefix = g_strconcat (function, ": ", NULL);
 
@@ -407,21 +407,21 @@ failure_function_names (TestFixture *fixture)
   g_assert_false (gpu_stream_is_idle (stream, &error));
   while (error == NULL)
     g_assert_false (gpu_stream_is_idle (stream, &error));
-  assert_told_by (&error, "gpu_stream_is_idle");
+  assert_reported_by (&error, "gpu_stream_is_idle");
   g_assert_cmpint (gpu_event_query (bad, &error), ==, GPU_EVENT_STATUS_FAILED);
-  assert_told_by (&error, "gpu_event_query");
+  assert_reported_by (&error, "gpu_event_query");
   g_assert_cmpint (gpu_event_poll (bad, 0, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
-  assert_told_by (&error, "gpu_event_poll");
+  assert_reported_by (&error, "gpu_event_poll");
   g_assert_false (gpu_event_wait (bad, NULL, &error));
-  assert_told_by (&error, "gpu_event_wait");
+  assert_reported_by (&error, "gpu_event_wait");
   g_assert_false (gpu_event_get_duration (bad, &time, &error));
-  assert_told_by (&error, "gpu_event_get_duration");
+  assert_reported_by (&error, "gpu_event_get_duration");
   g_assert_false (gpu_event_get_profiling_time (bad, GPU_PROFILING_POINT_ENDED, &time, &error));
-  assert_told_by (&error, "gpu_event_get_profiling_time");
+  assert_reported_by (&error, "gpu_event_get_profiling_time");
   g_assert_false (gpu_event_get_elapsed (bad, good, &elapsed, &error));
-  assert_told_by (&error, "gpu_event_get_elapsed");
+  assert_reported_by (&error, "gpu_event_get_elapsed");
   g_assert_false (gpu_stream_wait_event (stream, bad, &error));
-  assert_told_by (&error, "gpu_stream_wait_event");
+  assert_reported_by (&error, "gpu_stream_wait_event");
 }
 
 /* --- a failure that another thread detects first ----------------------------------------- */

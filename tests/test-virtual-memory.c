@@ -406,7 +406,7 @@ virtual_all_memory (TestFixture *fixture)
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") == NULL
       || !g_str_has_prefix (gpu_device_get_id (fixture->device), "cuda"))
     {
-      g_test_skip ("others may need the memory of a real device");
+      g_test_skip ("other programs may need the memory of a real device");
       return;
     }
   range_init (&range, fixture->context, 64);
