@@ -661,7 +661,8 @@ refused (Pair *pair)
                          "aligned");
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, whole_size, whole_size, 1,
                                          &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_from_fd: 1 bytes at");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
+                         "gpu_buffer_new_from_fd: the range of 1 bytes at");
   /* More than the memory has: the descriptor's size shows this, or the driver. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));

@@ -775,6 +775,7 @@ main (int argc, char **argv)
   test_add ("descriptor-limit", share_descriptor_limit);
   test_add ("unsealed-file", share_unsealed_file);
   test_add ("longer-range", share_longer_range);
+  test_add ("past-end", share_past_end);
   test_add ("sparse-file", share_sparse_file);
   test_add ("growing-file", share_growing_file);
   test_add ("read-only-file", share_read_only_file);

@@ -42,6 +42,38 @@ svm_streams (TestFixture *fixture)
     test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + i * 64, (guint8) i, 64);
 }
 
+/* A CUDA device without fine-grain memory can only use it on one stream at a time: reads on another
+ * stream wait, too. */
+static void
+svm_readers_in_turn (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) first = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) second = test_buffer (fixture, SIZE);
+  g_autoptr (TestHold) hold = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+
+  if (!test_has_svm (fixture) || !test_can_hold (fixture))
+    return;
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
+      || (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SVM_FINE) != 0)
+    {
+      g_test_skip ("host and device can use the memory at the same time");
+      return;
+    }
+  svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
+  test_synchronize (fixture->stream);
+  hold = test_hold (fixture->stream);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (first), 0, GPU_MEMORY (svm), 0,
+                                   SIZE, &error), error);
+  test_assert_ok (gpu_stream_copy (other, GPU_MEMORY (second), 0, GPU_MEMORY (svm), 0, SIZE,
+                                   &error), error);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);
+  test_let_go (hold);
+  test_synchronize (other);
+}
+
 /* A finalized stream has no pending uses, and a new stream may have its handle. */
 static void
 svm_reused_stream_handle (TestFixture *fixture)
@@ -151,6 +183,7 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("streams", svm_streams);
+  test_add ("readers-in-turn", svm_readers_in_turn);
   test_add ("reused-stream-handle", svm_reused_stream_handle);
   test_add ("dropped-in-flight", svm_dropped_in_flight);
   test_add ("threads", svm_threads);

@@ -169,8 +169,8 @@ narrow_accesses (GpuLaunch          *launch,
     }
 }
 
-/* The use is unknown. Assumes writes unless the flags of the memory exclude them; of memory given as
- * read-only the flags are not a promise about the kernel, so the submission rejects it. */
+/* The use is unknown. Assumes writes unless the flags of the memory exclude them. Memory given as
+ * read-only counts as written in spite of its flags, so that the submission rejects it. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
 {
