@@ -288,6 +288,7 @@ _gpu_host_buffer_alloc_shared (gsize    size,
                                GError **error)
 {
   int fd = memfd_create ("gpumem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const char *failed = NULL;
 
   if (fd < 0)
     {
@@ -296,10 +297,14 @@ _gpu_host_buffer_alloc_shared (gsize    size,
     }
 
   /* The seals prevent a process that receives the file from truncating the memory of the others. */
-  if (ftruncate (fd, size) != 0
-      || fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (ftruncate (fd, size) != 0)
+    failed = "ftruncate";
+  else if (fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    failed = "fcntl (F_ADD_SEALS)";
+
+  if (failed != NULL)
     {
-      set_error ("ftruncate", errno, size, error);
+      set_error (failed, errno, size, error);
       g_close (fd, NULL);
       return NULL;
     }

@@ -76,8 +76,8 @@ GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
 /* All items must have been freed. Waits for their uses. */
 void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 
-/* Stops allocation; frees items as their uses complete. Calls @notify, which may free the pool,
- * once all items are freed; possibly before returning. */
+/* The caller must not allocate any more. Frees items as their uses complete. Calls @notify, which
+ * may free the pool, once all items are freed; possibly before returning. */
 void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
                                           GDestroyNotify           notify,
                                           gpointer                 data);

@@ -154,7 +154,15 @@ grow_segments (GpuPool               *pool,
   if (node != NULL)
     return node;
 
-  if (needed > room || !has_id (pool))
+  if (!has_id (pool))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "the pool has %d areas, which is the most that it can manage",
+                   GPU_POOL_MAX_AREAS);
+      return NULL;
+    }
+
+  if (needed > room)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                    "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes", room);

@@ -109,8 +109,9 @@ GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolStreamOps  *stream_ops);
 /* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
-/* Stops allocation and returns all memory to the owner except that under active blocks. Calls
- * @notify, which may free the pool, once all blocks are freed; possibly before returning. */
+/* The caller must not allocate any more. Returns all memory to the owner except that under active
+ * blocks. Calls @notify, which may free the pool, once all blocks are freed; possibly before
+ * returning. */
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
