@@ -173,7 +173,9 @@ submit (SvmOperation      *operation,
 {
   GpuAccess access = { operation->memory, write, operation->offset, operation->size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .reads = TRUE, .run = run, .operation = operation };
+                                     .reads = (operation->flags
+                                               & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) == 0,
+                                     .run = run, .operation = operation };
   g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (operation->memory, stream, function,
                                                                NULL, error);
 
@@ -202,8 +204,9 @@ get_ops (GpuMemory *memory)
  * range. gpu_stream_migrate() moves whole memory objects, including buffers. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or for
- *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, or the
- *   driver's error
+ *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, the
+ *   error of the last write of the memory if it failed and @flags keep the contents, or the driver's
+ *   error
  *
  * Since: 0.1
  */
