@@ -205,8 +205,8 @@ get_ops (GpuMemory *memory)
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or for
  *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, the
- *   error of the last write of the memory if it failed and @flags keep the contents, or the driver's
- *   error
+ *   error of the last write of the memory if it failed and @flags keep the contents, or the
+ *   driver's error
  *
  * Since: 0.1
  */

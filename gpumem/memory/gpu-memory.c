@@ -39,8 +39,9 @@
  * If the last work that wrote a memory failed, the contents of the memory are undefined. Until the
  * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
  * for reading, fails with the error of that work. A kernel that may write the memory counts as a
- * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures. A stream keeps its last
- * 1,024 failures: an older failure is forgotten if no event and no use of the memory has seen it.
+ * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures. A stream keeps its
+ * last 1,024 failures: an older failure is forgotten if no event and no use of the memory has seen
+ * it.
  *
  * Since: 0.1
  */
