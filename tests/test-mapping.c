@@ -459,6 +459,78 @@ mapping_unmap_keeps_hazards (TestFixture *fixture)
   test_assert_content (copy, expected);
 }
 
+/* Unmapping after reading does not wait for other reads. */
+static void
+mapping_unmap_reads (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) copy = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) unmapped = NULL;
+  g_autoptr (GBytes) ones = test_value_bytes (1024, 1);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_USER_EVENTS
+                          | GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  copy = test_buffer_filled (fixture, 1024, 0);
+  mapping = gpu_stream_map (stream, GPU_MEMORY (buffer), GPU_MAP_FLAGS_READ, 0, 1024, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  gate = test_gate (fixture, copies);
+  test_assert_ok (gpu_stream_copy (copies, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, 1024,
+                                   &error), error);
+  unmap (mapping);
+  unmapped = test_record (stream);
+  test_assert_ok (gpu_event_wait_timeout (unmapped, 5 * G_USEC_PER_SEC, NULL, &error), error);
+  test_open (gate);
+  test_assert_content (copy, ones);
+}
+
+/* Unmapping after reading writes nothing, so the failure of the last write is still reported. */
+static void
+mapping_unmap_keeps_failure (TestFixture *fixture)
+{
+  const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
+  guint8 value = 7;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_USER_EVENTS
+                          | GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, flags[i]);
+      g_autoptr (GpuStream) writes = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+      g_autoptr (GpuBuffer) copy = test_buffer_filled (fixture, 1024, 0);
+      g_autoptr (GBytes) zeros = test_value_bytes (1024, 0);
+      g_autoptr (GpuMapping) mapping = NULL;
+      g_autoptr (GpuEvent) gate = NULL;
+
+      mapping = gpu_stream_map (stream, GPU_MEMORY (buffer), GPU_MAP_FLAGS_READ, 0, 1024, &error);
+      g_assert_no_error (error);
+      test_synchronize (stream);
+      gate = test_gate (fixture, writes);
+      test_assert_ok (gpu_stream_fill (writes, GPU_MEMORY (buffer), 2048, 1024, &value, 1, &error),
+                      error);
+      test_assert_ok (gpu_event_fail (gate, "no data", &error), error);
+      g_assert_false (gpu_stream_synchronize (writes, NULL, &error));
+      g_clear_error (&error);
+      unmap (mapping);
+      g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer),
+                                       2048, 1024, &error));
+      g_assert_nonnull (error);
+      g_assert_nonnull (strstr (error->message, "last write"));
+      test_assert_content (copy, zeros);
+    }
+}
+
 /* A region fill that consists of several operations fails under its own name, independent of the
  * operation that meets the mapped range. */
 static void
@@ -545,6 +617,8 @@ main (int argc, char **argv)
   test_add ("slice", mapping_slice);
   test_add ("released-memory", mapping_released_memory);
   test_add ("unmap-keeps-hazards", mapping_unmap_keeps_hazards);
+  test_add ("unmap-reads", mapping_unmap_reads);
+  test_add ("unmap-keeps-failure", mapping_unmap_keeps_failure);
   test_add ("excludes-region", mapping_excludes_region);
   test_add ("out-of-order", mapping_out_of_order);
   test_add ("pitched", mapping_pitched);

@@ -113,10 +113,8 @@ range_unmap (MappedRange  *range,
              GError      **error)
 {
   const UnmapOperation unmap = { range->storage, data };
-  /* On an out-of-order stream, the unmap must not overtake the mapping itself. */
-  GpuAccess access = { NULL, range->write || (range->timeline->flags
-                                              & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
-                       range->offset - range->storage->offset, range->size, range->storage };
+  GpuAccess access = { NULL, range->write, range->offset - range->storage->offset, range->size,
+                       range->storage };
   const GpuSubmission submission = { .function = "gpu_mapping_unmap", .accesses = &access,
                                      .n_accesses = 1, .unmaps = TRUE, .run = run_unmap,
                                      .operation = &unmap };

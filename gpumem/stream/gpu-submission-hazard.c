@@ -208,7 +208,8 @@ follow_point (GpuSubmitter   *s,
     s->own = MAX (s->own, point->seq);
 }
 
-/* Untracked memory has no hazards, but a mapping must have begun before it is unmapped. */
+/* On an out-of-order stream, the end of a mapping must not overtake its start. Mappings of
+ * untracked memory, and those for reading, are recorded as reads. */
 static void
 follow_mapping_locked (GpuSubmitter *s,
                        GpuStorage   *root)
@@ -225,14 +226,13 @@ add_waits_locked (GpuSubmitter     *s,
                   GError          **error)
 {
   GpuStorage *root = access->storage->root;
+  const gboolean is_untracked = (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0;
 
-  if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
-    {
-      if (access->memory == NULL)
-        follow_mapping_locked (s, root);
+  if (access->memory == NULL && (is_untracked || !access->write))
+    follow_mapping_locked (s, root);
 
-      return TRUE;
-    }
+  if (is_untracked)
+    return TRUE;
 
   if (!add_wait (s, &root->writer, error))
     return FALSE;
