@@ -785,6 +785,74 @@ memory_read_only (TestFixture *fixture)
   g_clear_error (&error);
 }
 
+static GpuHostMemory *
+make_registered (TestFixture *fixture, GpuHostMemoryFlags flags, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  GpuHostMemory *memory = gpu_host_memory_new_registered (fixture->context, flags, bytes, &error);
+
+  /* CUDA registers each byte once per process. */
+  if (memory == NULL && flags == GPU_HOST_MEMORY_FLAGS_NONE
+      && g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    test_assert_gpu_error (error, GPU_ERROR_BUSY, "read-only");
+  else
+    g_assert_no_error (error);
+  return memory;
+}
+
+/* Work through both registrations is ordered. Only the read-only one refuses writes. */
+static void
+check_beside (TestFixture *fixture, GpuHostMemory *constant, GpuHostMemory *writable)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 9);
+  g_autoptr (GpuStream) writes = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) fives = test_value_bytes (SIZE, 5);
+  g_auto (Stall) stalled = stall (fixture, writes);
+  guint8 value = 5;
+
+  test_assert_ok (gpu_stream_fill (writes, GPU_MEMORY (writable), 0, SIZE, &value, 1, &error),
+                  error);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (constant),
+                                   0, SIZE, &error), error);
+  g_usleep (20000);
+  go_on (&stalled);
+  test_assert_content (buffer, fives);
+  value = 6;
+  g_assert_false (gpu_stream_fill (writes, GPU_MEMORY (constant), 0, SIZE, &value, 1, &error));
+  assert_constant (&error);
+  assert_memory (writable, fives);
+}
+
+/* A writable registration beside a read-only one of the same bytes. */
+static void
+memory_read_only_beside (TestFixture *fixture)
+{
+  if (!can_stall (fixture))
+    return;
+  for (guint i = 0; i < 2; i++)
+    {
+      const GpuHostMemoryFlags first = i == 0 ? GPU_HOST_MEMORY_FLAGS_NONE
+                                       : GPU_HOST_MEMORY_FLAGS_READ_ONLY;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = registrable (SIZE);
+      g_autoptr (GpuHostMemory) one = make_registered (fixture, first, bytes);
+      g_autoptr (GpuHostMemory) other =
+        make_registered (fixture, first ^ GPU_HOST_MEMORY_FLAGS_READ_ONLY, bytes);
+      GpuHostMemory *writable = i == 0 ? one : other;
+      guint8 value = 7;
+
+      if (writable == NULL)
+        continue;
+      check_beside (fixture, i == 0 ? other : one, writable);
+      gpu_memory_release (GPU_MEMORY (i == 0 ? other : one));
+      test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (writable), 0, SIZE, &value, 1,
+                                       &error), error);
+      ready (writable, GPU_MAP_FLAGS_READ);
+      test_assert_value (gpu_host_memory_get_data (writable), 7, SIZE);
+    }
+}
+
 /* --- threads -------------------------------------------------------------------------- */
 
 typedef struct
@@ -856,6 +924,7 @@ main (int argc, char **argv)
   test_add ("flags", memory_flags);
   test_add ("refused", memory_refused);
   test_add ("read-only", memory_read_only);
+  test_add ("read-only-beside", memory_read_only_beside);
   test_add ("threads", memory_threads);
   return test_run ();
 }

@@ -719,7 +719,7 @@ slice_storage (GpuMemory       *memory,
   GpuNativeBuffer *from = whole->suballocation != NULL ? whole->suballocation->whole
                           : whole->buffer;
   GpuNativeBuffer *native;
-  gsize begin = offset - whole->offset
+  gsize begin = memory->storage->offset + offset - whole->offset
                 + (whole->suballocation != NULL ? whole->suballocation->offset : 0);
 
   if (!_gpu_buffer_check_flags (function, context, flags, error)
@@ -735,7 +735,7 @@ slice_storage (GpuMemory       *memory,
       return NULL;
     }
 
-  return _gpu_storage_new_slice (whole, native, flags, offset);
+  return _gpu_storage_new_slice (memory->storage, native, flags, offset);
 }
 
 GpuBuffer *
@@ -760,7 +760,7 @@ _gpu_memory_slice (GpuMemory       *memory,
     return NULL;
 
   if (size != 0)
-    storage = slice_storage (memory, function, flags, acquired->offset + offset, size, error);
+    storage = slice_storage (memory, function, flags, offset, size, error);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: a slice cannot have 0 bytes (at offset %" G_GSIZE_FORMAT ")", function,

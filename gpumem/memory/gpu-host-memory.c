@@ -470,7 +470,7 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * clCreateBuffer with CL_MEM_USE_HOST_PTR and clEnqueueMapBuffer), and keeps a reference to @bytes.
  * The memory may have any alignment and size. Work on the device changes its contents, so it must
  * be writable, except with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, which rejects all work that would
- * write.
+ * write through this object. Other objects over the same bytes may still write them.
  *
  * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference is
  * dropped or by gpu_memory_release(), once the work that uses the memory has completed. @bytes are
@@ -482,8 +482,8 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that registered memory cannot have, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
  *   pages can be locked, %GPU_ERROR_BUSY on CUDA if @bytes overlaps other registered bytes without
- *   lying within them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or
- *   the driver's error
+ *   lying within them or is not read-only and overlaps bytes that are registered as read-only,
+ *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or the driver's error
  *
  * Since: 0.1
  */

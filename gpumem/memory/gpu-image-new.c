@@ -455,8 +455,7 @@ adopt_view (GpuContext      *context,
 {
   GpuImage *image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
 
-  set_storage (image, _gpu_storage_new_slice (storage->whole, &native->base, flags,
-                                              storage->offset + offset));
+  set_storage (image, _gpu_storage_new_slice (storage, &native->base, flags, offset));
 
   return image;
 }

@@ -113,7 +113,8 @@ alias_or_register (GpuStorage        *storage,
   if (found != NULL && try_use (found))
     {
       storage->root = _gpu_storage_ref (found);
-      storage->is_constant = found->is_constant;
+      /* A root that was only declared as read-only does not restrict other objects. */
+      storage->is_constant = found->buffer->is_constant;
       storage->offset = offset;
       return TRUE;
     }

@@ -102,8 +102,7 @@ struct _GpuStorage
   gsize             size;
   guint64           alias_id;       /* of a root: identifies its memory for aliases, or 0 */
   GpuStorageKind    kind;
-  gboolean          is_constant;    /* writes through it and its slices are rejected; for a root
-                                     * also writes through its aliases */
+  gboolean          is_constant;    /* writes through it and its slices are rejected */
   gpointer          owner;          /* outlives the buffer; freed with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
@@ -119,8 +118,8 @@ GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          GpuStorageKind     kind,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
-/* @whole is not a slice. @offset is relative to the root, as in @whole. */
-GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
+/* A range of @storage, which may be a slice itself, from @offset on. */
+GpuStorage *_gpu_storage_new_slice      (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);

@@ -85,20 +85,20 @@ _gpu_storage_new_for_suballocation (GpuNativeContext       *context,
 }
 
 GpuStorage *
-_gpu_storage_new_slice (GpuStorage      *whole,
+_gpu_storage_new_slice (GpuStorage      *storage,
                         GpuNativeBuffer *buffer,
                         GpuMemoryFlags   flags,
                         gsize            offset)
 {
-  GpuStorage *storage = storage_new (whole->context, buffer, flags);
+  GpuStorage *slice = storage_new (storage->context, buffer, flags);
 
-  storage->root = whole->root;
-  storage->whole = _gpu_storage_ref (whole);
-  storage->offset = offset;
-  storage->is_constant = whole->is_constant;
-  _gpu_storage_use (whole);
+  slice->root = storage->root;
+  slice->whole = _gpu_storage_ref (storage->whole);
+  slice->offset = storage->offset + offset;
+  slice->is_constant = storage->is_constant;
+  _gpu_storage_use (storage->whole);
 
-  return storage;
+  return slice;
 }
 
 void
