@@ -32,6 +32,7 @@ typedef struct
   gint64          shape[GPU_ARRAY_MAX_DIMS];
   gint64          strides[GPU_ARRAY_MAX_DIMS];
   GpuStorage     *storage;          /* NULL for no elements */
+  guint64         origin;           /* the address or handle of the first byte of `storage` */
 } Export;
 
 static void
@@ -158,12 +159,13 @@ set_type (Export       *export,
 }
 
 static gboolean
-set_data (GpuDLTensor  *tensor,
+set_data (Export       *export,
+          GpuDLTensor  *tensor,
           GpuArray     *array,
-          GpuStorage   *storage,
           const char   *function,
           GError      **error)
 {
+  GpuStorage *storage = export->storage;
   const GpuMemoryOps *ops = storage->context->backend->memory;
   gsize offset = array->layout.offset;
   gboolean for_host = tensor->device_type == GPU_DL_CPU
@@ -193,6 +195,7 @@ set_data (GpuDLTensor  *tensor,
       return FALSE;
     }
 
+  export->origin = address;
   tensor->data = (gpointer) (guintptr) (address + offset);
 
   return TRUE;
@@ -290,7 +293,7 @@ gpu_array_to_dlpack (GpuArray  *array,
 
       export->storage = _gpu_storage_ref (storage);
 
-      if (!set_data (&tensor, array, storage, function, error))
+      if (!set_data (export, &tensor, array, function, error))
         return NULL;
     }
 
@@ -437,6 +440,49 @@ get_layout (const GpuDLTensor  *tensor,
   return TRUE;
 }
 
+/* Returns the export behind a tensor of this library, whose deleter proves the origin, if @context
+ * tracks the uses of its memory; otherwise NULL. */
+static const Export *
+get_export (GpuContext *context,
+            gpointer    tensor,
+            gboolean    versioned)
+{
+  const GpuDLManaged *old = tensor;
+  const GpuDLVersioned *new = tensor;
+  const Export *export = versioned ? new->manager : old->manager;
+
+  if (versioned ? new->deleter != delete_versioned : old->deleter != delete_managed)
+    return NULL;
+
+  return export->storage != NULL
+         && export->storage->context == _gpu_context_get_native (context)
+         && (export->storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0 ? export : NULL;
+}
+
+/* Memory of a pool, and slices, cannot be found by their handle. So the buffer of a tensor of this
+ * library is a view of the exported storage. */
+static GpuBuffer *
+wrap_range (GpuContext  *context,
+            guint64      handle,
+            gsize        size,
+            gpointer     managed,
+            gboolean     versioned,
+            GError     **error)
+{
+  GDestroyNotify notify = versioned ? free_versioned : free_managed;
+  const Export *export = get_export (context, managed, versioned);
+
+  /* The holder of a tensor may have changed its fields. */
+  if (export != NULL && handle >= export->origin
+      && handle - export->origin <= export->storage->size
+      && size <= export->storage->size - (handle - export->origin))
+    return _gpu_buffer_new_view (context, export->storage, handle - export->origin, handle, size,
+                                 managed, notify, error);
+
+  return _gpu_buffer_new_wrapped (context, handle, size, GPU_WRAP_MODE_BORROW, managed, notify,
+                                  error);
+}
+
 /* Creates a buffer for the memory of the elements, and returns their offset in it. On OpenCL the
  * buffer is the whole cl_mem. */
 static GpuBuffer *
@@ -449,7 +495,6 @@ wrap_tensor (GpuContext         *context,
              GError            **error)
 {
   guint64 handle = (guint64) (guintptr) tensor->data;
-  GDestroyNotify notify = versioned ? free_versioned : free_managed;
   gsize begin;
   gsize end;
 
@@ -468,13 +513,11 @@ wrap_tensor (GpuContext         *context,
     }
 
   if (tensor->device_type == GPU_DL_OPENCL)
-    return _gpu_buffer_new_wrapped (context, handle, end, GPU_WRAP_MODE_BORROW, managed, notify,
-                                    error);
+    return wrap_range (context, handle, end, managed, versioned, error);
 
   layout->offset -= begin;
 
-  return _gpu_buffer_new_wrapped (context, begin, end - begin, GPU_WRAP_MODE_BORROW, managed,
-                                  notify, error);
+  return wrap_range (context, begin, end - begin, managed, versioned, error);
 }
 
 /**
@@ -490,11 +533,11 @@ wrap_tensor (GpuContext         *context,
  *
  * The memory of a read-only tensor has %GPU_MEMORY_FLAGS_READ_ONLY and
  * %GPU_MEMORY_FLAGS_HOST_READ_ONLY. A write through this array, its memory or their slices fails
- * with %GPU_ERROR_INVALID_ARGUMENT. If the library itself allocated the memory, other objects may
- * still write it.
+ * with %GPU_ERROR_INVALID_ARGUMENT. Other objects for the same memory may still write it.
  *
- * Streams are not ordered between the new array and other objects for the same memory if the memory
- * belongs to a #GpuMemoryPool, or, on the host, is a slice: order such uses with events.
+ * If gpu_array_to_dlpack() created @tensor from memory of @context, the uses of the new array and
+ * of that memory are ordered, and the new array has the access flags of that memory, unless it has
+ * %GPU_MEMORY_FLAGS_UNTRACKED. gpu_buffer_new_wrapped() states the rules for other tensors.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context cannot
  *   access the memory, for unknown types or a tensor of another major version, with

@@ -573,21 +573,16 @@ gpu_buffer_new_pitched (GpuContext      *context,
   return buffer_new (context, &allocation, NULL, error);
 }
 
-GpuBuffer *
-_gpu_buffer_new_wrapped (GpuContext      *context,
-                         guint64          handle,
-                         gsize            size,
-                         GpuWrapMode      mode,
-                         gpointer         user_data,
-                         GDestroyNotify   notify,
-                         GError         **error)
+static GpuNativeBuffer *
+wrap (GpuContext   *context,
+      guint64       handle,
+      gsize         size,
+      GpuWrapMode   mode,
+      GError      **error)
 {
   const char *function = "gpu_buffer_new_wrapped";
   GpuNativeContext *native;
   GpuNativeBuffer *wrapped = NULL;
-  GpuBuffer *buffer;
-
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
   if (!_gpu_context_check (context, function, error))
     return NULL;
@@ -602,15 +597,60 @@ _gpu_buffer_new_wrapped (GpuContext      *context,
   else if ((wrapped = native->backend->buffer->wrap (native, handle, size, mode, error)) == NULL)
     g_prefix_error (error, "%s: ", function);
 
+  return wrapped;
+}
+
+static GpuBuffer *
+new_for_storage (GpuContext *context,
+                 GpuStorage *storage)
+{
+  GpuBuffer *buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+
+  _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
+
+  return buffer;
+}
+
+GpuBuffer *
+_gpu_buffer_new_wrapped (GpuContext      *context,
+                         guint64          handle,
+                         gsize            size,
+                         GpuWrapMode      mode,
+                         gpointer         user_data,
+                         GDestroyNotify   notify,
+                         GError         **error)
+{
+  GpuNativeBuffer *wrapped;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  wrapped = wrap (context, handle, size, mode, error);
+
   if (wrapped == NULL)
     return NULL;
 
-  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
-  _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, wrapped, GPU_MEMORY_FLAGS_NONE,
-                                             GPU_STORAGE_FOREIGN, user_data, notify));
+  return new_for_storage (context, _gpu_storage_new (_gpu_context_get_native (context), wrapped,
+                                                     GPU_MEMORY_FLAGS_NONE, GPU_STORAGE_FOREIGN,
+                                                     user_data, notify));
+}
 
-  return buffer;
+GpuBuffer *
+_gpu_buffer_new_view (GpuContext      *context,
+                      GpuStorage      *storage,
+                      gsize            offset,
+                      guint64          handle,
+                      gsize            size,
+                      gpointer         user_data,
+                      GDestroyNotify   notify,
+                      GError         **error)
+{
+  GpuNativeBuffer *wrapped = wrap (context, handle, size, GPU_WRAP_MODE_BORROW, error);
+
+  if (wrapped == NULL)
+    return NULL;
+
+  return new_for_storage (context, _gpu_storage_new_view (storage, wrapped, offset, user_data,
+                                                          notify));
 }
 
 /**

@@ -176,6 +176,17 @@ GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
+/* The same for the handle of a range of @storage, from @offset on, as a view of @storage. The
+ * caller is a user of @storage until @notify is called. */
+GpuBuffer *_gpu_buffer_new_view    (GpuContext      *context,
+                                    GpuStorage      *storage,
+                                    gsize            offset,
+                                    guint64          handle,
+                                    gsize            size,
+                                    gpointer         user_data,
+                                    GDestroyNotify   notify,
+                                    GError         **error);
+
 /* Sets the address for host accesses at any time. Call after @svm got its storage. */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 

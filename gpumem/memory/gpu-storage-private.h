@@ -123,6 +123,13 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
+/* The same for memory that was wrapped again, with the access flags of @storage. The caller is a
+ * user of @storage until @owner_notify is called. */
+GpuStorage *_gpu_storage_new_view       (GpuStorage        *storage,
+                                         GpuNativeBuffer   *buffer,
+                                         gsize              offset,
+                                         gpointer           owner,
+                                         GDestroyNotify     owner_notify);
 /* @suballocation must be valid until @owner_notify is called. It contains no other storage. */
 GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 GpuNativeBuffer        *buffer,

@@ -101,6 +101,25 @@ _gpu_storage_new_slice (GpuStorage      *storage,
   return slice;
 }
 
+GpuStorage *
+_gpu_storage_new_view (GpuStorage      *storage,
+                       GpuNativeBuffer *buffer,
+                       gsize            offset,
+                       gpointer         owner,
+                       GDestroyNotify   owner_notify)
+{
+  const GpuMemoryFlags access = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY
+                                | GPU_MEMORY_FLAGS_HOST_READ_ONLY
+                                | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY
+                                | GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
+  GpuStorage *view = _gpu_storage_new_slice (storage, buffer, storage->flags & access, offset);
+
+  view->owner = owner;
+  view->owner_notify = owner_notify;
+
+  return view;
+}
+
 void
 _gpu_storage_start_after (GpuStorage  *storage,
                           GpuTimeline *timeline)
