@@ -704,6 +704,53 @@ kernel_read_only (TestFixture *fixture)
     }
 }
 
+/* Memory with GPU_MEMORY_FLAGS_READ_ONLY is refused for a pointer that is not const, by each kind of
+ * launch, and accepted for a pointer to const. */
+static void
+kernel_read_only_flag (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (512);
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) whole = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) y = NULL;
+  GpuBuffer *refused[2];
+  GpuExtent grid = { 4, 1, 1 };
+
+  if (!describes_arguments (fixture))
+    return;
+  kernel = axpy (fixture);
+  y = test_buffer_filled (fixture, 16, 0);
+  whole = gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_READ_ONLY, bytes, &error);
+  g_assert_no_error (error);
+  part = gpu_buffer_slice (whole, 0, 256, &error);
+  g_assert_no_error (error);
+  refused[0] = whole;
+  refused[1] = part;
+  for (guint i = 0; i < G_N_ELEMENTS (refused); i++)
+    {
+      g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+
+      gpu_arguments_add_memory (arguments, GPU_MEMORY (refused[i]));
+      gpu_arguments_add_memory (arguments, GPU_MEMORY (y));
+      gpu_arguments_add_double (arguments, 1);
+      gpu_arguments_add_int (arguments, 4);
+      gpu_arguments_add_local (arguments, 4);
+      g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, refused[i],
+                                         y, 1.0, 4, (gsize) 4));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0 (y) of kernel axpy",
+                             "read-only", "const");
+      assert_refused (fixture, kernel, arguments, "axpy", "read-only");
+      g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                     &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "axpy", "read-only");
+      test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, y,
+                                         refused[i], 0.0, 4, (gsize) 4), error);
+    }
+  test_assert_content (whole, bytes);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -724,5 +771,6 @@ main (int argc, char **argv)
   test_add ("declared-arguments", kernel_declared_arguments);
   test_add ("threads", kernel_threads);
   test_add ("read-only", kernel_read_only);
+  test_add ("read-only-flag", kernel_read_only_flag);
   return test_run ();
 }

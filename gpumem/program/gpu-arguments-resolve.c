@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
 #include "gpumem/program/gpu-image-argument-private.h"
@@ -372,6 +373,33 @@ resolve_image (GpuImage               *image,
   return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
+/* FALSE if the flags of the memory exclude writes, and the driver describes the argument as a
+ * pointer to non-const. */
+static inline gboolean
+allows_use (GpuMemory              *memory,
+            const GpuArgumentInfo  *info)
+{
+  return (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 || info->read_only
+         || info->kind != GPU_ARGUMENT_KIND_MEMORY || info->is_declared;
+}
+
+GPU_COLD static gboolean
+fail_written (GpuMemory              *memory,
+              GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s may be written, which the flags of the memory %p, %s, do not allow; kernels must "
+               "take it as an argument that is a pointer to const", where, (void *) memory, text);
+
+  return FALSE;
+}
+
 static gboolean
 resolve_memory (const GpuArgumentItem  *item,
                 GpuKernel              *kernel,
@@ -391,7 +419,8 @@ resolve_memory (const GpuArgumentItem  *item,
   if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_MEMORY)
     return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "NULL", error);
 
-  return TRUE;
+  return *memory == NULL || allows_use (*memory, info)
+         || fail_written (*memory, kernel, info, index, error);
 }
 
 static gboolean
@@ -736,7 +765,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory == NULL || _gpu_is_linear (*memory);
+      return *memory == NULL || (_gpu_is_linear (*memory) && allows_use (*memory, info));
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,

@@ -47,20 +47,10 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
-/* The program guarantees that kernels only read memory with GPU_MEMORY_FLAGS_READ_ONLY. Constant
- * memory is also checked against the description: if the driver describes the argument as writable,
- * the kernel counts as a writer, and the submission is refused. */
-static inline gboolean
-_gpu_launch_may_write (GpuMemory             *memory,
-                       const GpuArgumentInfo *info)
-{
-  return (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0
-         || (memory->is_constant && info != NULL && info->kind == GPU_ARGUMENT_KIND_MEMORY
-             && !info->is_declared);
-}
-
 /* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
- * kernel only reads. Memory that is passed twice gets two accesses. */
+ * kernel only reads. Memory with GPU_MEMORY_FLAGS_READ_ONLY is only read: _gpu_arguments_resolve()
+ * refuses it if the kernel may write it, and the program promises it if nothing describes the
+ * argument. Memory that is passed twice gets two accesses. */
 static inline void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
@@ -76,7 +66,7 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
 
       access->memory = memory;
       access->write = (infos == NULL || !infos[i].read_only)
-                      && _gpu_launch_may_write (memory, infos != NULL ? &infos[i] : NULL)
+                      && (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0
                       && !_gpu_argument_is_texture (&launch->values[i]);
       access->offset = 0;
       access->size = memory->span;

@@ -303,11 +303,11 @@ launch_init (GpuLaunch        *launch,
  * The kernel counts as a writer of all memory except memory with %GPU_MEMORY_FLAGS_READ_ONLY and
  * memory whose argument the driver describes as a pointer to const.
  *
- * Constant memory, such as a read-only DLPack tensor or memory with
+ * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
  * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
- * ensure that kernels only read constant memory.
+ * ensure that kernels only read such memory.
  *
  * The kind of an argument, as described by the driver or declared with
  * gpu_kernel_declare_arguments(), determines the C type to pass:
@@ -391,11 +391,11 @@ gpu_stream_launch (GpuStream        *stream,
  * The kernel counts as a writer of all memory except memory with %GPU_MEMORY_FLAGS_READ_ONLY and
  * memory whose argument the driver describes as a pointer to const.
  *
- * Constant memory, such as a read-only DLPack tensor or memory with
+ * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
  * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
- * ensure that kernels only read constant memory.
+ * ensure that kernels only read such memory.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
  *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty,
