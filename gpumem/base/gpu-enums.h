@@ -196,9 +196,9 @@ typedef enum
 /**
  * GpuMemoryFlags:
  * @GPU_MEMORY_FLAGS_NONE: read and written by kernels and by the host; uses are tracked
- * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. A launch rejects the memory for an argument that
- *   the driver describes as a pointer to non-const. If no driver describes the argument, the program
- *   promises that the kernel only reads the memory. The host and copies may write
+ * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. Launches reject the memory for an argument
+ *   that the driver describes as a pointer to non-const. If the driver does not describe the
+ *   argument, the program promises that the kernel only reads. The host and copies may write
  * @GPU_MEMORY_FLAGS_WRITE_ONLY: only written by kernels
  * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: only read by the host
  * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: only written by the host

@@ -394,8 +394,9 @@ fail_written (GpuMemory              *memory,
   g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s may be written, which the flags of the memory %p, %s, do not allow; kernels must "
-               "take it as an argument that is a pointer to const", where, (void *) memory, text);
+               "%s may be written, which the flags of the memory %p, %s, do not allow; kernels "
+               "must take it as an argument that is a pointer to const", where, (void *) memory,
+               text);
 
   return FALSE;
 }
