@@ -704,8 +704,8 @@ kernel_read_only (TestFixture *fixture)
     }
 }
 
-/* Each kind of launch refuses memory with GPU_MEMORY_FLAGS_READ_ONLY for a pointer that is not const
- * and accepts it for a pointer to const. */
+/* Each kind of launch refuses memory with GPU_MEMORY_FLAGS_READ_ONLY for a pointer that is not
+ * const, and accepts it for a pointer to const. */
 static void
 kernel_read_only_flag (TestFixture *fixture)
 {

@@ -36,7 +36,8 @@
  * The shape, the strides and the type of an array never change, and any thread may use an array.
  * gpu_array_slice(), gpu_array_reshape() and similar functions return views: arrays over the same
  * memory, which each view holds a reference to. The library does no arithmetic on arrays; they
- * describe memory to kernels.
+ * describe memory to kernels. For arithmetic, write a kernel, or pass the array through DLPack to a
+ * library such as CuPy or PyTorch: see gpu_array_to_dlpack().
  *
  * Copying an array whose rows are not contiguous takes several commands of the driver. Other
  * threads that use the same memory at the time may see some rows copied and others not.

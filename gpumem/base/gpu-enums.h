@@ -700,7 +700,8 @@ typedef enum
  *   (clCreateSubBuffer)
  * @GPU_MEMORY_POOL_BINS: one allocation per block, with its size rounded up to a size class so that
  *   later requests can reuse it. An allocation only serves requests of its own size class, so a
- *   program with many different sizes may hold many times the memory that it uses.
+ *   program with many different sizes may hold many times the memory that it uses. Limits count the
+ *   rounded sizes.
  *   %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that host and device
  *   cannot use at the same time
  *

@@ -54,8 +54,9 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  * @limit: size in bytes, 0 for no limit
  *
- * Sets the maximum number of bytes that the pool holds from the driver or its allocator. Memory
- * that the pool already holds beyond the limit is not freed by this call.
+ * Sets the maximum number of bytes that the pool holds from the driver or its allocator, see
+ * #GpuMemoryPool:limit. Memory that the pool already holds beyond the limit is not freed by this
+ * call.
  *
  * Since: 0.1
  */
