@@ -48,7 +48,7 @@ list_drivers (void)
   return drivers;
 }
 
-/* How many of the drivers are mapped, by the name before their first dot. */
+/* Counts the mapped drivers. Compares file names up to ".so", so that any version matches. */
 static guint
 count_mapped (const char *maps)
 {
