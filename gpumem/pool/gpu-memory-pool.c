@@ -273,8 +273,8 @@ install_knobs (void)
    * GpuMemoryPool:limit:
    *
    * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
-   * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts sizes rounded up to those of their bins, so a
-   * request may fail although its own size fits: see gpu_memory_pool_alloc_size().
+   * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts sizes rounded up to those of their bins, so
+   * a request may fail although its own size fits: see gpu_memory_pool_alloc_size().
    *
    * Since: 0.1
    */
