@@ -228,8 +228,8 @@ run_line (GpumemBench       *bench,
       return TRUE;
     }
   figure_free (figure);
-  g_prefix_error (error, "%s, %s, and all later measurements: ",
-                  gpumem_direction_get_name (direction), text);
+  g_prefix_error (error, "stopped at direction %s, size %s; later sizes and directions were not "
+                  "measured: ", gpumem_direction_get_name (direction), text);
   return FALSE;
 }
 

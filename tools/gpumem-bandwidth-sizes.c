@@ -103,7 +103,8 @@ gpumem_sizes_parse (const char  *list,
     }
   if (sizes->len == 0)
     {
-      fail (error, list, "is too small: the minimum is 1 byte");
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                   "the list of sizes '%s' is empty: the minimum is one size", list);
       return NULL;
     }
   g_array_sort (sizes, compare_sizes);

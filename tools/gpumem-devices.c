@@ -145,7 +145,7 @@ const GpumemCommand gpumem_devices_command = {
   .parameters = "",
   .summary = "list every device of every back end",
   .description =
-    "The first column is the device's id, which 'gpumem info', 'gpumem bandwidth',\n"
+    "The first column is the device's id, which 'gpumem info', 'gpumem bandwidth', 'gpumem pool',\n"
     "'gpumem tour --device' and the environment variable GPUMEM_DEVICE take.",
   .run = run_devices
 };

@@ -115,10 +115,10 @@ gpumem_parse_size (const char  *word,
     }
   if (end == word || *end != '\0')
     g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                 "the size '%s' is no number of bytes such as 4096, 64K or 1GiB", word);
+                 "the size '%s' is not a number of bytes such as 4096, 64K or 1GiB", word);
   else if (errno == ERANGE || *size > G_MAXUINT64 >> shift)
-    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the size '%s' is too large",
-                 word);
+    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                 "the size '%s' is too large: the maximum is 2^64 - 1 bytes", word);
   else
     {
       *size <<= shift;

@@ -120,9 +120,11 @@ read_replay_options (GpumemReplay  *replay,
   if (options->limit != NULL && !gpumem_parse_size (options->limit, &replay->limit, &error))
     return gpumem_command_usage (command, "%s", error->message);
   if (options->limit != NULL && replay->limit == 0)
-    return gpumem_command_usage (command, "the limit '%s' leaves no memory", options->limit);
+    return gpumem_command_usage (command, "the limit '%s' is too small: the minimum is 1 byte",
+                                 options->limit);
   if (!(options->target >= 0 || options->target == -1))
-    return gpumem_command_usage (command, "invalid fragmentation target %g", options->target);
+    return gpumem_command_usage (command, "invalid fragmentation target %g: the minimum is 0",
+                                 options->target);
   if (options->blocks && (options->buffers || options->touch))
     return gpumem_command_usage (command, "--blocks cannot be used with --buffers or --touch");
   replay->target = options->target;
@@ -280,12 +282,12 @@ const GpumemCommand gpumem_pool_replay_command = {
   .parameters = "[DEVICE] TRACE...",
   .summary = "replay recorded allocations on a pool of a device",
   .description =
-    "DEVICE is an id from 'gpumem devices'; the default is the default device. A\n"
-    "TRACE has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is a log of RMM, and may be\n"
+    "DEVICE is an id from 'gpumem devices'; the default is the default device.\n"
+    "A TRACE has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is a log of RMM, and may be\n"
     "compressed with gzip. Each trace is replayed on a separate pool, with a stream for each\n"
     "of its streams.\n\n"
-    "Exit status: 0 if memory was sufficient, 1 if it was not, or after another error, 2 for an\n"
-    "invalid command line, 130 after Ctrl-C.\n",
+    "Exit status: 0 if all allocations succeeded, 1 if one failed or after another error, 2 for\n"
+    "an invalid command line, 130 after Ctrl-C.\n",
   .run = run_replay_command
 };
 

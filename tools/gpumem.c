@@ -24,7 +24,7 @@ static void
 print_usage (void)
 {
   g_print ("Usage:\n  gpumem COMMAND [OPTION...]\n\n"
-           "Shows the memory of graphics processors and other devices at work.\n\nCommands:\n");
+           "List devices, measure copies and memory pools, test computation.\n\nCommands:\n");
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
     {
       g_autofree char *usage = g_strdup_printf ("%s %s", commands[i]->name,
@@ -33,9 +33,8 @@ print_usage (void)
       g_print ("  %-18s %s\n", usage, commands[i]->summary);
     }
   g_print ("\nOptions:\n"
-           "  -h, --help         show this\n"
-           "  --version          show the version\n\n"
-           "See 'gpumem COMMAND --help' for the options of a command.\n");
+           "  -h, --help         show help; after a command, the help of that command\n"
+           "  --version          show the version\n");
 }
 
 static const GpumemCommand *
