@@ -284,7 +284,8 @@ test_failing_driver (TestFixture *fixture)
       g_assert_cmpint (run.status, ==, 1);
       g_assert_nonnull (strstr (run.out, "ordinary  "));
       g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN"));
-      g_assert_true ((strstr (run.out, "stopped at direction to, size 4.0 KiB") != NULL) == (i > 1));
+      g_assert_true ((strstr (run.out, "stopped at direction to, size 4.0 KiB") != NULL)
+                     == (i > 1));
       g_assert_true ((strstr (run.out, "called directly") != NULL) == (i == 3));
     }
 }
