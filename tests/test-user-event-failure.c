@@ -310,6 +310,54 @@ assert_lost (TestFixture *fixture, GpuBuffer *buffer)
   test_assert_value (data, 7, SIZE);
 }
 
+/* Memory of a pool waits for the last use of its previous owner. The failure of that use is not a
+ * failure of the new memory. */
+static void
+failure_pooled_unused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) lost = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  guint8 data[SIZE] = { 0 };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE,
+                              &error);
+  g_assert_no_error (error);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  lost = test_buffer_filled (fixture, SIZE, 1);
+  gate = test_gate (fixture, stream);
+  fill (stream, lost, 2);
+  buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
+  g_assert_no_error (error);
+  fail (gate, "lost bytes");
+
+  test_assert_ok (gpu_memory_wait (GPU_MEMORY (buffer), NULL, &error), error);
+  gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, test_take_result, &result);
+  test_assert_ok (gpu_memory_wait_finish (GPU_MEMORY (buffer), test_await (&result), &error),
+                  error);
+  g_assert_false (gpu_memory_wait (GPU_MEMORY (lost), NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "lost bytes");
+  g_clear_error (&error);
+
+  /* The first use of the memory ends this: now its own failures count. */
+  gpu_stream_synchronize (stream, NULL, NULL);
+  fill (other, buffer, 7);
+  test_assert_ok (gpu_buffer_read (buffer, other, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 7, SIZE);
+  lose (fixture, stream, buffer, "own bytes", FALSE);
+  g_assert_false (gpu_memory_wait (GPU_MEMORY (buffer), NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "own bytes");
+}
+
 static void
 failure_remembered (TestFixture *fixture)
 {
@@ -547,6 +595,7 @@ main (int argc, char **argv)
   test_add ("every-point", failure_every_point);
   test_add ("blocked-call", failure_blocked_call);
   test_add ("remembered", failure_remembered);
+  test_add ("pooled-unused", failure_pooled_unused);
   test_add ("remembered-by-slices", failure_remembered_by_slices);
   test_add ("function-names", failure_function_names);
   test_add ("right-behind", failure_right_behind);

@@ -10,10 +10,10 @@
 #include "gpumem/memory/gpu-host-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
-/* The uses that the host waits for, in sequence. The first is the last write. */
+/* The uses that the host waits for, in sequence. */
 typedef struct
 {
-  GArray   *points;                 /* of GpuPoint */
+  GArray   *uses;                   /* of GpuUse */
   guint     next;
   gboolean  reads;                  /* if the last write failed, there is nothing to read */
 } Wait;
@@ -23,7 +23,7 @@ wait_free (gpointer data)
 {
   Wait *wait = data;
 
-  g_array_unref (wait->points);
+  g_array_unref (wait->uses);
   g_free (wait);
 }
 
@@ -67,22 +67,22 @@ wait_new (GpuHostMemory  *memory,
     return NULL;
 
   wait = g_new0 (Wait, 1);
-  wait->points = _gpu_storage_list_uses (storage->root, flags != GPU_MAP_FLAGS_READ);
+  wait->uses = _gpu_storage_list_uses (storage->root, flags != GPU_MAP_FLAGS_READ);
   wait->reads = flags == GPU_MAP_FLAGS_NONE || (flags & GPU_MAP_FLAGS_READ) != 0;
   _gpu_storage_unuse (storage);
 
   return wait;
 }
 
-/* Returns whether @error, from the wait for @point, may be ignored. Failed work has completed, so
+/* Returns whether @error, from the wait for @use, may be ignored. Failed work has completed, so
  * that only a failed last write matters, and only to a read. */
 static gboolean
-can_ignore (const Wait     *wait,
-           const GpuPoint *point,
-           const GError   *error)
+can_ignore (const Wait   *wait,
+            const GpuUse *use,
+            const GError *error)
 {
-  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (point)
-         && (wait->next > 1 || !wait->reads);
+  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (&use->point)
+         && (use->kind != GPU_USE_WRITE || !wait->reads);
 }
 
 static gboolean
@@ -91,15 +91,15 @@ wait_for_all (Wait          *wait,
               GCancellable  *cancellable,
               GError       **error)
 {
-  while (wait->next < wait->points->len)
+  while (wait->next < wait->uses->len)
     {
-      const GpuPoint *point = &g_array_index (wait->points, GpuPoint, wait->next++);
+      const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next++);
       GError *failure = NULL;
 
-      if (_gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable, &failure))
+      if (_gpu_timeline_wait_until (use->point.timeline, use->point.seq, -1, cancellable, &failure))
         continue;
 
-      if (!can_ignore (wait, point, failure))
+      if (!can_ignore (wait, use, failure))
         {
           g_propagate_prefixed_error (error, failure, "%s: ", function);
           return FALSE;
@@ -167,20 +167,20 @@ static void
 step (GTask *task)
 {
   Wait *wait = g_task_get_task_data (task);
-  const GpuPoint *point;
+  const GpuUse *use;
   g_autoptr (GTask) part = NULL;
 
-  if (wait->next == wait->points->len)
+  if (wait->next == wait->uses->len)
     {
       g_task_return_boolean (task, TRUE);
       g_object_unref (task);
       return;
     }
 
-  point = &g_array_index (wait->points, GpuPoint, wait->next++);
+  use = &g_array_index (wait->uses, GpuUse, wait->next++);
   part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task), step_done,
                      task);
-  _gpu_timeline_return_task (point->timeline, point->seq, part, NULL, NULL);
+  _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
 }
 
 static void
@@ -191,10 +191,10 @@ step_done (GObject      *source G_GNUC_UNUSED,
   GTask *task = user_data;
   Wait *wait = g_task_get_task_data (task);
   g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
+  const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next - 1);
   GError *error = NULL;
 
-  if (!g_task_propagate_boolean (G_TASK (result), &error)
-      && !can_ignore (wait, &g_array_index (wait->points, GpuPoint, wait->next - 1), error))
+  if (!g_task_propagate_boolean (G_TASK (result), &error) && !can_ignore (wait, use, error))
     {
       g_prefix_error (&error, "gpu_host_memory_synchronize_async: ");
       g_task_return_error (task, error);

@@ -9,7 +9,7 @@
 /* The uses that a task waits for, in sequence. */
 typedef struct
 {
-  GArray *points;                   /* of GpuPoint */
+  GArray *uses;                     /* of GpuUse */
   guint   next;
   GError *failure;                  /* of the first failed use */
 } Wait;
@@ -19,7 +19,7 @@ wait_free (gpointer data)
 {
   Wait *wait = data;
 
-  g_array_unref (wait->points);
+  g_array_unref (wait->uses);
   g_clear_error (&wait->failure);
   g_free (wait);
 }
@@ -31,8 +31,9 @@ wait_free (gpointer data)
  * @error: return location for an error
  *
  * Blocks until all earlier work that uses @memory has completed, on any stream, as well as all work
- * on the streams of gpu_memory_add_stream(). Does not wait for other work of the context. A slice
- * is treated as the memory that it was cut from. May be called from any thread.
+ * on the streams of gpu_memory_add_stream(). Does not wait for other work of the context, except
+ * that new memory of a pool waits for the last use of the memory before, whose failure does not
+ * count. A slice is treated as the memory that it was cut from. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
  *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
@@ -77,15 +78,15 @@ static void
 step (GTask *task)
 {
   Wait *wait = g_task_get_task_data (task);
-  const GpuPoint *point;
+  const GpuUse *use;
   g_autoptr (GTask) part = NULL;
 
-  if (wait->next < wait->points->len)
+  if (wait->next < wait->uses->len)
     {
-      point = &g_array_index (wait->points, GpuPoint, wait->next++);
+      use = &g_array_index (wait->uses, GpuUse, wait->next++);
       part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task),
                          step_done, task);
-      _gpu_timeline_return_task (point->timeline, point->seq, part, NULL, NULL);
+      _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
       return;
     }
 
@@ -107,15 +108,16 @@ step_done (GObject      *source G_GNUC_UNUSED,
 {
   GTask *task = user_data;
   Wait *wait = g_task_get_task_data (task);
+  const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next - 1);
   g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
   g_autoptr (GError) error = NULL;
 
   g_task_propagate_boolean (G_TASK (result), &error);
 
   if (error != NULL && error->domain == G_IO_ERROR)
-    wait->next = wait->points->len;
+    wait->next = wait->uses->len;
 
-  if (wait->failure == NULL)
+  if (error != NULL && wait->failure == NULL && !_gpu_use_can_ignore (use, error))
     wait->failure = g_steal_pointer (&error);
 
   g_main_context_push_thread_default (context);
@@ -162,7 +164,7 @@ gpu_memory_wait_async (GpuMemory            *memory,
     }
 
   wait = g_new0 (Wait, 1);
-  wait->points = _gpu_storage_list_work (storage->root);
+  wait->uses = _gpu_storage_list_work (storage->root);
   _gpu_storage_unuse (storage);
   g_task_set_task_data (task, wait, wait_free);
   step (task);

@@ -83,7 +83,7 @@ inherit_uses (GpuStorage *storage,
   if (_gpu_point_is_pending (writer))
     {
       _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
-      storage->is_writer_read = released->is_writer_read;
+      storage->writer_kind = released->writer_kind;
     }
 
   if (_gpu_point_is_pending (&released->reader))

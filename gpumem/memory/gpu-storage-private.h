@@ -52,6 +52,20 @@ typedef struct
   void            (*unspilled)  (GpuMemory   *memory);
 } GpuSuballocation;
 
+typedef enum
+{
+  GPU_USE_WRITE,
+  GPU_USE_READ,
+  GPU_USE_EARLIER                   /* the point of _gpu_storage_start_after(): work of a previous
+                                     * owner of the memory */
+} GpuUseKind;
+
+typedef struct
+{
+  GpuPoint   point;
+  GpuUseKind kind;
+} GpuUse;
+
 typedef struct _GpuStorageHook GpuStorageHook;
 
 /* Called once when the storage has no users left, on any thread and without a lock; work may be
@@ -80,8 +94,7 @@ struct _GpuStorage
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: readers on other streams, or NULL */
-  gboolean          is_writer_read; /* writer is not a write, but a read that is ordered as a write,
-                                     * or the point of _gpu_storage_start_after() */
+  GpuUseKind        writer_kind;    /* of writer, which all later uses wait for */
   guint             n_biases;       /* number of timelines it was biased to, in sequence */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: streams on which the program uses the
                                      * memory directly, or NULL; changes under lock */
@@ -106,7 +119,7 @@ struct _GpuStorage
   gpointer          owner;          /* outlives the buffer; freed with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
-  GpuPoint          last_write;     /* of a root: the last write before writer if is_writer_read */
+  GpuPoint          last_write;     /* of a root: the last write if writer is not a write */
   GArray           *pending;        /* of GpuPoint: work that delays the freeing, or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
@@ -141,13 +154,17 @@ GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
  * GpuPoint, or NULL. FALSE if it has other users. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
-/* (transfer full): the last uses so far, of GpuPoint, including direct uses by the program. */
+/* (transfer full): the last uses so far, of GpuUse, including direct uses by the program. */
 GArray     *_gpu_storage_list_work      (GpuStorage        *root);
 /* Blocks until all uses so far have completed, including direct uses by the program. FALSE if one
- * failed or the wait was cancelled. */
+ * failed or the wait was cancelled. The failure of work that only came earlier does not count. */
 gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
+/* Whether @failure, from the wait for @use, does not concern the memory, as it is the failure of
+ * work of a previous owner. */
+gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
+                                         const GError      *failure);
 /* Blocks until the uses have completed and frees the buffer. FALSE if the storage has other
  * users. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,
@@ -229,7 +246,7 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
 
   if (G_LIKELY (point->timeline == timeline)
       && (!write || (G_LIKELY (root->reader.timeline == NULL) && G_LIKELY (root->readers == NULL)
-                     && G_LIKELY (!root->is_writer_read)
+                     && G_LIKELY (root->writer_kind == GPU_USE_WRITE)
                      && G_LIKELY ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0))))
     point->seq = seq;
   else
@@ -250,7 +267,8 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
-/* (transfer full): the last write of @root so far and, if @readers, all reads: of GpuPoint. */
+/* (transfer full): the last write of @root so far, the point that all uses wait for, and, if
+ * @readers, all reads: of GpuUse. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
 /* Gets the last write of @root. FALSE if there was none. A read that is ordered as a write, and the

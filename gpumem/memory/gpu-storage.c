@@ -14,6 +14,14 @@ readers_clear (gpointer data)
   _gpu_point_clear (data);
 }
 
+static void
+use_clear (gpointer data)
+{
+  GpuUse *use = data;
+
+  _gpu_point_clear (&use->point);
+}
+
 static GpuStorage *
 storage_new (GpuNativeContext *context,
              GpuNativeBuffer  *buffer,
@@ -139,7 +147,7 @@ _gpu_storage_start_after (GpuStorage  *storage,
     return;
 
   _gpu_point_set (&storage->writer, timeline, submitted);
-  storage->is_writer_read = TRUE;
+  storage->writer_kind = GPU_USE_EARLIER;
 }
 
 void
@@ -285,27 +293,51 @@ point_array_new (void)
   return points;
 }
 
+static void
+add_use (GArray         *uses,
+         const GpuPoint *point,
+         GpuUseKind      kind)
+{
+  GpuUse use = { { NULL, 0 }, kind };
+
+  if (point->timeline == NULL)
+    return;
+
+  _gpu_point_set (&use.point, point->timeline, point->seq);
+  g_array_append_val (uses, use);
+}
+
+static GpuPoint *
+get_last_write (GpuStorage *root)
+{
+  return root->writer_kind == GPU_USE_WRITE ? &root->writer : &root->last_write;
+}
+
 GArray *
 _gpu_storage_list_uses (GpuStorage *root,
                         gboolean    readers)
 {
-  GArray *points = point_array_new ();
+  GArray *uses = g_array_new (FALSE, FALSE, sizeof (GpuUse));
 
+  g_array_set_clear_func (uses, use_clear);
   _gpu_storage_lock (root);
-  add_point (points, &root->writer);
+  add_use (uses, get_last_write (root), GPU_USE_WRITE);
+
+  if (root->writer_kind != GPU_USE_WRITE)
+    add_use (uses, &root->writer, root->writer_kind);
 
   /* The readers of untracked memory include its writes. */
   if (readers || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
-      add_point (points, &root->reader);
+      add_use (uses, &root->reader, GPU_USE_READ);
 
       for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
-        add_point (points, &g_array_index (root->readers, GpuPoint, i));
+        add_use (uses, &g_array_index (root->readers, GpuPoint, i), GPU_USE_READ);
     }
 
   _gpu_storage_unlock (root);
 
-  return points;
+  return uses;
 }
 
 gboolean
@@ -315,7 +347,7 @@ _gpu_storage_get_writer (GpuStorage *root,
   const GpuPoint *write;
 
   _gpu_storage_lock (root);
-  write = root->is_writer_read ? &root->last_write : &root->writer;
+  write = get_last_write (root);
 
   if (write->timeline != NULL)
     _gpu_point_set (point, write->timeline, write->seq);
@@ -468,7 +500,7 @@ forget_uses (GpuStorage *storage)
   storage->writer = (GpuPoint) { NULL, 0 };
   storage->reader = (GpuPoint) { NULL, 0 };
   storage->last_write = (GpuPoint) { NULL, 0 };
-  storage->is_writer_read = FALSE;
+  storage->writer_kind = GPU_USE_WRITE;
   _gpu_storage_unlock_shared (storage);
 
   _gpu_point_clear (&writer);
@@ -524,24 +556,6 @@ free_buffer (GpuStorage *storage)
     _gpu_storage_unuse (used);
 }
 
-/* Waits for all uses, also after a failure. The error is that of the first failed use. */
-static gboolean
-wait_for (GArray        *uses,
-          GCancellable  *cancellable,
-          GError       **error)
-{
-  gboolean success = TRUE;
-
-  for (guint i = 0; uses != NULL && i < uses->len; i++)
-    {
-      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
-
-      success &= _gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable,
-                                           success ? error : NULL);
-    }
-
-  return success;
-}
 
 GArray *
 _gpu_storage_list_work (GpuStorage *root)
@@ -552,14 +566,37 @@ _gpu_storage_list_work (GpuStorage *root)
 }
 
 gboolean
+_gpu_use_can_ignore (const GpuUse *use,
+                     const GError *failure)
+{
+  return use->kind == GPU_USE_EARLIER && failure->domain != G_IO_ERROR
+         && !g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
+         && !_gpu_point_is_pending (&use->point);
+}
+
+gboolean
 _gpu_storage_wait_for_uses (GpuStorage    *root,
                             GCancellable  *cancellable,
                             GError       **error)
 {
   /* Completed uses are included, because they may have failed. */
   g_autoptr (GArray) uses = _gpu_storage_list_work (root);
+  GError *first = NULL;
 
-  return wait_for (uses, cancellable, error);
+  for (guint i = 0; i < uses->len; i++)
+    {
+      const GpuUse *use = &g_array_index (uses, GpuUse, i);
+      g_autoptr (GError) failure = NULL;
+
+      if (!_gpu_timeline_wait_until (use->point.timeline, use->point.seq, -1, cancellable, &failure)
+          && first == NULL && !_gpu_use_can_ignore (use, failure))
+        first = g_steal_pointer (&failure);
+    }
+
+  if (first != NULL)
+    g_propagate_error (error, first);
+
+  return first == NULL;
 }
 
 gboolean
@@ -585,7 +622,14 @@ _gpu_storage_drop_buffer (GpuStorage  *storage,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  wait_for (uses, NULL, NULL);
+
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      _gpu_timeline_wait (point->timeline, point->seq, NULL);
+    }
+
   _gpu_storage_unregister_alias (storage);
   context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
   g_clear_pointer (&storage->allocation_stream, _gpu_timeline_unref);
@@ -759,7 +803,7 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
 
   _gpu_point_set (&root->writer, timeline, seq);
   _gpu_point_clear (&root->last_write);
-  root->is_writer_read = FALSE;
+  root->writer_kind = GPU_USE_WRITE;
 
   if (root->reader.timeline != NULL)
     _gpu_point_clear (&root->reader);
@@ -781,7 +825,7 @@ _gpu_storage_set_promoted_locked (GpuStorage  *root,
 
   if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0)
     {
-      GpuPoint *write = root->is_writer_read ? &root->last_write : &root->writer;
+      GpuPoint *write = get_last_write (root);
 
       last_write = *write;
       *write = (GpuPoint) { NULL, 0 };
@@ -792,7 +836,7 @@ _gpu_storage_set_promoted_locked (GpuStorage  *root,
   if ((root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0)
     {
       root->last_write = last_write;
-      root->is_writer_read = TRUE;
+      root->writer_kind = GPU_USE_READ;
     }
 }
 

@@ -127,7 +127,7 @@ alloc_memory (GpuPoolCore  *core,
 
   for (guint i = 0; i < uses->len; i++)
     {
-      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+      const GpuPoint *point = &g_array_index (uses, GpuUse, i).point;
 
       _gpu_timeline_wait (point->timeline, point->seq, NULL);
     }
