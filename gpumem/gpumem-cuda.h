@@ -111,8 +111,8 @@ gpu_context_get_cu_context (GpuContext *context)
  * @mode: whether the program keeps @handle, or the new object destroys or releases it
  * @error: return location for a #GError
  *
- * Creates an object for an existing CUDA context: gpu_context_new_wrapped() with types. If the call
- * fails, @handle stays with the caller in either @mode.
+ * Creates an object for an existing CUDA context: gpu_context_new_wrapped() with a typed handle. If
+ * the call fails, the caller keeps ownership of @handle for every @mode.
  *
  * Returns: (transfer full): the context, or %NULL with @error set
  *
@@ -159,8 +159,8 @@ gpu_stream_get_cu_stream (GpuStream *stream,
  * @mode: whether the program keeps @handle, or the new object destroys it
  * @error: return location for a #GError
  *
- * Creates an object for an existing CUDA stream: gpu_stream_new_wrapped() with types. If the call
- * fails, @handle stays with the caller in either @mode.
+ * Creates an object for an existing CUDA stream: gpu_stream_new_wrapped() with a typed handle. If
+ * the call fails, the caller keeps ownership of @handle for every @mode.
  *
  * Returns: (transfer full): the stream, or %NULL with @error set
  *
@@ -203,8 +203,8 @@ gpu_buffer_get_cu_deviceptr (GpuBuffer *buffer)
  * @mode: whether the program keeps the memory, or the new object frees it
  * @error: return location for a #GError
  *
- * Creates an object for existing CUDA memory: gpu_buffer_new_wrapped() with types. If the call
- * fails, the memory stays with the caller in either @mode.
+ * Creates an object for existing CUDA memory: gpu_buffer_new_wrapped() with a typed address. If
+ * the call fails, the caller keeps ownership of the memory for every @mode.
  *
  * Returns: (transfer full): the buffer, or %NULL with @error set
  *
@@ -271,7 +271,7 @@ gpu_image_get_cu_mipmapped_array (GpuImage *image)
  * @error: return location for a #GError
  *
  * Gets the texture object with which kernels read @image through @sampler:
- * gpu_image_get_native_object() with types. Any thread may call it.
+ * gpu_image_get_native_object() with a typed result. Any thread may call it.
  *
  * Returns: the handle, owned by @image; 0 with @error set
  *
@@ -310,13 +310,14 @@ gpu_image_get_cu_surf_object (GpuImage  *image,
  * gpu_image_new_for_cu_array: (skip)
  * @context: the context of @handle
  * @handle: an array that the program created
- * @format: (nullable): the texel format; %NULL to derive it from @handle, with integers as integers
+ * @format: (nullable): the texel format; %NULL to derive it from @handle, with integers that are
+ *   not normalized
  * @mode: whether the program keeps @handle, or the new object destroys it
  * @error: return location for a #GError
  *
- * Creates an object for an existing CUDA array: gpu_image_new_wrapped() with types. Kernels can
- * write the image if the array was created with CUDA_ARRAY3D_SURFACE_LDST. If the call fails, the
- * array stays with the caller in either @mode.
+ * Creates an object for an existing CUDA array: gpu_image_new_wrapped() with a typed handle.
+ * Kernels can write the image if the array was created with CUDA_ARRAY3D_SURFACE_LDST. If the call
+ * fails, the caller keeps ownership of the array for every @mode.
  *
  * Returns: (transfer full): the image, or %NULL with @error set
  *

@@ -146,9 +146,9 @@ check_memory (GpuAllocator  *allocator,
  *   may use the memory
  * @error: return location for an error
  *
- * Allocates memory with undefined content. The memory is freed with its last reference, or by
- * gpu_allocator_free() or gpu_memory_release(), after work submitted before has completed. Whether
- * the call blocks, and its errors, depend on @allocator.
+ * Allocates memory with undefined content. Dropping the last reference, gpu_allocator_free() and
+ * gpu_memory_release() free the memory, once the work submitted so far has completed. Whether the
+ * call blocks, and its errors, depend on @allocator.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,

@@ -13,7 +13,7 @@
 /**
  * GpuOomAllocator:
  *
- * An adaptor that calls the program when memory runs out.
+ * An adaptor that emits a signal when memory runs out, so that the program can free some.
  *
  * |[<!-- language="C" -->
  * struct { gboolean (*drop) (GpuOomAllocator *, guint64, gpointer); } *cache = data;

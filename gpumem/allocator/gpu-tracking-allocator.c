@@ -382,7 +382,7 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:warn-leaks:
    *
-   * Whether the adaptor logs a warning with the report if memory is in use when it is finalized.
+   * Whether finalizing the adaptor logs a warning with the report if memory is still in use.
    *
    * Since: 0.1
    */

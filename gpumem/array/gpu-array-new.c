@@ -141,7 +141,7 @@ gpu_array_new (GpuContext    *context,
  * gpu_array_new_full:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
  * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
- * @stream: (nullable): the first stream to use the memory, for @allocator
+ * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
  * @n_dims: the number of dimensions, 0 for an array of one element
@@ -364,7 +364,7 @@ set_strides (GpuArrayLayout  *layout,
 /**
  * gpu_array_new_for_memory:
  * @memory: linear memory: any memory except an image
- * @offset: the offset of the element with all indices 0, in bytes
+ * @offset: the offset of the element whose indices are all 0, in bytes
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
  * @n_dims: the number of dimensions, 0 for an array of one element
@@ -477,7 +477,7 @@ _gpu_array_new_like (GpuArray      *array,
  * gpu_array_new_like:
  * @array: a #GpuArray
  * @allocator: (nullable): the source of the memory, %NULL for buffers
- * @stream: (nullable): the first stream to use the memory, for @allocator
+ * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @error: return location for an error
  *
  * Allocates an array with the type and the shape of @array, and with the same order of dimensions

@@ -214,7 +214,7 @@ gpu_array_read_bytes (GpuArray       *array,
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @bytes: writable memory, see gpu_stream_read_into()
- * @offset: the offset of the element with all indices 0 in @bytes
+ * @offset: the offset in @bytes of the element whose indices are all 0
  * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
  *   @bytes along each dimension; %NULL for C order without gaps
  * @n_strides: the number of strides
@@ -365,7 +365,7 @@ gpu_array_read_bytes_finish (GpuArray      *array,
  * @array: a #GpuArray
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @bytes: writable memory
- * @offset: the offset of the element with all indices 0 in @bytes
+ * @offset: the offset in @bytes of the element whose indices are all 0
  * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
  *   @bytes along each dimension; %NULL for C order without gaps
  * @n_strides: the number of strides

@@ -516,8 +516,8 @@ acquire_host (GpuArray *array)
  * #GpuHostMemory. Wait for work that writes the memory before you read it.
  * gpu_array_get_host_bytes() also holds a reference to the memory.
  *
- * Returns: the address, 0 if there is none, if the flags forbid the host to read, if the memory was
- *   released, or there are no elements
+ * Returns: the address, or 0 if the host cannot access the memory without a mapping, if the flags
+ *   forbid the host to read it, if it was released, or if the array has no elements
  *
  * Since: 0.1
  */

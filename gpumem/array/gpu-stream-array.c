@@ -416,7 +416,7 @@ gpu_stream_fill_array (GpuStream  *stream,
  * @stream: a #GpuStream
  * @array: an array of the stream's context
  * @bytes: the elements to write
- * @offset: the offset of the element with all indices 0 in @bytes
+ * @offset: the offset in @bytes of the element whose indices are all 0
  * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
  *   @bytes along each dimension of @array; %NULL for C order without gaps
  * @n_strides: the number of strides
@@ -464,7 +464,7 @@ gpu_stream_write_array (GpuStream     *stream,
  * @stream: a #GpuStream
  * @array: an array of the stream's context
  * @bytes: writable memory, see gpu_stream_read_into()
- * @offset: the offset of the element with all indices 0 in @bytes
+ * @offset: the offset in @bytes of the element whose indices are all 0
  * @strides: (array length=n_strides) (nullable): the distance between neighbouring elements in
  *   @bytes along each dimension of @array; %NULL for C order without gaps
  * @n_strides: the number of strides

@@ -357,7 +357,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  * @destination: memory of the stream's context
  * @layout: (nullable): origin and pitches of the region in @destination; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: bytes, a multiple of @pattern_size, rows, slices
+ * @extent: size of the region: the width in bytes, which is a multiple of @pattern_size, the
+ *   number of rows and the number of slices
  * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error

@@ -274,7 +274,7 @@ get_traits (GpuDevice   *device,
  * - `fp64`, `fp16`: whether kernels can compute with double and with half precision (`b`)
  * - `simd-group-size`: the number of work-items that run in lockstep (a warp, a wavefront, a
  *   sub-group); 1 on CPUs
- * - `work-group-size-multiple`: the number that the size of a work-group should be a multiple of
+ * - `work-group-size-multiple`: work-group sizes should be multiples of this number
  * - `usable-local-memory-size`: the local memory that a work-group can use, in bytes
  * - `local-memory-bank-count`, `local-memory-access-granularity`: the number of banks of local
  *   memory, and the bytes of a bank; absent if local memory is cached and has no banks

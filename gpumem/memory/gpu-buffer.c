@@ -886,8 +886,8 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
  * Creates a buffer for a range of @memory, for functions that require a buffer (OpenCL:
  * clCreateSubBuffer if the memory is an object of the driver). The buffer is a slice of @memory: it
  * has the same flags and keeps a reference to @memory, and uses of both are ordered. The rules for
- * @offset are those of gpu_buffer_slice(). If @memory is a #GpuBuffer, both functions do the same.
- * Does not block.
+ * @offset are those of gpu_buffer_slice(). For a #GpuBuffer this function does the same as
+ * gpu_buffer_slice(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @memory, is empty or is not aligned, or if @memory is an image, %GPU_ERROR_RELEASED, or the

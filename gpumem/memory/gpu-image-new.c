@@ -570,8 +570,8 @@ create_view (GpuBuffer            *buffer,
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: the intended use of the image; @buffer decides everything that @flags leaves open, and
- *   @flags cannot allow more than @buffer
+ * @flags: the intended use of the image; @buffer sets everything that @flags leaves open, and
+ *   @flags cannot allow an access that @buffer forbids
  * @format: the format of the texels
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
@@ -580,8 +580,8 @@ create_view (GpuBuffer            *buffer,
  *   else for rows without gaps
  * @error: return location for an error
  *
- * Creates an image over the memory of a buffer and keeps a reference to @buffer. Each sees the
- * writes through the other, and uses of both are ordered (OpenCL: clCreateImage,
+ * Creates an image over the memory of a buffer and keeps a reference to @buffer. Writes through
+ * either object are visible in both, and uses of both are ordered (OpenCL: clCreateImage,
  * CL_MEM_OBJECT_IMAGE1D_BUFFER, or CL_MEM_OBJECT_IMAGE2D if images from buffers are supported;
  * CUDA: pitch-linear memory). Devices require an aligned row pitch, which gpu_buffer_new_pitched()
  * provides. Does not block.
@@ -699,18 +699,18 @@ gpu_image_get_level (GpuImage  *image,
  * gpu_image_new_wrapped:
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
- * @format: (nullable): the format of the texels, if the driver does not report it; %NULL to treat
- *   integers as integers
+ * @format: (nullable): the format of the texels, if the driver does not report it; %NULL to use
+ *   the driver's format; integers of CUDA arrays are then not normalized
  * @mode: the owner of @handle
  * @owner: (nullable): bytes to keep until the last work that uses the image has completed and
  *   no object refers to the image, or %NULL
  * @error: return location for an error
  *
- * Creates an image for one that was created outside this library, which both sides then use
- * (OpenCL: clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuArray3DGetDescriptor). CUDA does not report whether the integers of an array are normalized;
- * @format specifies it. If the call fails, the caller keeps ownership of @handle, also in mode
- * %GPU_WRAP_MODE_ADOPT.
+ * Creates an object for an image that was created outside this library. The library and the owner
+ * of the image can then both use the image (OpenCL: clGetImageInfo, clRetainMemObject if @mode is
+ * %GPU_WRAP_MODE_BORROW; CUDA: cuArray3DGetDescriptor). CUDA does not report whether the integers
+ * of an array are normalized; @format specifies it. If the call fails, the caller keeps ownership
+ * of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
  *
  * Uses of the memory outside this library are not tracked. If another image of this context has the
  * same memory, uses of both are ordered. An exception is the array of a mip level after the first

@@ -314,10 +314,10 @@ gpu_context_list_image_formats (GpuContext      *context,
  * @extent: (out caller-allocates): return location for the size
  * @error: return location for an error
  *
- * Gets the maximum size of images, with the layers of arrays in the dimension after those of a
- * layer (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and related attributes; CUDA:
- * CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). All sizes are 0 if the type
- * is not supported. Any thread; does not block.
+ * Gets the maximum size of images (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and related attributes;
+ * CUDA: CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). The maximum number
+ * of layers is the height for 1D arrays and the depth for other array types. All sizes are 0 if the
+ * type is not supported. Any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the device has no images of any type,
  *   %GPU_ERROR_INVALID_ARGUMENT for an invalid type, or %GPU_ERROR_DEVICE_LOST

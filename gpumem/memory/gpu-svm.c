@@ -456,8 +456,8 @@ initable_iface_init (GInitableIface *iface)
  * @error: return location for an error
  *
  * Allocates memory at one address for the host and all devices of @context (OpenCL: clSVMAlloc,
- * and clCreateBuffer over it, for commands that take no address; CUDA: cuMemAllocManaged). The
- * contents are undefined. On CUDA the memory may be larger than that of the device. If the driver
+ * and clCreateBuffer over that memory for commands that take no address; CUDA: cuMemAllocManaged).
+ * The contents are undefined. On CUDA, @size may exceed the memory of the device. If the driver
  * has too little memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
  * A USM flag allocates unified shared memory (OpenCL: clDeviceMemAllocINTEL, clHostMemAllocINTEL,

@@ -115,15 +115,15 @@ describe_segment (GArray *parts,
  *
  * Gets the layout of the memory of the pool as an array of segments. Each segment has its
  * `address`, of type t, and its `blocks`, of type aa{sv}, which are adjacent and in order of
- * address. The address is artificial if the driver reports none; it is the driver's handle for
- * pools of kind %GPU_MEMORY_POOL_BINS. A block has
+ * address. If the driver reports no addresses, the address is artificial. In pools of kind
+ * %GPU_MEMORY_POOL_BINS it is the driver's handle. A block has
  *
  * - `state`, s: "active", "pending" (freed, but work may still use it), "held" (free), "cached" (in
  *   the cache of a thread) or "unmapped" (addresses without memory)
  * - `size`, t: bytes
- * - `requested`, t, only of an active block: bytes requested
- * - `stream`, u, only of a pending block: the number of the stream that may still use it, counted
- *   from 1
+ * - `requested`, t, for active blocks only: bytes requested
+ * - `stream`, u, for pending blocks only: the number, from 1, of the stream that may still use the
+ *   block
  *
  * `gpumem pool` converts snapshots to files for viewers. Other threads that use the pool wait until
  * the snapshot is complete.

@@ -66,9 +66,9 @@ gpu_event_export_handle (GpuEvent  *event,
  * @handle: the handle that gpu_event_export_handle() returned in another process
  * @error: return location for an error
  *
- * Creates an event for the event of another process (CUDA: cuIpcOpenEventHandle). Streams, threads
- * and main loops can wait for it as for any event. It records no times, and
- * gpu_context_synchronize() does not wait for it. If the other process ends before the event
+ * Creates an object for an event that another process exported (CUDA: cuIpcOpenEventHandle).
+ * Streams, threads and main loops can wait for the object as for any event. It records no times,
+ * and gpu_context_synchronize() does not wait for it. If the other process ends before the event
  * completes, the driver decides whether waits end. Does not block.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
