@@ -64,7 +64,7 @@ gboolean     _gpu_array_wait          (GpuTimeline           *timeline,
                                        const char            *function,
                                        GCancellable          *cancellable,
                                        GError               **error);
-/* The name of the task is @function. */
+/* Creates a task with the name @function. */
 GTask       *_gpu_array_task_new      (GpuArray              *array,
                                        gpointer               tag,
                                        const char            *function,

@@ -281,7 +281,7 @@ stream_barrier (GpuNativeStream  *native,
                            "barrier");
 }
 
-/* The driver submits work immediately. */
+/* Nothing to do: the driver submits work immediately. */
 static gboolean
 stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
               GError          **error G_GNUC_UNUSED)

@@ -33,7 +33,7 @@ typedef gboolean (*GpuArrayPlanFunc) (const GpuArrayPlan  *plan,
                                       gpointer             data,
                                       GError             **error);
 
-/* Both have the same shape and item size. */
+/* @to and @from must have the same shape and item size. */
 void     _gpu_array_plan_init     (GpuArrayPlan          *plan,
                                    const GpuArrayLayout  *to,
                                    const GpuArrayLayout  *from);

@@ -194,7 +194,7 @@ event_free (GpuNativeEvent *native)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
 
-  /* No call can set the event any more: work that waits for it must not hang. */
+  /* No later call can set the event. Fail it, so that work that waits for it does not hang. */
   if (g_atomic_int_get (&event->unset))
     clSetUserEventStatus (event->event, get_failed_status (event));
   clReleaseEvent (event->event);

@@ -366,7 +366,7 @@ rewrite_body (Rewriter       *rewriter,
     }
 }
 
-/* Whether the text has a #define of the word at @i that matches @pattern. */
+/* Whether the text #defines the word at @i with a replacement that contains a match of @pattern. */
 static gboolean
 is_defined (GpuSource  *source,
             guint       i,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images: arrays, mipmapped arrays and their levels, and linear memory of buffers. The layers of a
- * 1D array image are counted in the height here, but in the depth by the driver.
+ * Images: arrays, mipmapped arrays and their levels, and linear memory of buffers. For a 1D array
+ * image, extents have the number of layers as the height, but the driver takes it as the depth.
  */
 #include "config.h"
 

@@ -33,7 +33,7 @@ typedef struct
 {
   CUstream       stream;
   GpuCudaStream *native;            /* NULL for a stream of the library's own */
-  CUcontext      to_context;        /* both are NULL within one context */
+  CUcontext      to_context;        /* NULL, like from_context, if both sides are in one */
   CUcontext      from_context;
   gsize          width;
   gsize          height;

@@ -118,7 +118,8 @@ register_locked (GpuCudaContext  *context,
   if (code == CUDA_SUCCESS)
     return add_locked (context, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0, start, end);
 
-  /* For memory from cuMemHostAlloc(), drivers return one of these two codes. */
+  /* It is no error if other code has page-locked the memory. For memory from cuMemHostAlloc(), some
+   * drivers return CUDA_ERROR_INVALID_VALUE instead of the specific code. */
   if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
       && (code != CUDA_ERROR_INVALID_VALUE
           || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))

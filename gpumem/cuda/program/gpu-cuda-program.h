@@ -16,7 +16,8 @@ struct _GpuCudaModule
   GpuCudaContext  *context;     /* outlives the module */
   CUmodule         module;
   GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
-  GHashTable      *limits;      /* of CUfunction to gint; guarded by a separate lock */
+  GHashTable      *limits;      /* by CUfunction: gint, the limit of dynamic shared memory;
+                                 * guarded by a lock of its own */
 };
 
 typedef struct

@@ -493,7 +493,7 @@ gboolean        _gpu_opencl_describe_argument (cl_kernel           kernel,
                                               guint                index,
                                               GpuArgumentInfo     *info,
                                               GError             **error);
-/* Gets the type code and the size of an OpenCL C type; 0 if it has none. */
+/* Gets the type code of an OpenCL C type, 0 if it has none, and its size, 0 if unknown. */
 void            _gpu_opencl_parse_type       (const char          *type_name,
                                               char                *type,
                                               gsize               *size);

@@ -34,7 +34,7 @@ struct _GpuPoolData
 {
   gpointer        data;
   GDestroyNotify  destroy;
-  GpuPoolData    *next;             /* in the list to be destroyed */
+  GpuPoolData    *next;             /* links data that is to be destroyed */
 };
 
 /* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or cached

@@ -58,9 +58,9 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* The stream for @key, created on first use; NULL for @key NULL, the host, whose uses have always
- * completed. The stream lives as long as @streams. After a sweep its uses have completed, and it
- * may be reused for another key. */
+/* Gets the stream for @key, and creates it on first use. NULL for a NULL @key: the host, whose uses
+ * have always completed. The stream lives as long as @streams. After a sweep its uses have
+ * completed, and it may be reused for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* Like _gpu_pool_streams_get(), and protects the stream from sweeps until it is unpinned. */
@@ -69,7 +69,7 @@ GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
 /* (transfer full): the key; NULL after the stream was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
-/* (transfer full): the keys of @streams, of GpuPoolStream, without swept streams. */
+/* (transfer full): the keys of the GpuPoolStreams in @streams, except those that were swept. */
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
 /* Polls all pending fences; TRUE if any has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
