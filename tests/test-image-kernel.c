@@ -569,7 +569,7 @@ image_over_rows (TestFixture *fixture)
   assert_busy (fixture, image);
 }
 
-/* A level is an image of its own to a kernel; other levels are not changed. */
+/* A kernel can take one level as an image. Writing it does not change the other levels. */
 static void
 image_level_arguments (TestFixture *fixture)
 {

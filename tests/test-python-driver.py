@@ -346,7 +346,8 @@ def test_foreign_work_elsewhere(fixture):
 
 
 def test_equal_handles(fixture):
-    """Objects with the same handle are equal. Comparing does not count as getting the handle."""
+    """Objects with the same handle are equal. Comparing streams, unlike get_native_handle(),
+    does not make synchronize() submit work."""
     again = Gpu.Context(fixture.device)
     equal(again == fixture.context,
           again.get_native_handle() == fixture.context.get_native_handle())

@@ -328,11 +328,11 @@ Stream     *stream_new      (Context       *context,
 /* Resolves NULL, 1 and 2, and checks that the stream belongs to the current context. */
 CUresult    stream_resolve  (CUstream       handle,
                              Stream       **stream);
-/* The same for calls that need no current context. */
+/* Like stream_resolve(), for calls that need no current context. */
 CUresult    stream_resolve_any (CUstream    handle,
                              Stream       **stream);
-/* The same for calls that use the context of an explicit stream instead of the current one. Before
- * CUDA 12 the stand-in rejects a stream of another context. */
+/* Like stream_resolve(), for calls that use the context of an explicit stream, not the current one.
+ * Before CUDA 12 the stand-in rejects a stream of another context. */
 CUresult    stream_resolve_own (CUstream    handle,
                              Stream       **stream);
 /* Takes ownership of @op. (transfer full) */

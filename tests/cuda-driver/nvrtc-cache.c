@@ -7,7 +7,7 @@
 
 #include "nvrtc.h"
 
-/* Increase this when the same source compiles to other images. */
+/* Increase this when a change makes the same source compile to a different image. */
 #define CACHE_VERSION "3"
 
 /* CUBIN, PTX, log, lowered names by expression */
