@@ -585,6 +585,57 @@ failure_right_behind (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the ink is dry");
 }
 
+/* The user event fails at about the time at which the work before the wait, and the work of the other
+ * stream, completes. The work behind the wait fails and does not run. */
+static void
+fail_while_work_completes (TestFixture *fixture, GpuStreamFlags flags, guint round)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, flags);
+  g_autoptr (GpuStream) b = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) first = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) second = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GpuEvent) there = NULL;
+  guint8 data[SIZE] = { 0 };
+
+  for (guint i = 0; i < 4; i++)
+    fill (a, first, 2 + i);
+  fill (b, second, 2);
+  gate = test_gate (fixture, a);
+  behind = test_record (a);
+  test_assert_ok (gpu_stream_wait_event (b, behind, &error), error);
+  fill (b, second, 3);
+  there = test_record (b);
+
+  for (gint64 start = g_get_monotonic_time (); g_get_monotonic_time () < start + 4 * round;)
+    ;
+  fail (gate, "in the middle");
+  assert_failed (behind, "in the middle");
+  assert_failed (there, "in the middle");
+  test_assert_ok (gpu_buffer_read (first, a, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 5, SIZE);
+  g_assert_false (gpu_buffer_read (second, b, 0, data, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "in the middle");
+  fill (b, second, 4);
+  test_assert_ok (gpu_buffer_read (second, b, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 4, SIZE);
+}
+
+static void
+failure_while_work_completes (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 1000; i++)
+    fail_while_work_completes (fixture, GPU_STREAM_FLAGS_NONE, i % 64);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) == 0)
+    return;
+  for (guint i = 0; i < 1000; i++)
+    fail_while_work_completes (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, i % 64);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -599,6 +650,7 @@ main (int argc, char **argv)
   test_add ("remembered-by-slices", failure_remembered_by_slices);
   test_add ("function-names", failure_function_names);
   test_add ("right-behind", failure_right_behind);
+  test_add ("while-work-completes", failure_while_work_completes);
   test_add ("race", failure_race);
   return test_run ();
 }

@@ -36,6 +36,7 @@ queue_unref (GpuOpenclQueue *queue)
     return;
 
   g_mutex_clear (&queue->lock);
+  g_clear_pointer (&queue->guards, g_ptr_array_unref);
   g_free (queue);
 }
 
@@ -78,6 +79,9 @@ _gpu_opencl_event_new (GpuNativeStream *stream,
     {
       event->queue = ((GpuOpenclStream *) stream)->shared_queue;
       g_atomic_ref_count_inc (&event->queue->refs);
+
+      if (G_UNLIKELY (event->queue->guards != NULL))
+        event->guards = _gpu_opencl_guard_event (stream, handle);
     }
 
   return &event->base;
@@ -127,35 +131,72 @@ _gpu_opencl_enqueued (GpuNativeStream  *stream,
   return FALSE;
 }
 
+static cl_event
+create_user (GpuNativeContext  *context,
+             GError           **error)
+{
+  cl_int code;
+  cl_event event = clCreateUserEvent (_gpu_opencl_context_handle (context), &code);
+
+  if (code == CL_SUCCESS)
+    return event;
+
+  _gpu_opencl_set_error (error, "clCreateUserEvent", code, "context %p",
+                         (gpointer) _gpu_opencl_context_handle (context));
+  return NULL;
+}
+
+static gboolean
+create_guard (GpuOpenclEvent    *event,
+              GpuNativeContext  *context,
+              GError           **error)
+{
+  cl_event guard = create_user (context, error);
+
+  if (guard == NULL)
+    return FALSE;
+
+  event->guards = _gpu_opencl_guards_new ();
+  g_ptr_array_add (event->guards, guard);
+  return TRUE;
+}
+
+/* The guard completes even if the user event fails, because the work that waits for both has failed
+ * then. */
+static cl_int
+complete_guard (GpuOpenclEvent *event)
+{
+  return event->guards == NULL ? CL_SUCCESS
+         : clSetUserEventStatus (g_ptr_array_index (event->guards, 0), CL_COMPLETE);
+}
+
 static GpuNativeEvent *
 event_create_user (GpuNativeContext  *context,
                    GError           **error)
 {
+  GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
   GpuOpenclEvent *event;
   cl_event handle;
-  cl_int code;
 
-  if (_gpu_opencl_device_hangs ((GpuOpenclDevice *) context->devices[0]))
+  if (_gpu_opencl_device_hangs (device))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "device %s does not support user events: it hangs when a user event is set",
-                   context->devices[0]->id);
+                   device->base.id);
       return NULL;
     }
-  if (!_gpu_backend_check_process (error))
+  if (!_gpu_backend_check_process (error) || (handle = create_user (context, error)) == NULL)
     return NULL;
-
-  handle = clCreateUserEvent (_gpu_opencl_context_handle (context), &code);
-  if (code != CL_SUCCESS)
-    {
-      _gpu_opencl_set_error (error, "clCreateUserEvent", code, "context %p",
-                             (gpointer) _gpu_opencl_context_handle (context));
-      return NULL;
-    }
 
   event = (GpuOpenclEvent *) _gpu_opencl_event_new (NULL, handle);
   event->unset = TRUE;
-  event->cannot_fail = _gpu_opencl_device_is_intel_cpu ((GpuOpenclDevice *) context->devices[0]);
+  event->cannot_fail = _gpu_opencl_device_is_intel_cpu (device);
+  if (device->pocl > 0 && !create_guard (event, context, error))
+    {
+      _gpu_native_event_unref (&event->base);
+      return NULL;
+    }
+
   return &event->base;
 }
 
@@ -179,6 +220,8 @@ event_set_user (GpuNativeEvent  *native,
 
   g_atomic_int_set (&event->failed, !success && event->cannot_fail);
   code = clSetUserEventStatus (event->event, status);
+  if (code == CL_SUCCESS)
+    code = complete_guard (event);
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clSetUserEventStatus", code, "status %d", status);
@@ -196,9 +239,13 @@ event_free (GpuNativeEvent *native)
 
   /* No later call can set the event. Fail it, so that work that waits for it does not hang. */
   if (g_atomic_int_get (&event->unset))
-    clSetUserEventStatus (event->event, get_failed_status (event));
+    {
+      clSetUserEventStatus (event->event, get_failed_status (event));
+      complete_guard (event);
+    }
   clReleaseEvent (event->event);
   g_clear_pointer (&event->queue, queue_unref);
+  g_clear_pointer (&event->guards, g_ptr_array_unref);
   g_clear_pointer (&event->pieces, g_array_unref);
   g_free (event);
 }

@@ -255,30 +255,44 @@ stream_record (GpuNativeStream  *native,
 
 /* Enqueues a second barrier, without a wait list, which waits for all previous work including
  * @first. Otherwise PoCL drops the dependencies of a barrier at the next barrier with a wait list.
- * The event of @first is retained, also if the second barrier fails, because PoCL aborts when a
- * command whose event was released fails. */
+ * If a user event may fail @first, the second barrier also waits for a marker behind @guards: see
+ * gpu-opencl-guard.c. The events of @first and of the marker are retained, also if the second barrier
+ * fails, because PoCL aborts when a command whose event was released fails. */
 static cl_int
 repeat_barrier (GpuNativeStream  *native,
                 cl_event          first,
+                GPtrArray        *guards,
                 GpuNativeEvent  **event)
 {
-  cl_event barrier = NULL;
-  cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL,
-                                              event != NULL ? &barrier : NULL);
+  cl_command_queue queue = _gpu_opencl_stream_handle (native);
   GArray *pieces;
+  cl_event marker = NULL;
+  cl_event barrier = NULL;
+  cl_int code = CL_SUCCESS;
 
   if (event == NULL)
-    return code;
-
-  if (code != CL_SUCCESS)
-    {
-      *event = _gpu_opencl_event_new (native, first);
-      return code;
-    }
+    return clEnqueueBarrierWithWaitList (queue, 0, NULL, NULL);
 
   pieces = _gpu_opencl_pieces_new ();
-  g_array_append_val (pieces, first);
-  *event = _gpu_opencl_event_new (native, barrier);
+
+  if (guards != NULL)
+    code = clEnqueueMarkerWithWaitList (queue, guards->len, (const cl_event *) guards->pdata,
+                                        &marker);
+
+  if (marker != NULL)
+    {
+      _gpu_opencl_hold_event (native, first);
+      _gpu_opencl_hold_event (native, marker);
+      g_array_append_val (pieces, marker);
+    }
+
+  if (code == CL_SUCCESS)
+    code = clEnqueueBarrierWithWaitList (queue, 0, NULL, &barrier);
+
+  if (barrier != NULL)
+    g_array_append_val (pieces, first);
+
+  *event = _gpu_opencl_event_new (native, barrier != NULL ? barrier : first);
   ((GpuOpenclEvent *) *event)->pieces = pieces;
 
   return code;
@@ -291,23 +305,27 @@ stream_wait (GpuNativeStream        *native,
              GpuNativeEvent        **event,
              GError                **error)
 {
+  g_autoptr (GPtrArray) guards = _gpu_opencl_list_guards (native, events, n_events);
+  const guint n = n_events + (guards != NULL ? guards->len : 0);
   cl_event barrier = NULL;
   cl_event on_stack[N_EVENTS_ON_STACK];
   g_autofree cl_event *allocated = NULL;
   cl_event *list = on_stack;
   cl_int code;
 
-  if (n_events > N_EVENTS_ON_STACK)
-    list = allocated = g_new (cl_event, n_events);
-  for (guint i = 0; i < n_events; i++)
-    list[i] = _gpu_opencl_event_handle (events[i]);
+  if (n > N_EVENTS_ON_STACK)
+    list = allocated = g_new (cl_event, n);
+  for (guint i = 0; i < n; i++)
+    list[i] = i < n_events ? _gpu_opencl_event_handle (events[i])
+                           : g_ptr_array_index (guards, i - n_events);
 
-  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events,
-                                       n_events > 0 ? list : NULL,
+  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n, n > 0 ? list : NULL,
                                        event != NULL ? &barrier : NULL);
+  if (code == CL_SUCCESS)
+    _gpu_opencl_set_guards (native, guards);
   if (code == CL_SUCCESS && ((GpuOpenclStream *) native)->out_of_order)
     {
-      code = repeat_barrier (native, barrier, event);
+      code = repeat_barrier (native, barrier, guards, event);
       event = NULL;
     }
 

@@ -73,6 +73,8 @@ typedef struct
   cl_command_queue  internal;                   /* maps host memory; NULL until first needed */
   GPtrArray        *mapped;                     /* nullable; GpuOpenclBuffers of mapped host
                                                  * memory */
+  GMutex            held_lock;                  /* protects the next one */
+  GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */
 } GpuOpenclContext;
 
 /* The queue of a stream, shared with its events, which may outlive the stream. */
@@ -82,6 +84,9 @@ typedef struct
   GMutex            lock;
   cl_command_queue  handle;                     /* NULL after the stream was freed; under lock */
   gboolean          fails_late;                 /* see delay_failure() in gpu-opencl-event.c */
+  GPtrArray        *guards;                     /* nullable; of cl_event: the guards of the user
+                                                 * events that the last command depends on; replaced,
+                                                 * never changed */
 } GpuOpenclQueue;
 
 typedef struct
@@ -100,6 +105,8 @@ typedef struct
   GpuOpenclQueue   *queue;                      /* NULL for a user event */
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL reuses the events of failed commands */
+  GPtrArray        *guards;                     /* nullable; of cl_event: the guard of this user
+                                                 * event, or those of the command's queue */
   gint              unset;                      /* atomic; a user event that has no status yet */
   gboolean          cannot_fail;                /* a user event that must not fail in the driver */
   gint              failed;                     /* atomic; failed, but complete in the driver */
@@ -290,6 +297,26 @@ gboolean        _gpu_opencl_enqueued         (GpuNativeStream     *stream,
                                               GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (7, 8);
+
+/* gpu-opencl-guard.c */
+/* Returns an array of cl_event that owns its elements. */
+GPtrArray      *_gpu_opencl_guards_new       (void);
+/* (transfer full) (nullable): lists the pending guards that the next command of @stream must wait
+ * for if it waits for @events. */
+GPtrArray      *_gpu_opencl_list_guards      (GpuNativeStream     *stream,
+                                              GpuNativeEvent *const *events,
+                                              guint                n_events);
+/* Records that all later commands of @stream depend on @guards. */
+void            _gpu_opencl_set_guards       (GpuNativeStream     *stream,
+                                              GPtrArray           *guards);
+/* (transfer full) (nullable): lists the pending guards that the last command of @stream depends on;
+ * if there are any, holds its event. */
+GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
+                                              cl_event             event);
+void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
+                                              cl_event             event);
+/* Releases all held events of @context, whose work has ended. */
+void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
 /* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers that are only host memory. */
 GpuBufferAllocHostOp _gpu_opencl_alloc_host;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Protection against two faults of PoCL. Suppose that a command waits for two events, that one fails
+ * on one thread, and that the other completes on another thread.
+ *
+ * - PoCL may both fail and run the command, which ends the process. So each user event has a guard:
+ *   a second user event, which is set after the first. Commands that depend on a user event and may
+ *   depend on other work also wait for the guard. PoCL cannot run them while it fails them, because
+ *   the guard is still pending.
+ * - The second thread uses the command's event without a reference, after both events have their
+ *   status. So the event of each command that depends on a user event is held: it is released
+ *   HOLD_TIME after the command was found to have ended.
+ */
+#include "config.h"
+
+#include "gpumem/opencl/driver/gpu-opencl.h"
+
+/* In microseconds. PoCL needs a few; the rest is for threads that do not get a processor. */
+#define HOLD_TIME 20000
+
+/* The number of held events that are checked whenever one is added. */
+#define N_CHECKS 4
+
+typedef struct
+{
+  cl_event event;
+  gint64   ended;                   /* when the command was found to have ended; 0: not yet */
+} GpuOpenclHeld;
+
+static void
+release_event (gpointer event)
+{
+  clReleaseEvent (event);
+}
+
+static gboolean
+is_pending (cl_event event)
+{
+  cl_int status = CL_COMPLETE;
+
+  clGetEventInfo (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+
+  return status > CL_COMPLETE;
+}
+
+GPtrArray *
+_gpu_opencl_guards_new (void)
+{
+  return g_ptr_array_new_with_free_func (release_event);
+}
+
+/* Adds the pending events of @guards to @all. */
+static void
+add_guards (GPtrArray **all,
+            GPtrArray  *guards)
+{
+  for (guint i = 0; guards != NULL && i < guards->len; i++)
+    {
+      cl_event guard = g_ptr_array_index (guards, i);
+
+      if ((*all != NULL && g_ptr_array_find (*all, guard, NULL)) || !is_pending (guard)
+          || clRetainEvent (guard) != CL_SUCCESS)
+        continue;
+
+      if (*all == NULL)
+        *all = _gpu_opencl_guards_new ();
+
+      g_ptr_array_add (*all, guard);
+    }
+}
+
+GPtrArray *
+_gpu_opencl_list_guards (GpuNativeStream       *stream,
+                         GpuNativeEvent *const *events,
+                         guint                  n_events)
+{
+  GPtrArray *all = NULL;
+
+  add_guards (&all, ((GpuOpenclStream *) stream)->shared_queue->guards);
+  for (guint i = 0; i < n_events; i++)
+    add_guards (&all, ((GpuOpenclEvent *) events[i])->guards);
+
+  return all;
+}
+
+void
+_gpu_opencl_set_guards (GpuNativeStream *stream,
+                        GPtrArray       *guards)
+{
+  GpuOpenclQueue *queue = ((GpuOpenclStream *) stream)->shared_queue;
+
+  g_clear_pointer (&queue->guards, g_ptr_array_unref);
+  queue->guards = guards != NULL ? g_ptr_array_ref (guards) : NULL;
+}
+
+/* Releases the first held event if it has been held long enough. Otherwise, moves it to the end. */
+static void
+check_first (GQueue *all)
+{
+  GpuOpenclHeld *held = g_queue_pop_head (all);
+
+  if (held->ended != 0 && g_get_monotonic_time () - held->ended > HOLD_TIME)
+    {
+      clReleaseEvent (held->event);
+      g_free (held);
+      return;
+    }
+
+  if (held->ended == 0 && !is_pending (held->event))
+    held->ended = g_get_monotonic_time ();
+
+  g_queue_push_tail (all, held);
+}
+
+void
+_gpu_opencl_hold_event (GpuNativeStream *stream,
+                        cl_event         event)
+{
+  GpuOpenclContext *context = (GpuOpenclContext *) stream->context;
+  GpuOpenclHeld *held;
+
+  if (clRetainEvent (event) != CL_SUCCESS)
+    return;
+
+  held = g_new0 (GpuOpenclHeld, 1);
+  held->event = event;
+
+  g_mutex_lock (&context->held_lock);
+  g_queue_push_tail (&context->held, held);
+  for (guint i = 0; i < N_CHECKS; i++)
+    {
+      if (!g_queue_is_empty (&context->held))
+        check_first (&context->held);
+    }
+  g_mutex_unlock (&context->held_lock);
+}
+
+GPtrArray *
+_gpu_opencl_guard_event (GpuNativeStream *stream,
+                         cl_event         event)
+{
+  GPtrArray *guards = _gpu_opencl_list_guards (stream, NULL, 0);
+
+  _gpu_opencl_set_guards (stream, guards);
+
+  if (guards != NULL)
+    _gpu_opencl_hold_event (stream, event);
+
+  return guards;
+}
+
+void
+_gpu_opencl_release_held (GpuOpenclContext *context)
+{
+  GpuOpenclHeld *held;
+
+  if (!g_queue_is_empty (&context->held))
+    g_usleep (HOLD_TIME);
+
+  while ((held = g_queue_pop_head (&context->held)) != NULL)
+    {
+      clReleaseEvent (held->event);
+      g_free (held);
+    }
+}
