@@ -630,8 +630,20 @@ failure_while_work_completes (TestFixture *fixture)
     return;
   for (guint i = 0; i < 1000; i++)
     fail_while_work_completes (fixture, GPU_STREAM_FLAGS_NONE, i % 64);
-  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) == 0)
+}
+
+static void
+failure_while_work_completes_out_of_order (TestFixture *fixture)
+{
+  const char *version = test_get_string (fixture->device, "driver-version");
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_OUT_OF_ORDER))
     return;
+  if (test_is_pocl (fixture) && g_ascii_strtoull (version, NULL, 10) >= 5)
+    {
+      g_test_skip ("PoCL uses events of out-of-order queues after it released them");
+      return;
+    }
   for (guint i = 0; i < 1000; i++)
     fail_while_work_completes (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, i % 64);
 }
@@ -651,6 +663,7 @@ main (int argc, char **argv)
   test_add ("function-names", failure_function_names);
   test_add ("right-behind", failure_right_behind);
   test_add ("while-work-completes", failure_while_work_completes);
+  test_add ("while-work-completes-out-of-order", failure_while_work_completes_out_of_order);
   test_add ("race", failure_race);
   return test_run ();
 }

@@ -7,9 +7,10 @@
  *   a second user event, which is set after the first. Commands that depend on a user event and may
  *   depend on other work also wait for the guard. PoCL cannot run them while it fails them, because
  *   the guard is still pending.
- * - The second thread uses the command's event without a reference, after both events have their
- *   status. So the event of each command that depends on a user event is held: it is released
- *   HOLD_TIME after the command was found to have ended.
+ * - The threads use the command's event and the events that it waits for without references, after
+ *   all of them have their status. So the events of commands that depend on user events, and the
+ *   events that these commands wait for, are held: each is released HOLD_TIME after its command was
+ *   found to have ended.
  */
 #include "config.h"
 
@@ -133,6 +134,29 @@ _gpu_opencl_hold_event (GpuNativeStream *stream,
         check_first (&context->held);
     }
   g_mutex_unlock (&context->held_lock);
+}
+
+cl_int
+_gpu_opencl_hold_awaited (GpuNativeStream       *stream,
+                          GpuNativeEvent *const *events,
+                          guint                  n_events)
+{
+  cl_event last = NULL;
+  cl_int code = CL_SUCCESS;
+
+  for (guint i = 0; i < n_events; i++)
+    _gpu_opencl_hold_event (stream, _gpu_opencl_event_handle (events[i]));
+
+  if (!((GpuOpenclStream *) stream)->out_of_order)
+    code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &last);
+
+  if (last != NULL)
+    {
+      _gpu_opencl_hold_event (stream, last);
+      clReleaseEvent (last);
+    }
+
+  return code;
 }
 
 GPtrArray *

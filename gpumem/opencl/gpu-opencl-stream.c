@@ -311,7 +311,7 @@ stream_wait (GpuNativeStream        *native,
   cl_event on_stack[N_EVENTS_ON_STACK];
   g_autofree cl_event *allocated = NULL;
   cl_event *list = on_stack;
-  cl_int code;
+  cl_int code = CL_SUCCESS;
 
   if (n > N_EVENTS_ON_STACK)
     list = allocated = g_new (cl_event, n);
@@ -319,8 +319,11 @@ stream_wait (GpuNativeStream        *native,
     list[i] = i < n_events ? _gpu_opencl_event_handle (events[i])
                            : g_ptr_array_index (guards, i - n_events);
 
-  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n, n > 0 ? list : NULL,
-                                       event != NULL ? &barrier : NULL);
+  if (guards != NULL)
+    code = _gpu_opencl_hold_awaited (native, events, n_events);
+  if (code == CL_SUCCESS)
+    code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n,
+                                         n > 0 ? list : NULL, event != NULL ? &barrier : NULL);
   if (code == CL_SUCCESS)
     _gpu_opencl_set_guards (native, guards);
   if (code == CL_SUCCESS && ((GpuOpenclStream *) native)->out_of_order)

@@ -315,6 +315,11 @@ GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
+/* Holds @events and, if @stream is in order, the event of a marker, because the next command waits
+ * for all of these. Returns the driver's result for the marker. */
+cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
+                                              GpuNativeEvent *const *events,
+                                              guint                n_events);
 /* Releases all held events of @context, whose work has ended. */
 void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
