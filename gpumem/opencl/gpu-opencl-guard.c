@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Protection against two faults of PoCL. Suppose that a command waits for two events, that one fails
- * on one thread, and that the other completes on another thread.
+ * Protection against two faults of PoCL. Suppose that a command waits for two events, that one
+ * fails on one thread, and that the other completes on another thread.
  *
  * - PoCL may both fail and run the command, which ends the process. So each user event has a guard:
  *   a second user event, which is set after the first. Commands that depend on a user event and may

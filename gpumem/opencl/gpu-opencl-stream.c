@@ -256,8 +256,8 @@ stream_record (GpuNativeStream  *native,
 /* Enqueues a second barrier, without a wait list, which waits for all previous work including
  * @first. Otherwise PoCL drops the dependencies of a barrier at the next barrier with a wait list.
  * If a user event may fail @first, the second barrier also waits for a marker behind @guards: see
- * gpu-opencl-guard.c. The events of @first and of the marker are retained, also if the second barrier
- * fails, because PoCL aborts when a command whose event was released fails. */
+ * gpu-opencl-guard.c. The events of @first and of the marker are retained, also if the second
+ * barrier fails, because PoCL aborts when a command whose event was released fails. */
 static cl_int
 repeat_barrier (GpuNativeStream  *native,
                 cl_event          first,

@@ -85,8 +85,8 @@ typedef struct
   cl_command_queue  handle;                     /* NULL after the stream was freed; under lock */
   gboolean          fails_late;                 /* see delay_failure() in gpu-opencl-event.c */
   GPtrArray        *guards;                     /* nullable; of cl_event: the guards of the user
-                                                 * events that the last command depends on; replaced,
-                                                 * never changed */
+                                                 * events that the last command depends on;
+                                                 * replaced, never changed */
 } GpuOpenclQueue;
 
 typedef struct
