@@ -43,7 +43,9 @@ add_figure (JsonBuilder        *builder,
   gpumem_json_add_int (builder, "size", figure->size);
   add_speed (builder, "gpumem-gb-per-second", &figure->ours);
   add_speed (builder, "driver-gb-per-second", &figure->raw);
-  gpumem_json_add_double (builder, "ratio", figure->ratio);
+  gpumem_json_add_double (builder, "ratio", figure->ratio.median);
+  gpumem_json_add_double (builder, "ratio-least", figure->ratio.least);
+  gpumem_json_add_double (builder, "ratio-most", figure->ratio.most);
   gpumem_json_add_int (builder, "rounds", figure->n_rounds);
   gpumem_json_add_int (builder, "copies-per-round", figure->n_copies);
   gpumem_json_add_boolean (builder, "right", figure->wrong == NULL);
@@ -68,7 +70,8 @@ add_omission (JsonBuilder          *builder,
 }
 
 void
-gpumem_bandwidth_print_json (const GpumemBench *bench)
+gpumem_bandwidth_print_json (const GpumemBench *bench,
+                             gboolean           csv)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
@@ -91,5 +94,5 @@ gpumem_bandwidth_print_json (const GpumemBench *bench)
     add_omission (builder, g_ptr_array_index (bench->omissions, i));
   json_builder_end_array (builder);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, csv ? "results" : NULL);
 }

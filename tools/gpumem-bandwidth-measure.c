@@ -261,7 +261,7 @@ gpumem_bench_measure (GpumemBench   *bench,
       figure->n_rounds = values[0]->len;
       figure->ours = summarize (values[0]);
       figure->raw = summarize (values[1]);
-      figure->ratio = summarize (values[2]).median;
+      figure->ratio = summarize (values[2]);
     }
   for (guint i = 0; i < 3; i++)
     g_array_unref (values[i]);

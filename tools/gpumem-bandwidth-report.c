@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tools/gpumem-bandwidth.h"
+#include "tools/gpumem-command.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
 
@@ -22,14 +23,16 @@ add_figure (GpumemTable        *table,
   g_autofree char *size = gpumem_format_size (figure->size);
   g_autofree char *ours = format_speed (figure->ours.median);
   g_autofree char *raw = format_speed (figure->raw.median);
-  g_autofree char *ratio = g_strdup_printf ("%.3f", figure->ratio);
+  g_autofree char *ratio = g_strdup_printf ("%.3f", figure->ratio.median);
+  g_autofree char *least = g_strdup_printf ("%.3f", figure->ratio.least);
+  g_autofree char *most = g_strdup_printf ("%.3f", figure->ratio.most);
   g_autofree char *note = figure->wrong != NULL ? g_strdup_printf ("WRONG: %s", figure->wrong)
                                                 : NULL;
 
   gpumem_table_add (table, note != NULL ? GPUMEM_STYLE_BAD : GPUMEM_STYLE_PLAIN,
                     (const char *const[]) { figure->path->name,
                                             gpumem_direction_get_name (figure->direction), size,
-                                            ours, raw, ratio, note });
+                                            ours, raw, ratio, least, most, note });
 }
 
 static void
@@ -37,14 +40,18 @@ print_figures (const GpumemBench *bench)
 {
   static const GpumemColumn columns[] = {
     { "PATH", FALSE, 0 }, { "DIRECTION", FALSE, 0 }, { "SIZE", TRUE, 0 }, { "GPUMEM", TRUE, 0 },
-    { "DRIVER", TRUE, 0 }, { "RATIO", TRUE, 0 }, { "", FALSE, 20 }
+    { "DRIVER", TRUE, 0 }, { "RATIO", TRUE, 0 }, { "MIN", TRUE, 0 }, { "MAX", TRUE, 0 },
+    { "", FALSE, 20 }
   };
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
 
   for (guint i = 0; i < bench->figures->len; i++)
     add_figure (table, g_ptr_array_index (bench->figures, i));
   if (bench->figures->len == 0)
-    return;
+    {
+      g_print ("Nothing measured\n");
+      return;
+    }
   g_print ("\n");
   gpumem_table_print (table, gpumem_terminal_width ());
 }
@@ -63,13 +70,14 @@ print_omissions (const GpumemBench *bench)
     {
       const GpumemOmission *omission = g_ptr_array_index (bench->omissions, i);
       g_autofree char *size = omission->size > 0 ? gpumem_format_size (omission->size) : NULL;
+      g_autofree char *reason = gpumem_command_plain (omission->reason);
       g_autofree char *what = g_strdup_printf ("  %s%s%s",
                                                omission->path != NULL ? omission->path : "",
                                                omission->path != NULL && size != NULL ? ", " : "",
                                                size != NULL ? size : "");
 
       gpumem_table_add (table, omission->failed ? GPUMEM_STYLE_BAD : GPUMEM_STYLE_PLAIN,
-                        (const char *const[]) { what, omission->reason });
+                        (const char *const[]) { what, reason });
     }
   gpumem_table_print (table, gpumem_terminal_width ());
 }
@@ -77,13 +85,12 @@ print_omissions (const GpumemBench *bench)
 void
 gpumem_bandwidth_print (const GpumemBench *bench)
 {
-  g_print ("%s%s: %s, driver %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE),
-           gpu_device_get_id (bench->device), gpu_device_get_name (bench->device),
-           gpu_device_get_driver_version (bench->device), gpumem_style_end (GPUMEM_STYLE_TITLE));
+  gpumem_command_print_device (bench->device);
   if (bench->peer != NULL)
     g_print ("Peer: %s, %s\n", gpu_device_get_id (bench->peer),
              gpu_device_get_name (bench->peer));
-  g_print ("GB/s, 10^9 bytes per second, compared with raw driver calls; staging by %u thread%s\n",
+  g_print ("GB/s, 10^9 bytes per second, compared with raw driver calls; RATIO is the median\n"
+           "of the rounds, MIN and MAX their extremes; staging by %u thread%s\n",
            gpu_staging_get_n_threads (), gpu_staging_get_n_threads () == 1 ? "" : "s");
   print_figures (bench);
   print_omissions (bench);

@@ -5,6 +5,9 @@
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-interrupt.h"
 #include "tools/gpumem-plot.h"
+#ifdef HAVE_TOUR
+#include "tools/gpumem-json.h"
+#endif
 
 #define DEFAULT_SIZES    "4K,64K,1M,16M,256M"
 #define DEFAULT_MIN_TIME 0.1
@@ -23,6 +26,7 @@ typedef struct
   int       n_rounds;
   double    min_time;
   gboolean  json;
+  gboolean  csv;
 } Options;
 
 static void
@@ -102,18 +106,18 @@ find_devices (GpumemBench    *bench,
 }
 
 static void
-report (GpumemBench *bench,
-        gboolean     json)
+report (GpumemBench   *bench,
+        const Options *options)
 {
   gpumem_progress_clear (bench->progress);
 #ifdef HAVE_TOUR
-  if (json)
+  if (options->json || options->csv)
     {
-      gpumem_bandwidth_print_json (bench);
+      gpumem_bandwidth_print_json (bench, options->csv);
       return;
     }
 #endif
-  (void) json;
+  (void) options;
   gpumem_bandwidth_print (bench);
 }
 
@@ -137,11 +141,15 @@ measure (GpumemBench   *bench,
   gpu_staging_set_n_threads (options->n_threads);
   interrupt = gpumem_interrupt_new (cancellable);
   whole = gpumem_bench_run (bench);
-  report (bench, options->json);
-  if (bench->plot != NULL && !gpumem_bandwidth_plot (bench, &error))
+  report (bench, options);
+  if (bench->plot != NULL && bench->figures->len > 0)
     {
-      gpumem_complain ("%s", error->message);
-      return GPUMEM_EXIT_FAILED;
+      if (!gpumem_bandwidth_plot (bench, &error))
+        {
+          gpumem_complain ("%s", error->message);
+          return GPUMEM_EXIT_FAILED;
+        }
+      gpumem_command_wrote (bench->plot, options->json || options->csv);
     }
   return gpumem_command_end (whole, gpumem_bench_has_failed (bench));
 }
@@ -158,7 +166,7 @@ parse (Options  *options,
       "Sizes of copies in bytes [" DEFAULT_SIZES "]", "LIST" },
     { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths, "Paths to measure [all]", "LIST" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
-      "The other end of the path peer [the next device of the back end]", "ID" },
+      "The other end of the path peer [the next device]", "ID" },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,
       "Number of threads that copy pageable memory", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options->min_time,
@@ -168,7 +176,7 @@ parse (Options  *options,
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options->plot,
       "Draw diagrams with gnuplot, as .svg or .png", "FILE" },
 #ifdef HAVE_TOUR
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&options->json, &options->csv)
 #endif
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };

@@ -49,7 +49,7 @@ typedef struct
   GBytes      *bytes;           /* the memory of near, if that is pageable; nullable */
 } GpumemLane;
 
-/* GB/s: 10^9 bytes per second. */
+/* GB/s, 10^9 bytes per second, or a ratio of two speeds, over the rounds. */
 typedef struct
 {
   double median;
@@ -67,7 +67,7 @@ typedef struct
   guint             n_copies;   /* per round and lane */
   GpumemSpeed       ours;
   GpumemSpeed       raw;
-  double            ratio;      /* the median of the rounds */
+  GpumemSpeed       ratio;      /* of the two in the same round */
   char             *wrong;      /* nullable: the first difference after a copy */
 } GpumemFigure;
 
@@ -151,7 +151,8 @@ gboolean     gpumem_bench_measure         (GpumemBench         *bench,
 
 void         gpumem_bandwidth_print       (const GpumemBench   *bench);
 #ifdef HAVE_TOUR
-void         gpumem_bandwidth_print_json  (const GpumemBench   *bench);
+void         gpumem_bandwidth_print_json  (const GpumemBench   *bench,
+                                           gboolean             csv);
 #endif
 
 gboolean     gpumem_bandwidth_plot        (const GpumemBench   *bench,

@@ -25,9 +25,17 @@ typedef struct
 extern const GpumemCommand gpumem_bandwidth_command;
 extern const GpumemCommand gpumem_devices_command;
 extern const GpumemCommand gpumem_info_command;
+extern const GpumemCommand gpumem_monitor_command;
 extern const GpumemCommand gpumem_pool_command;
 extern const GpumemCommand gpumem_tour_command;
 
+void     gpumem_command_print_help (const char *help);
+char    *gpumem_command_plain (const char          *message);
+/* Prints a title for reports of a device. */
+void     gpumem_command_print_device (GpuDevice     *device);
+/* Reports a written file, on standard error if standard output has data for programs. */
+void     gpumem_command_wrote (const char          *path,
+                               gboolean             data);
 gboolean gpumem_command_parse (const GpumemCommand *command,
                                const GOptionEntry  *entries,
                                char               **arguments);

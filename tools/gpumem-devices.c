@@ -5,6 +5,7 @@
 #include "tools/gpumem-features.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
+#include "tools/gpumem-usage.h"
 #ifdef HAVE_TOUR
 #include "tools/gpumem-json.h"
 #endif
@@ -12,43 +13,82 @@
 #define MARGIN "  "
 
 static void
+print_title (const char *title)
+{
+  g_print ("\n%s%s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), title,
+           gpumem_style_end (GPUMEM_STYLE_TITLE));
+}
+
+static void
 add_device (GpumemTable *table,
             GpuDevice   *device)
 {
   g_autofree char *memory = gpumem_format_size (gpu_device_get_memory_size (device));
+  g_autofree char *used = NULL;
+  g_autofree char *available = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  GpumemUsage usage;
+  gboolean usable = gpu_device_check (device, NULL);
+
+  if (gpumem_usage_get (device, &context, &usage))
+    {
+      used = gpumem_format_size (usage.used);
+      available = gpumem_format_size (usage.free);
+    }
+  gpumem_table_add (table, usable ? GPUMEM_STYLE_PLAIN : GPUMEM_STYLE_FAINT,
+                    (const char *const[]) { gpu_device_get_id (device),
+                                            gpu_device_get_name (device),
+                                            gpumem_get_device_type_name (
+                                              gpu_device_get_device_type (device)),
+                                            memory, used != NULL ? used : "-",
+                                            available != NULL ? available : "-",
+                                            gpu_device_get_driver_version (device) });
+}
+
+static void
+add_features (GpumemTable *table,
+              GpuDevice   *device)
+{
+  g_autofree char *name = g_strconcat (MARGIN, gpu_device_get_id (device), NULL);
   g_autofree char *text = NULL;
   g_autoptr (GError) error = NULL;
-  gboolean usable = gpu_device_check (device, &error);
 
-  if (usable)
+  if (gpu_device_check (device, &error))
     {
       g_auto (GStrv) features = gpumem_list_features (device);
 
       text = g_strjoinv (" ", features);
     }
   else
-    text = g_strdup_printf ("cannot be used: %s", error->message);
-  gpumem_table_add (table, usable ? GPUMEM_STYLE_PLAIN : GPUMEM_STYLE_FAINT,
-                    (const char *const[]) { gpu_device_get_id (device),
-                                            gpu_device_get_name (device),
-                                            gpumem_get_device_type_name (
-                                              gpu_device_get_device_type (device)),
-                                            memory, gpu_device_get_driver_version (device),
-                                            text });
+    {
+      g_autofree char *reason = gpumem_command_plain (error->message);
+
+      text = g_strdup_printf ("cannot be used: %s", reason);
+    }
+  gpumem_table_add (table, error == NULL ? GPUMEM_STYLE_PLAIN : GPUMEM_STYLE_FAINT,
+                    (const char *const[]) { name, text });
 }
 
 static void
 print_devices (GList *devices)
 {
   static const GpumemColumn columns[] = {
-    { "DEVICE", FALSE, 0 }, { "NAME", FALSE, 24 }, { "TYPE", FALSE, 0 }, { "MEMORY", TRUE, 0 },
-    { "DRIVER", FALSE, 8 }, { "FEATURES", FALSE, 28 }
+    { "DEVICE", FALSE, 0 }, { "NAME", FALSE, 16 }, { "TYPE", FALSE, 0 }, { "MEMORY", TRUE, 0 },
+    { "USED", TRUE, 0 }, { "FREE", TRUE, 0 }, { "DRIVER", FALSE, 8 }
   };
+  static const GpumemColumn feature_columns[] = { { NULL, FALSE, 0 }, { NULL, FALSE, 28 } };
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
+  g_autoptr (GpumemTable) features = gpumem_table_new (feature_columns,
+                                                       G_N_ELEMENTS (feature_columns));
 
   for (GList *l = devices; l != NULL; l = l->next)
-    add_device (table, l->data);
+    {
+      add_device (table, l->data);
+      add_features (features, l->data);
+    }
   gpumem_table_print (table, gpumem_terminal_width ());
+  print_title ("Features");
+  gpumem_table_print (features, gpumem_terminal_width ());
 }
 
 static void
@@ -62,23 +102,25 @@ print_absent_backends (void)
   for (guint i = 0; backends[i] != NULL; i++)
     {
       g_autofree char *name = g_strconcat (MARGIN, backends[i], NULL);
+      g_autofree char *reason = NULL;
       g_autoptr (GError) error = NULL;
 
       if (gpu_device_check_backend (backends[i], &error))
         continue;
-      gpumem_table_add (table, GPUMEM_STYLE_PLAIN, (const char *const[]) { name, error->message });
+      reason = gpumem_command_plain (error->message);
+      gpumem_table_add (table, GPUMEM_STYLE_PLAIN, (const char *const[]) { name, reason });
       any = TRUE;
     }
   if (!any)
     return;
-  g_print ("\n%sBack ends without devices%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE),
-           gpumem_style_end (GPUMEM_STYLE_TITLE));
+  print_title ("Back ends without devices");
   gpumem_table_print (table, gpumem_terminal_width ());
 }
 
 #ifdef HAVE_TOUR
 static void
-print_json (GList *devices)
+print_json (GList    *devices,
+            gboolean  csv)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
   g_auto (GStrv) backends = gpu_device_list_backends ();
@@ -90,6 +132,7 @@ print_json (GList *devices)
     {
       json_builder_begin_object (builder);
       gpumem_json_add_device (builder, l->data);
+      gpumem_json_add_usage (builder, l->data);
       json_builder_end_object (builder);
     }
   json_builder_end_array (builder);
@@ -107,7 +150,7 @@ print_json (GList *devices)
     }
   json_builder_end_array (builder);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, csv ? "devices" : NULL);
 }
 #endif
 
@@ -115,9 +158,10 @@ static int
 run_devices (char **arguments)
 {
   G_GNUC_UNUSED gboolean json = FALSE;
+  G_GNUC_UNUSED gboolean csv = FALSE;
   const GOptionEntry entries[] = {
 #ifdef HAVE_TOUR
-    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&json, &csv)
 #endif
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };
@@ -129,9 +173,9 @@ run_devices (char **arguments)
     return gpumem_command_usage (&gpumem_devices_command, "unexpected argument '%s'", arguments[1]);
   devices = gpu_device_list ();
 #ifdef HAVE_TOUR
-  if (json)
+  if (json || csv)
     {
-      print_json (devices);
+      print_json (devices, csv);
       return GPUMEM_EXIT_OK;
     }
 #endif
@@ -145,7 +189,9 @@ const GpumemCommand gpumem_devices_command = {
   .parameters = "",
   .summary = "list every device of every back end",
   .description =
-    "The first column is the device's id, which 'gpumem info', 'gpumem bandwidth', 'gpumem pool',\n"
-    "'gpumem tour --device' and the environment variable GPUMEM_DEVICE take.",
+    "The first column is the device's id, which 'gpumem info', 'gpumem monitor',\n"
+    "'gpumem bandwidth', 'gpumem pool', 'gpumem tour --device' and the environment variable\n"
+    "GPUMEM_DEVICE take. USED and FREE are the memory of all processes, or \"-\" if no driver\n"
+    "reports it.",
   .run = run_devices
 };

@@ -8,6 +8,7 @@
 #include "tools/gpumem-features.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
+#include "tools/gpumem-usage.h"
 #ifdef HAVE_TOUR
 #include "tools/gpumem-json.h"
 #endif
@@ -42,19 +43,36 @@ add_size (GpumemTable *table,
 }
 
 static void
+add_usage (GpumemTable *table,
+           GpuDevice   *device)
+{
+  g_autoptr (GpuContext) context = NULL;
+  GpumemUsage usage;
+
+  if (gpumem_usage_get (device, &context, &usage))
+    {
+      add_size (table, "used", usage.used);
+      add_size (table, "free", usage.free);
+      return;
+    }
+  add_line (table, "used", "-");
+  add_line (table, "free", "-");
+}
+
+static void
 print_device (GpuDevice *device)
 {
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
   g_auto (GStrv) features = gpumem_list_features (device);
   g_autofree char *feature_text = g_strjoinv (" ", features);
+  g_autofree char *reason = NULL;
   g_autoptr (GError) error = NULL;
   static const struct { const char *name, *property; } lines[] = {
     { "vendor", "vendor" }, { "platform", "platform" }, { "version", "version" },
     { "driver", "driver-version" }, { "PCI", "pci-bus-id" },
   };
 
-  g_print ("%s%s: %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), gpu_device_get_id (device),
-           gpu_device_get_name (device), gpumem_style_end (GPUMEM_STYLE_TITLE));
+  gpumem_command_print_device (device);
   add_line (table, "type", gpumem_get_device_type_name (gpu_device_get_device_type (device)));
   for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
     {
@@ -65,10 +83,13 @@ print_device (GpuDevice *device)
         add_line (table, lines[i].name, value);
     }
   add_size (table, "memory", gpu_device_get_memory_size (device));
+  add_usage (table, device);
   add_size (table, "largest allocation", gpu_device_get_max_allocation (device));
   add_size (table, "alignment", gpu_device_get_base_alignment (device));
   add_line (table, "features", feature_text);
-  add_line (table, "usable", gpu_device_check (device, &error) ? "yes" : error->message);
+  if (!gpu_device_check (device, &error))
+    reason = gpumem_command_plain (error->message);
+  add_line (table, "usable", reason != NULL ? reason : "yes");
   gpumem_table_print (table, gpumem_terminal_width ());
 }
 
@@ -173,23 +194,26 @@ add_dictionary (JsonBuilder *builder,
 static void
 print_json (GpuDevice *device,
             GVariant  *attributes,
-            GVariant  *character)
+            GVariant  *character,
+            gboolean   csv)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
   json_builder_begin_object (builder);
   gpumem_json_add_device (builder, device);
+  gpumem_json_add_usage (builder, device);
   add_dictionary (builder, "attributes", attributes);
   add_dictionary (builder, "character", character);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, csv ? "" : NULL);
 }
 #endif
 
 /* Warn about a failed query, and print all other values. */
 static int
 show (GpuDevice *device,
-      gboolean   json)
+      gboolean   json,
+      gboolean   csv)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GError) character_error = NULL;
@@ -200,7 +224,7 @@ show (GpuDevice *device,
 
 #ifdef HAVE_TOUR
   if (json)
-    print_json (device, attributes, character);
+    print_json (device, attributes, character, csv);
   else
 #endif
     print_text (device, attributes, character);
@@ -215,9 +239,10 @@ static int
 run_info (char **arguments)
 {
   gboolean json = FALSE;
+  gboolean csv = FALSE;
   const GOptionEntry entries[] = {
 #ifdef HAVE_TOUR
-    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&json, &csv)
 #endif
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };
@@ -237,7 +262,7 @@ run_info (char **arguments)
       gpumem_complain ("%s", error->message);
       return GPUMEM_EXIT_FAILED;
     }
-  return show (device, json);
+  return show (device, json || csv, csv);
 }
 
 const GpumemCommand gpumem_info_command = {

@@ -3,6 +3,7 @@
 
 #include "tools/gpumem-features.h"
 #include "tools/gpumem-json.h"
+#include "tools/gpumem-usage.h"
 
 /* @value: nullable */
 void
@@ -82,10 +83,34 @@ gpumem_json_add_device (JsonBuilder *builder,
 }
 
 void
-gpumem_json_print (JsonBuilder *builder)
+gpumem_json_add_usage (JsonBuilder *builder,
+                       GpuDevice   *device)
+{
+  g_autoptr (GpuContext) context = NULL;
+  GpumemUsage usage;
+
+  if (gpumem_usage_get (device, &context, &usage))
+    {
+      gpumem_json_add_int (builder, "used", usage.used);
+      gpumem_json_add_int (builder, "free", usage.free);
+      return;
+    }
+  gpumem_json_add_string (builder, "used", NULL);
+  gpumem_json_add_string (builder, "free", NULL);
+}
+
+void
+gpumem_json_print (JsonBuilder *builder,
+                   const char  *rows)
 {
   g_autoptr (JsonNode) root = json_builder_get_root (builder);
-  g_autofree char *text = json_to_string (root, TRUE);
+  g_autofree char *text = NULL;
 
+  if (rows != NULL)
+    {
+      gpumem_csv_print (root, rows, TRUE);
+      return;
+    }
+  text = json_to_string (root, TRUE);
   g_print ("%s\n", text);
 }

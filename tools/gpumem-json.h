@@ -20,6 +20,18 @@ void gpumem_json_add_boolean (JsonBuilder *builder,
                               gboolean     value);
 void gpumem_json_add_device  (JsonBuilder *builder,
                               GpuDevice   *device);
-void gpumem_json_print       (JsonBuilder *builder);
+/* Adds the used and the free memory, or null. */
+void gpumem_json_add_usage   (JsonBuilder *builder,
+                              GpuDevice   *device);
+/* Prints JSON, or comma-separated values if @rows is not %NULL; see gpumem_csv_print(). */
+void gpumem_json_print       (JsonBuilder *builder,
+                              const char  *rows);
+void gpumem_csv_print        (JsonNode    *root,
+                              const char  *rows,
+                              gboolean     with_header);
+
+#define GPUMEM_JSON_ENTRIES(json, csv) \
+  { "json", 0, 0, G_OPTION_ARG_NONE, json, "Print JSON", NULL }, \
+  { "csv", 0, 0, G_OPTION_ARG_NONE, csv, "Print comma-separated values", NULL },
 
 G_END_DECLS

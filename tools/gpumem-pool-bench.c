@@ -63,7 +63,7 @@ typedef struct
   gsize                  bytes;     /* the sum */
   guint64                seed;
   guint64                n_pairs;
-  gint64                 nanoseconds;
+  GpumemTimes            times;
   GError                *error;     /* nullable */
 } Worker;
 
@@ -282,8 +282,7 @@ compare (gconstpointer a,
 
 /* Runs enough pairs to fill the pool and for the resolution of the clock, and then the rounds. */
 static gboolean
-run_rounds (Worker *worker,
-            double *median)
+run_rounds (Worker *worker)
 {
   const double least = worker->bench->min_time * 1e9 / N_ROUNDS;
   double rounds[N_ROUNDS];
@@ -308,7 +307,7 @@ run_rounds (Worker *worker,
       rounds[i] = (double) (get_nanoseconds () - begin) / worker->n_pairs;
     }
   qsort (rounds, N_ROUNDS, sizeof *rounds, compare);
-  *median = rounds[N_ROUNDS / 2];
+  worker->times = (GpumemTimes) { rounds[N_ROUNDS / 2], rounds[0], rounds[N_ROUNDS - 1] };
   return TRUE;
 }
 
@@ -316,10 +315,8 @@ static gpointer
 work (gpointer data)
 {
   Worker *worker = data;
-  double median = 0;
 
-  run_rounds (worker, &median);
-  worker->nanoseconds = (gint64) (median * 1000);
+  run_rounds (worker);
   for (guint i = 0; i < worker->memories->len; i++)
     give_back (worker, g_ptr_array_index (worker->memories, i));
   g_ptr_array_set_size (worker->memories, 0);
@@ -375,16 +372,16 @@ worker_init (Worker                *worker,
   return worker->stream != NULL;
 }
 
-/* Runs the first worker on this thread and the others on new threads. Returns: the mean of their
- * medians */
-static double
+/* Runs the first worker on this thread and the others on new threads. Returns: the means of their
+ * figures */
+static GpumemTimes
 run_workers (Worker  *workers,
              guint    n,
              GError **error)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
   g_autoptr (GPtrArray) kept = g_ptr_array_new ();
-  double sum = 0;
+  GpumemTimes mean = { 0 };
 
   if (make_holes (&workers[0], kept))
     {
@@ -400,14 +397,16 @@ run_workers (Worker  *workers,
     give_back (&workers[0], g_ptr_array_index (kept, i));
   for (guint i = 0; i < n; i++)
     {
-      sum += workers[i].nanoseconds / 1000.0;
+      mean.median += workers[i].times.median / n;
+      mean.least += workers[i].times.least / n;
+      mean.most += workers[i].times.most / n;
       if (workers[i].error != NULL && *error == NULL)
         *error = g_steal_pointer (&workers[i].error);
     }
-  return sum / n;
+  return mean;
 }
 
-static double
+static GpumemTimes
 measure (const GpumemPoolBench *bench,
          const Workload        *workload,
          GpumemSource           source,
@@ -417,21 +416,21 @@ measure (const GpumemPoolBench *bench,
   g_autofree Worker *workers = g_new0 (Worker, n_threads);
   g_autoptr (GpuMemoryPool) pool = NULL;
   gboolean ready = TRUE;
-  double nanoseconds = 0;
+  GpumemTimes times = { 0 };
 
   if (source == GPUMEM_SOURCE_BLOCKS || source == GPUMEM_SOURCE_BUFFERS)
     {
       pool = gpu_memory_pool_new (bench->context, bench->kind, GPU_MEMORY_FLAGS_NONE, error);
       if (pool == NULL)
-        return 0;
+        return times;
     }
   for (guint i = 0; i < n_threads && ready; i++)
     ready = worker_init (&workers[i], bench, workload, source, pool, i, error);
   if (ready)
-    nanoseconds = run_workers (workers, n_threads, error);
+    times = run_workers (workers, n_threads, error);
   for (guint i = 0; i < n_threads; i++)
     worker_clear (&workers[i]);
-  return *error == NULL ? nanoseconds : 0;
+  return *error == NULL ? times : (GpumemTimes) { 0 };
 }
 
 /* --- the table ------------------------------------------------------------------------ */
@@ -486,8 +485,8 @@ run_line (GpumemPoolBench *bench,
       if (!is_measured (bench, workload, source, n_threads) ||
           g_cancellable_is_cancelled (bench->cancellable))
         continue;
-      latency->nanoseconds[source] = measure (bench, workload, source, n_threads, &error);
-      any |= latency->nanoseconds[source] > 0;
+      latency->times[source] = measure (bench, workload, source, n_threads, &error);
+      any |= latency->times[source].median > 0;
       if (error == NULL)
         continue;
       omit (bench, "%s, %u thread%s, %s: %s", workload->name, n_threads, n_threads == 1 ? "" : "s",
@@ -501,6 +500,25 @@ run_line (GpumemPoolBench *bench,
       g_free (latency->workload);
       g_free (latency);
     }
+}
+
+gboolean
+gpumem_latency_get_ratio (const GpumemLatency *latency,
+                          GpumemTimes         *ratio)
+{
+  const GpumemTimes *all = latency->times;
+  const GpumemTimes *ours = all[GPUMEM_SOURCE_BLOCKS].median > 0 ? &all[GPUMEM_SOURCE_BLOCKS]
+                                                                 : &all[GPUMEM_SOURCE_BUFFERS];
+  const GpumemTimes *theirs = &all[GPUMEM_SOURCE_DEVICE];
+  const GpumemTimes *on_stream = &all[GPUMEM_SOURCE_STREAM];
+
+  if (on_stream->median > 0 && on_stream->median < theirs->median)
+    theirs = on_stream;
+  if (ours->median <= 0 || theirs->median <= 0)
+    return FALSE;
+  *ratio = (GpumemTimes) { theirs->median / ours->median, theirs->least / ours->most,
+                           theirs->most / ours->least };
+  return TRUE;
 }
 
 static void

@@ -68,7 +68,8 @@ add_replayed (JsonBuilder          *builder,
 
 void
 gpumem_replay_print_json (const GpumemReplay *replay,
-                          GPtrArray          *results)
+                          GPtrArray          *results,
+                          gboolean            csv)
 {
   g_autoptr (JsonBuilder) builder = begin (replay->device, replay->cancellable);
 
@@ -78,24 +79,33 @@ gpumem_replay_print_json (const GpumemReplay *replay,
     add_replayed (builder, g_ptr_array_index (results, i));
   json_builder_end_array (builder);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, csv ? "results" : NULL);
 }
 
 static void
 add_latency (JsonBuilder         *builder,
              const GpumemLatency *latency)
 {
+  GpumemTimes ratio;
+
   json_builder_begin_object (builder);
   gpumem_json_add_string (builder, "workload", latency->workload);
   gpumem_json_add_int (builder, "threads", latency->n_threads);
   for (guint i = 0; i < GPUMEM_N_SOURCES; i++)
-    if (latency->nanoseconds[i] > 0)
-      gpumem_json_add_double (builder, gpumem_source_get_name (i), latency->nanoseconds[i]);
+    if (latency->times[i].median > 0)
+      gpumem_json_add_double (builder, gpumem_source_get_name (i), latency->times[i].median);
+  if (gpumem_latency_get_ratio (latency, &ratio))
+    {
+      gpumem_json_add_double (builder, "ratio", ratio.median);
+      gpumem_json_add_double (builder, "ratio-least", ratio.least);
+      gpumem_json_add_double (builder, "ratio-most", ratio.most);
+    }
   json_builder_end_object (builder);
 }
 
 void
-gpumem_pool_bench_print_json (const GpumemPoolBench *bench)
+gpumem_pool_bench_print_json (const GpumemPoolBench *bench,
+                              gboolean               csv)
 {
   g_autoptr (JsonBuilder) builder = begin (bench->device, bench->cancellable);
 
@@ -112,5 +122,5 @@ gpumem_pool_bench_print_json (const GpumemPoolBench *bench)
     json_builder_add_string_value (builder, g_ptr_array_index (bench->omissions, i));
   json_builder_end_array (builder);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, csv ? "results" : NULL);
 }

@@ -9,13 +9,6 @@
 
 #define MAX_COLUMNS 4               /* traces side by side */
 
-static void
-print_device (GpuDevice *device)
-{
-  g_print ("%s%s: %s, driver %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE),
-           gpu_device_get_id (device), gpu_device_get_name (device),
-           gpu_device_get_driver_version (device), gpumem_style_end (GPUMEM_STYLE_TITLE));
-}
 
 /* --- replay ------------------------------------------------------------------------------ */
 
@@ -153,22 +146,34 @@ print_columns (GpumemReplayed *const *results,
   gpumem_table_print (table, gpumem_terminal_width ());
 }
 
+static void
+print_refusal (const GpumemReplayed *replayed)
+{
+  g_autofree char *reason = gpumem_command_plain (replayed->refusal);
+  g_autofree char *text = g_strdup_printf ("%s, operation %" G_GSIZE_FORMAT ": %s", replayed->name,
+                                           replayed->refused_at, reason);
+  g_autofree char *wrapped = gpumem_terminal_wrap (text, gpumem_terminal_width ());
+
+  g_print ("\n%s%s%s", gpumem_style_begin (GPUMEM_STYLE_BAD), wrapped,
+           gpumem_style_end (GPUMEM_STYLE_BAD));
+}
+
 void
 gpumem_replay_print (const GpumemReplay *replay,
                      GPtrArray          *results)
 {
-  print_device (replay->device);
+  gpumem_command_print_device (replay->device);
   for (guint i = 0; i < results->len; i += MAX_COLUMNS)
     print_columns ((GpumemReplayed *const *) results->pdata + i,
                    MIN (results->len - i, MAX_COLUMNS));
+  if (results->len == 0)
+    g_print ("Nothing measured\n");
   for (guint i = 0; i < results->len; i++)
     {
       const GpumemReplayed *replayed = g_ptr_array_index (results, i);
 
       if (replayed->refusal != NULL)
-        g_print ("\n%s%s, operation %" G_GSIZE_FORMAT ": %s%s\n",
-                 gpumem_style_begin (GPUMEM_STYLE_BAD), replayed->name, replayed->refused_at,
-                 replayed->refusal, gpumem_style_end (GPUMEM_STYLE_BAD));
+        print_refusal (replayed);
     }
   fflush (stdout);
 }
@@ -182,35 +187,47 @@ format_nanoseconds (double nanoseconds)
                          : NULL;
 }
 
-/* Returns the ratio of the faster driver allocation to that of the pool. */
-static char *
-format_gain (const GpumemLatency *latency)
-{
-  const double *all = latency->nanoseconds;
-  double ours = all[GPUMEM_SOURCE_BLOCKS] > 0 ? all[GPUMEM_SOURCE_BLOCKS]
-                                              : all[GPUMEM_SOURCE_BUFFERS];
-  double theirs = all[GPUMEM_SOURCE_DEVICE];
-
-  if (all[GPUMEM_SOURCE_STREAM] > 0)
-    theirs = MIN (theirs, all[GPUMEM_SOURCE_STREAM]);
-  return ours > 0 && theirs > 0 ? g_strdup_printf ("%.2f", theirs / ours) : NULL;
-}
-
 static void
 add_latency (GpumemTable         *table,
              const GpumemLatency *latency)
 {
   g_autofree char *n_threads = g_strdup_printf ("%u", latency->n_threads);
-  g_autofree char *gain = format_gain (latency);
-  char *cells[GPUMEM_N_SOURCES];
+  char *cells[GPUMEM_N_SOURCES + 3] = { NULL };
+  GpumemTimes ratio;
 
   for (guint i = 0; i < GPUMEM_N_SOURCES; i++)
-    cells[i] = format_nanoseconds (latency->nanoseconds[i]);
+    cells[i] = format_nanoseconds (latency->times[i].median);
+  if (gpumem_latency_get_ratio (latency, &ratio))
+    {
+      cells[GPUMEM_N_SOURCES] = g_strdup_printf ("%.3g", ratio.median);
+      cells[GPUMEM_N_SOURCES + 1] = g_strdup_printf ("%.3g", ratio.least);
+      cells[GPUMEM_N_SOURCES + 2] = g_strdup_printf ("%.3g", ratio.most);
+    }
   gpumem_table_add (table, GPUMEM_STYLE_PLAIN,
                     (const char *const[]) { latency->workload, n_threads, cells[0], cells[1],
-                                            cells[2], cells[3], gain });
-  for (guint i = 0; i < GPUMEM_N_SOURCES; i++)
+                                            cells[2], cells[3], cells[4], cells[5], cells[6] });
+  for (guint i = 0; i < G_N_ELEMENTS (cells); i++)
     g_free (cells[i]);
+}
+
+static void
+print_omissions (const GpumemPoolBench *bench)
+{
+  static const GpumemColumn columns[] = { { NULL, FALSE, 1 } };
+  g_autoptr (GpumemTable) table = gpumem_table_new (columns, 1);
+
+  if (bench->omissions->len == 0)
+    return;
+  g_print ("\n%sLeft out%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE),
+           gpumem_style_end (GPUMEM_STYLE_TITLE));
+  for (guint i = 0; i < bench->omissions->len; i++)
+    {
+      g_autofree char *reason = gpumem_command_plain (g_ptr_array_index (bench->omissions, i));
+      g_autofree char *line = g_strconcat ("  ", reason, NULL);
+
+      gpumem_table_add (table, GPUMEM_STYLE_PLAIN, (const char *const[]) { line });
+    }
+  gpumem_table_print (table, gpumem_terminal_width ());
 }
 
 void
@@ -218,20 +235,20 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
 {
   static const GpumemColumn columns[] = {
     { "WORKLOAD", FALSE, 20 }, { "THREADS", TRUE, 0 }, { "BLOCK", TRUE, 0 }, { "BUFFER", TRUE, 0 },
-    { "DEVICE", TRUE, 0 }, { "ON STREAM", TRUE, 0 }, { "RATIO", TRUE, 0 }
+    { "DEVICE", TRUE, 0 }, { "STREAM", TRUE, 0 }, { "RATIO", TRUE, 0 }, { "MIN", TRUE, 0 },
+    { "MAX", TRUE, 0 }
   };
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
 
-  print_device (bench->device);
-  g_print ("Pool of kind %s; ns of an allocation and a free; the ratio is that of the driver's "
-           "time to the pool's\n\n", gpumem_pool_kind_get_name (bench->kind));
+  gpumem_command_print_device (bench->device);
+  g_print ("Pool of kind %s; ns of an allocation and a free.\n"
+           "RATIO is that of the driver's time to the pool's, MIN and MAX its extremes.\n\n", gpumem_pool_kind_get_name (bench->kind));
   for (guint i = 0; i < bench->latencies->len; i++)
     add_latency (table, g_ptr_array_index (bench->latencies, i));
-  gpumem_table_print (table, gpumem_terminal_width ());
-  if (bench->omissions->len > 0)
-    g_print ("\n%sLeft out%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE),
-             gpumem_style_end (GPUMEM_STYLE_TITLE));
-  for (guint i = 0; i < bench->omissions->len; i++)
-    g_print ("  %s\n", (const char *) g_ptr_array_index (bench->omissions, i));
+  if (bench->latencies->len > 0)
+    gpumem_table_print (table, gpumem_terminal_width ());
+  else
+    g_print ("Nothing measured\n");
+  print_omissions (bench);
   fflush (stdout);
 }

@@ -5,6 +5,9 @@
 #include "tools/gpumem-interrupt.h"
 #include "tools/gpumem-plot.h"
 #include "tools/gpumem-pool.h"
+#ifdef HAVE_TOUR
+#include "tools/gpumem-json.h"
+#endif
 
 #define DEFAULT_MIN_TIME 0.1
 #define MAX_MIN_TIME     3600
@@ -26,6 +29,7 @@ typedef struct
   gboolean  touch;
   gboolean  slow;
   gboolean  json;
+  gboolean  csv;
 } Options;
 
 static void
@@ -166,14 +170,24 @@ report (const GpumemReplay *replay,
 {
   gpumem_progress_clear (replay->progress);
 #ifdef HAVE_TOUR
-  if (options->json)
+  if (options->json || options->csv)
     {
-      gpumem_replay_print_json (replay, results);
+      gpumem_replay_print_json (replay, results, options->csv);
       return;
     }
 #endif
   (void) options;
   gpumem_replay_print (replay, results);
+}
+
+static void
+report_files (const Options *options)
+{
+  const char *const files[] = { options->plot, options->snapshot, options->perfetto };
+
+  for (guint i = 0; i < G_N_ELEMENTS (files); i++)
+    if (files[i] != NULL)
+      gpumem_command_wrote (files[i], options->json || options->csv);
 }
 
 static int
@@ -200,6 +214,8 @@ run_replay (GpumemReplay  *replay,
     }
   if (results->len > 0 || error == NULL)
     report (replay, options, results);
+  if (error == NULL && results->len > 0)
+    report_files (options);
   gpumem_progress_clear (replay->progress);
   if (g_cancellable_is_cancelled (replay->cancellable))
     {
@@ -259,7 +275,7 @@ run_replay_command (char **arguments)
       "Write a snapshot for PyTorch's viewer, .json or .pickle", "FILE" },
     { "perfetto", 0, 0, G_OPTION_ARG_FILENAME, &options.perfetto,
       "Write bytes over time for Perfetto", "FILE" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
 #endif
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };
@@ -312,10 +328,10 @@ measure (GpumemPoolBench *bench,
   whole = gpumem_pool_bench_run (bench);
   gpumem_progress_clear (bench->progress);
 #ifdef HAVE_TOUR
-  if (options->json)
-    gpumem_pool_bench_print_json (bench);
+  if (options->json || options->csv)
+    gpumem_pool_bench_print_json (bench, options->csv);
 #endif
-  if (!options->json)
+  if (!options->json && !options->csv)
     gpumem_pool_bench_print (bench);
   return gpumem_command_end (whole, bench->failed || bench->latencies->len == 0);
 }
@@ -334,7 +350,7 @@ run_bench_command (char **arguments)
       "Minimum time per figure [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
     { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Also measure 1,000,000 holes", NULL },
 #ifdef HAVE_TOUR
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
 #endif
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };

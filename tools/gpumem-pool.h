@@ -114,7 +114,8 @@ guint64         gpumem_replayed_get     (const GpumemReplayed *replayed,
 void            gpumem_replay_print     (const GpumemReplay   *replay,
                                          GPtrArray            *results);
 void            gpumem_replay_print_json (const GpumemReplay  *replay,
-                                          GPtrArray           *results);
+                                          GPtrArray           *results,
+                                          gboolean             csv);
 gboolean        gpumem_replay_plot      (const GpumemReplay   *replay,
                                          const GpumemReplayed *replayed,
                                          const GpumemRecord   *record,
@@ -137,12 +138,20 @@ typedef enum
   GPUMEM_N_SOURCES
 } GpumemSource;
 
-/* A line of the table: nanoseconds of an allocation and a free, 0 if not measured. */
+/* Nanoseconds of an allocation and a free over the rounds, 0 if not measured. */
 typedef struct
 {
-  char  *workload;
-  guint  n_threads;
-  double nanoseconds[GPUMEM_N_SOURCES];
+  double median;
+  double least;
+  double most;
+} GpumemTimes;
+
+/* A line of the table. */
+typedef struct
+{
+  char        *workload;
+  guint        n_threads;
+  GpumemTimes  times[GPUMEM_N_SOURCES];
 } GpumemLatency;
 
 typedef struct
@@ -165,9 +174,14 @@ gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
                                               GError               **error);
 gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
 void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
+/* Gets the ratio of the faster allocation of the driver to that of the pool. The extremes are those
+ * of any two rounds. Returns: %FALSE if the driver or the pool was not measured */
+gboolean        gpumem_latency_get_ratio     (const GpumemLatency   *latency,
+                                              GpumemTimes           *ratio);
 const char     *gpumem_source_get_name       (GpumemSource           source);
 void            gpumem_pool_bench_print      (const GpumemPoolBench *bench);
-void            gpumem_pool_bench_print_json (const GpumemPoolBench *bench);
+void            gpumem_pool_bench_print_json (const GpumemPoolBench *bench,
+                                              gboolean               csv);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemPoolBench, gpumem_pool_bench_clear)
 

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "tools/gpumem-progress.h"
+#include "tools/gpumem-terminal.h"
 
-#define BAR_WIDTH 32
+#define BAR_WIDTH     32
+#define PERCENT_WIDTH 11  /* brackets, percentage, gaps, and the last column */
 
 /* A progress bar on the last line of the terminal on standard error. Draws nothing if standard
  * error is not a terminal; the lines of the report then show the progress. */
@@ -38,21 +40,37 @@ gpumem_progress_free (GpumemProgress *progress)
   g_free (progress);
 }
 
+/* Returns: (transfer full): the first @width characters. A longer line would wrap, and its first
+ * part would stay on the screen. */
+static char *
+clip (const char *label,
+      int         width)
+{
+  g_autofree char *valid = g_utf8_make_valid (label, -1);
+
+  return g_utf8_strlen (valid, -1) <= width ? g_steal_pointer (&valid)
+                                            : g_utf8_substring (valid, 0, width);
+}
+
 static void
 draw (GpumemProgress *progress,
       double          part)
 {
   double done = (MAX (progress->n_begun, 1) - 1 + CLAMP (part, 0, 1)) / progress->n_steps;
   int permille = CLAMP (done, 0, 1) * 1000;
-  int filled = permille * BAR_WIDTH / 1000;
+  const int width = gpumem_terminal_error_width ();
+  const int bar_width = CLAMP (width / 3, 1, BAR_WIDTH);
+  const int filled = permille * bar_width / 1000;
+  g_autofree char *label = NULL;
   char bar[BAR_WIDTH + 1];
 
   if (!progress->terminal || (progress->drawn && progress->permille == permille))
     return;
-  for (int i = 0; i < BAR_WIDTH; i++)
+  for (int i = 0; i < bar_width; i++)
     bar[i] = i < filled ? '#' : '.';
-  bar[BAR_WIDTH] = '\0';
-  fprintf (stderr, "\r[%s] %3d %%  %.40s\033[K", bar, permille / 10, progress->label);
+  bar[bar_width] = '\0';
+  label = clip (progress->label, MAX (width - bar_width - PERCENT_WIDTH, 0));
+  fprintf (stderr, "\r[%s] %3d %%  %s\033[K", bar, permille / 10, label);
   fflush (stderr);
   progress->permille = permille;
   progress->drawn = TRUE;

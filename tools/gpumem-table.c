@@ -95,11 +95,15 @@ natural_widths (GpumemTable *table)
   return widths;
 }
 
-/* Shrinks the widest column that may shrink, until the table fits or no column can. */
+#define NARROWEST 4
+
+/* Shrinks the widest column that may shrink, until the table fits or no column can. With @force,
+ * all columns may. */
 static void
 fit_widths (GpumemTable *table,
             guint       *widths,
-            guint        width)
+            guint        width,
+            gboolean     force)
 {
   while (total_width (widths, table->n_columns) > width)
     {
@@ -107,7 +111,7 @@ fit_widths (GpumemTable *table,
 
       for (guint j = 0; j < table->n_columns; j++)
         {
-          guint narrowest = table->columns[j].narrowest;
+          guint narrowest = force ? NARROWEST : table->columns[j].narrowest;
 
           if (narrowest > 0 && widths[j] > narrowest &&
               (widest == table->n_columns || widths[j] > widths[widest]))
@@ -195,7 +199,8 @@ gpumem_table_print (GpumemTable *table,
 {
   g_autofree guint *widths = natural_widths (table);
 
-  fit_widths (table, widths, width);
+  fit_widths (table, widths, width, FALSE);
+  fit_widths (table, widths, width, TRUE);
   for (guint i = 0; i < table->rows->len; i++)
     print_row (table, g_ptr_array_index (table->rows, i), widths);
 }

@@ -17,5 +17,9 @@ typedef enum
 const char *gpumem_style_begin    (GpumemStyle style);
 const char *gpumem_style_end      (GpumemStyle style);
 guint       gpumem_terminal_width (void);
+guint       gpumem_terminal_height (void);
+guint       gpumem_terminal_error_width (void);
+char       *gpumem_terminal_wrap  (const char  *text,
+                                   guint        width);
 
 G_END_DECLS

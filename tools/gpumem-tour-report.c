@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "tools/gpumem-command.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-json.h"
 #include "tools/gpumem-terminal.h"
@@ -27,29 +28,46 @@ print_styled (GpumemStyle  style,
   g_print ("%s%s%s", gpumem_style_begin (style), text, gpumem_style_end (style));
 }
 
+static void
+print_wrapped (GpumemStyle  style,
+               const char  *text)
+{
+  g_autofree char *wrapped = gpumem_terminal_wrap (text, gpumem_terminal_width ());
+
+  print_styled (style, wrapped);
+}
+
 void
 gpumem_report_begin (GpumemTour *tour)
 {
   g_autofree char *size = gpumem_format_size (g_bytes_get_size (tour->picture->pixels));
   g_autofree char *time = gpumem_format_time (tour->reference->nanoseconds);
+  g_autofree char *picture = NULL;
+  g_autofree char *reference = NULL;
 
   if (tour->json)
     return;
   gpumem_progress_clear (tour->progress);
-  g_print ("Picture    %s, %u x %u pixels, %s\n"
-           "Reference  blur, edges and histograms in plain C on this CPU: %s\n",
-           tour->picture_name, tour->picture->width, tour->picture->height, size, time);
+  picture = g_strdup_printf ("Picture    %s, %u x %u pixels, %s", tour->picture_name,
+                             tour->picture->width, tour->picture->height, size);
+  reference = g_strdup_printf ("Reference  blur, edges and histograms in plain C on this CPU: %s",
+                               time);
+  print_wrapped (GPUMEM_STYLE_PLAIN, picture);
+  print_wrapped (GPUMEM_STYLE_PLAIN, reference);
 }
 
 void
 gpumem_report_device (GpumemTour *tour,
                       GpuDevice  *device)
 {
+  g_autofree char *title = NULL;
+
   if (tour->json)
     return;
   gpumem_progress_clear (tour->progress);
-  g_print ("\n%s%s: %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), gpu_device_get_id (device),
-           gpu_device_get_name (device), gpumem_style_end (GPUMEM_STYLE_TITLE));
+  title = g_strdup_printf ("%s: %s", gpu_device_get_id (device), gpu_device_get_name (device));
+  g_print ("\n");
+  print_wrapped (GPUMEM_STYLE_TITLE, title);
 }
 
 void
@@ -61,16 +79,18 @@ gpumem_report_step (GpumemTour       *tour,
   g_autofree char *speed = gpumem_format_speed (step->moved, step->nanoseconds);
   g_autofree char *held = gpumem_format_size (step->held);
   g_autofree char *line = NULL;
+  g_autofree char *wrapped = NULL;
 
   if (tour->json)
     return;
   gpumem_progress_clear (tour->progress);
   if (g_str_equal (step->name, "allocate"))
     print_styled (GPUMEM_STYLE_FAINT,
-                  "  step            moved        time        speed  memory held\n");
-  line = g_strdup_printf ("  %-10s %10s  %10s  %11s   %10s  %s", step->name, moved, time, speed,
+                  "  step           moved       time       speed       held\n");
+  line = g_strdup_printf ("  %-10s %9s %10s %11s %10s  %s", step->name, moved, time, speed,
                           held, step->note != NULL ? step->note : "");
-  g_print ("%s\n", g_strchomp (line));
+  wrapped = gpumem_terminal_wrap (g_strchomp (line), gpumem_terminal_width ());
+  g_print ("%s", wrapped);
   fflush (stdout);
 }
 
@@ -86,7 +106,13 @@ gpumem_report_result (GpumemTour         *tour,
   g_print ("  ");
   print_styled (outcomes[result->outcome].style, outcomes[result->outcome].text);
   if (result->message != NULL)
-    g_print (": %s\n", result->message);
+    {
+      g_autofree char *message = gpumem_command_plain (result->message);
+      g_autofree char *line = g_strdup_printf ("  : %s", message);
+      g_autofree char *wrapped = gpumem_terminal_wrap (line, gpumem_terminal_width () - 8);
+
+      g_print ("%s", wrapped + 2);
+    }
   else
     g_print (", memory held afterwards: %s\n", held);
   fflush (stdout);
@@ -153,7 +179,7 @@ print_json (GpumemTour *tour,
     add_result (builder, g_ptr_array_index (results, i));
   json_builder_end_array (builder);
   json_builder_end_object (builder);
-  gpumem_json_print (builder);
+  gpumem_json_print (builder, tour->csv ? "devices/steps" : NULL);
 }
 
 void
@@ -161,7 +187,7 @@ gpumem_report_end (GpumemTour *tour,
                    GPtrArray  *results)
 {
   guint n[G_N_ELEMENTS (outcomes)] = { 0 };
-  guint n_pictures = 0;
+  g_autofree char *input = g_build_filename (tour->output, "input.png", NULL);
   const char *separator = "\nDevices: ";
 
   gpumem_progress_clear (tour->progress);
@@ -175,7 +201,6 @@ gpumem_report_end (GpumemTour *tour,
       const GpumemResult *result = g_ptr_array_index (results, i);
 
       n[result->outcome]++;
-      n_pictures += result->pictures->len;
     }
   for (guint i = 0; i < G_N_ELEMENTS (outcomes); i++)
     if (n[i] > 0 || i == GPUMEM_OUTCOME_RIGHT)
@@ -183,6 +208,15 @@ gpumem_report_end (GpumemTour *tour,
         g_print ("%s%u %s", separator, n[i], outcomes[i].name);
         separator = ", ";
       }
-  g_print (". %u picture%s in %s, next to input.png.\n", n_pictures, n_pictures == 1 ? "" : "s",
-           tour->output);
+  g_print ("\n");
+  if (results->len == 0)
+    g_print ("Nothing measured\n");
+  gpumem_command_wrote (input, FALSE);
+  for (guint i = 0; i < results->len; i++)
+    {
+      const GpumemResult *result = g_ptr_array_index (results, i);
+
+      for (guint j = 0; j < result->pictures->len; j++)
+        gpumem_command_wrote (g_ptr_array_index (result->pictures, j), FALSE);
+    }
 }

@@ -8,6 +8,7 @@
 
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-interrupt.h"
+#include "tools/gpumem-json.h"
 #include "tools/gpumem-tour.h"
 
 #define DEFAULT_OUTPUT "gpumem-tour"
@@ -20,6 +21,7 @@ typedef struct
   char      *output;
   char     **devices;     /* nullable */
   gboolean   json;
+  gboolean   csv;
 } Options;
 
 static void
@@ -161,7 +163,8 @@ take_tour (const Options *options)
   GpumemTour tour = {
     .output = options->output != NULL ? options->output : DEFAULT_OUTPUT,
     .cancellable = cancellable,
-    .json = options->json
+    .json = options->json || options->csv,
+    .csv = options->csv
   };
   int status;
 
@@ -189,13 +192,13 @@ take_tour (const Options *options)
 static int
 run_tour (char **arguments)
 {
-  g_auto (Options) options = { NULL, NULL, NULL, FALSE };
+  g_auto (Options) options = { NULL };
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Write the pictures to the folder DIR [" DEFAULT_OUTPUT "]", "DIR" },
     { "device", 'd', 0, G_OPTION_ARG_STRING_ARRAY, &options.devices,
       "Visit only this device; may be repeated", "ID" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
+    GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };
 

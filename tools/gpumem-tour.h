@@ -38,7 +38,8 @@ typedef struct
   GpumemReference  *reference;
   GpumemProgress   *progress;
   GCancellable     *cancellable;
-  gboolean          json;               /* print the report as JSON at the end */
+  gboolean          json;               /* print the report as JSON or CSV at the end */
+  gboolean          csv;
 } GpumemTour;
 
 typedef enum

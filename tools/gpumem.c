@@ -13,6 +13,7 @@
 static const GpumemCommand *const commands[] = {
   &gpumem_devices_command,
   &gpumem_info_command,
+  &gpumem_monitor_command,
   &gpumem_bandwidth_command,
   &gpumem_pool_command,
 #ifdef HAVE_TOUR
@@ -23,18 +24,22 @@ static const GpumemCommand *const commands[] = {
 static void
 print_usage (void)
 {
-  g_print ("Usage:\n  gpumem COMMAND [OPTION...]\n\n"
-           "List devices, measure copies and memory pools, test computation.\n\nCommands:\n");
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  g_string_append (text, "Usage:\n  gpumem COMMAND [OPTION...]\n\n"
+                   "List devices, watch their memory, measure copies and memory pools, test "
+                   "computation.\n\nCommands:\n");
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
     {
       g_autofree char *usage = g_strdup_printf ("%s %s", commands[i]->name,
                                                 commands[i]->parameters);
 
-      g_print ("  %-18s %s\n", usage, commands[i]->summary);
+      g_string_append_printf (text, "  %-18s  %s\n", usage, commands[i]->summary);
     }
-  g_print ("\nOptions:\n"
-           "  -h, --help         show help; after a command, the help of that command\n"
-           "  --version          show the version\n");
+  g_string_append (text, "\nOptions:\n"
+                   "  -h, --help         show help; after a command, the help of that command\n"
+                   "  --version          show the version\n");
+  gpumem_command_print_help (text->str);
 }
 
 static const GpumemCommand *

@@ -150,6 +150,11 @@ void          _gpu_pool_core_trim          (GpuPoolCore        *core,
                                             guint64             keep,
                                             gboolean            wait);
 void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
+/* In gpu-memory-pool-status.c. @kind must be static. */
+void          _gpu_pool_status_add         (GpuPoolCore        *core,
+                                            const char         *device,
+                                            const char         *kind);
+void          _gpu_pool_status_remove      (GpuPoolCore        *core);
 void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
                                             GpuPoolStats       *stats);
 

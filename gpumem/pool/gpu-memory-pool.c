@@ -252,6 +252,7 @@ gpu_memory_pool_finalize (GObject *object)
 
   if (pool->core != NULL)
     {
+      _gpu_pool_status_remove (pool->core);
       _gpu_pool_core_drop_recycled (pool->core);
       _gpu_pool_core_close (pool->core);
     }
@@ -724,6 +725,20 @@ make_best_core (GpuMemoryPool  *pool,
   return make_core (pool, error);
 }
 
+static const char *
+get_kind_name (GpuMemoryPoolKind kind)
+{
+  switch (kind)
+    {
+    case GPU_MEMORY_POOL_EXPANDABLE:
+      return "expandable";
+    case GPU_MEMORY_POOL_SEGMENTS:
+      return "segments";
+    default:
+      return "bins";
+    }
+}
+
 static gboolean
 gpu_memory_pool_initable_init (GInitable     *initable,
                                GCancellable  *cancellable G_GNUC_UNUSED,
@@ -747,6 +762,9 @@ gpu_memory_pool_initable_init (GInitable     *initable,
     return FALSE;
 
   _gpu_pool_core_set_limits (pool->core, &pool->limits);
+  _gpu_pool_status_add (pool->core,
+                        gpu_device_get_id (gpu_context_get_device (pool->context)),
+                        get_kind_name (pool->kind));
 
   if (pool->core->has_addresses)
     pool->blocks = pool->core->pool;

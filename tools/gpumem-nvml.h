@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* NVIDIA's management library, loaded at run time: memory without a context, and by process. */
+#pragma once
+
+#include "tools/gpumem-usage.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  guint    pid;
+  guint64  used;      /* bytes, G_MAXUINT64 if the driver does not report it */
+  char    *name;      /* nullable */
+} GpumemProcess;
+
+/* Returns: %FALSE if the library is missing or does not support the device */
+gboolean   gpumem_nvml_get_usage      (const char  *pci_bus_id,
+                                       GpumemUsage *usage);
+/* Returns: (transfer full): the processes on the device, of GpumemProcess */
+GPtrArray *gpumem_nvml_list_processes (const char  *pci_bus_id);
+
+G_END_DECLS

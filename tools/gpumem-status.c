@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The reader of status files. It trusts nothing in the folder: files of other users, links,
+ * devices, large files and text of another form are ignored. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/gpumem-status.h"
+
+#define HEADER    "gpumem-status 1"
+#define MAX_SIZE  65536     /* bytes of a file */
+#define MAX_FILES 1024
+#define MAX_NAME  64        /* characters of a name */
+
+void
+gpumem_pool_status_free (gpointer data)
+{
+  GpumemPoolStatus *pool = data;
+
+  g_free (pool->name);
+  g_free (pool->device);
+  g_free (pool->kind);
+  g_free (pool);
+}
+
+double
+gpumem_status_get_fragmentation (const GpumemPoolStatus *pool)
+{
+  const guint64 unused = pool->managed - pool->used;
+
+  return unused > 0 ? 1 - (double) pool->largest / unused : 0;
+}
+
+/* Names are printed: accept printable text only, so that a file cannot send escape sequences. */
+static gboolean
+is_name (const char *text)
+{
+  if (*text == '\0' || strlen (text) > MAX_NAME)
+    return FALSE;
+  for (; *text != '\0'; text++)
+    if (!g_ascii_isgraph (*text))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+parse_numbers (char             **words,
+               GpumemPoolStatus  *pool)
+{
+  guint64 *const numbers[] = { &pool->managed, &pool->active, &pool->used, &pool->largest };
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (!g_ascii_string_to_unsigned (words[i], 10, 0, G_MAXINT64, numbers[i], NULL))
+      return FALSE;
+  return pool->used <= pool->managed && pool->active <= pool->used &&
+         pool->largest <= pool->managed - pool->used;
+}
+
+/* "pool DEVICE KIND MANAGED ACTIVE USED LARGEST-FREE". Returns: (nullable) (transfer full) */
+static GpumemPoolStatus *
+parse_pool (const char *line,
+            const char *name,
+            guint       pid)
+{
+  g_auto (GStrv) words = g_strsplit (line, " ", 8);
+  GpumemPoolStatus *pool;
+
+  if (g_strv_length (words) != 7 || !g_str_equal (words[0], "pool") || !is_name (words[1]) ||
+      !is_name (words[2]))
+    return NULL;
+  pool = g_new0 (GpumemPoolStatus, 1);
+  pool->pid = pid;
+  pool->name = g_strdup (name);
+  pool->device = g_strdup (words[1]);
+  pool->kind = g_strdup (words[2]);
+  if (parse_numbers (words + 3, pool))
+    return pool;
+  gpumem_pool_status_free (pool);
+  return NULL;
+}
+
+gboolean
+gpumem_status_parse (const char *text,
+                     gsize       size,
+                     guint       pid,
+                     GPtrArray  *pools)
+{
+  g_autoptr (GPtrArray) found = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
+  g_autofree char *copy = g_strndup (text, size);
+  g_auto (GStrv) lines = NULL;
+  const char *name;
+  guint n_lines;
+
+  if (strlen (copy) != size || !g_str_has_suffix (copy, "\n"))
+    return FALSE;
+  lines = g_strsplit (copy, "\n", -1);
+  n_lines = g_strv_length (lines) - 1;      /* the last one is empty */
+  if (n_lines < 2 || !g_str_equal (lines[0], HEADER) || !g_str_has_prefix (lines[1], "name "))
+    return FALSE;
+  name = lines[1] + strlen ("name ");
+  if (!is_name (name))
+    return FALSE;
+  for (guint i = 2; i < n_lines; i++)
+    {
+      GpumemPoolStatus *pool = parse_pool (lines[i], name, pid);
+
+      if (pool == NULL)
+        return FALSE;
+      g_ptr_array_add (found, pool);
+    }
+  g_ptr_array_extend_and_steal (pools, g_steal_pointer (&found));
+  return TRUE;
+}
+
+/* Returns whether @file is a file that only the user can have written. */
+static gboolean
+is_trusted (int          file,
+            mode_t       type,
+            struct stat *status)
+{
+  return fstat (file, status) == 0 && (status->st_mode & S_IFMT) == type &&
+         status->st_uid == geteuid () && (status->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* The writer holds a lock on its file, so that a file without a lock is that of an ended process,
+ * even if another process has its number by now. */
+static void
+read_file (int         folder,
+           const char *name,
+           guint       pid,
+           GPtrArray  *pools)
+{
+  g_autofree char *text = NULL;
+  struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+  struct stat status;
+  gssize size;
+  int file = openat (folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+  if (file < 0)
+    return;
+  if (is_trusted (file, S_IFREG, &status) && status.st_size <= MAX_SIZE)
+    {
+      if (fcntl (file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
+        unlinkat (folder, name, 0);
+      else
+        {
+          text = g_malloc (MAX_SIZE);
+          size = read (file, text, MAX_SIZE);
+          if (size > 0)
+            gpumem_status_parse (text, size, pid, pools);
+        }
+    }
+  close (file);
+}
+
+GPtrArray *
+gpumem_status_list (void)
+{
+  GPtrArray *pools = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
+  g_autofree char *path = g_build_filename (g_get_user_runtime_dir (), "gpumem", NULL);
+  g_autoptr (GDir) dir = NULL;
+  struct stat status;
+  const char *name;
+  int folder = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+  if (folder < 0)
+    return pools;
+  if (is_trusted (folder, S_IFDIR, &status))
+    dir = g_dir_open (path, 0, NULL);
+  for (guint i = 0; i < MAX_FILES && dir != NULL && (name = g_dir_read_name (dir)) != NULL; i++)
+    {
+      guint64 pid;
+
+      if (g_ascii_string_to_unsigned (name, 10, 1, G_MAXINT32, &pid, NULL))
+        read_file (folder, name, pid, pools);
+    }
+  close (folder);
+  return pools;
+}
