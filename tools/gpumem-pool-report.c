@@ -242,7 +242,8 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
 
   gpumem_command_print_device (bench->device);
   g_print ("Pool of kind %s; ns of an allocation and a free.\n"
-           "RATIO is that of the driver's time to the pool's, MIN and MAX its extremes.\n\n", gpumem_pool_kind_get_name (bench->kind));
+           "RATIO is that of the driver's time to the pool's, MIN and MAX its extremes.\n\n",
+           gpumem_pool_kind_get_name (bench->kind));
   for (guint i = 0; i < bench->latencies->len; i++)
     add_latency (table, g_ptr_array_index (bench->latencies, i));
   if (bench->latencies->len > 0)

@@ -22,6 +22,7 @@ const FuzzTarget *const fuzz_targets[] =
 #endif
   &fuzz_region,
   &fuzz_source,
+  &fuzz_status,
   &fuzz_trace,
   NULL
 };

@@ -30,6 +30,7 @@ extern const FuzzTarget fuzz_layout;
 extern const FuzzTarget fuzz_options;
 extern const FuzzTarget fuzz_region;
 extern const FuzzTarget fuzz_source;
+extern const FuzzTarget fuzz_status;
 extern const FuzzTarget fuzz_trace;
 
 /* All targets, NULL-terminated. */
