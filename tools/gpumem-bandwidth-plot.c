@@ -117,8 +117,9 @@ make_script (const GpumemBench *bench)
   for (guint i = 0; i < GPUMEM_N_DIRECTIONS; i++)
     n_diagrams += count_figures (bench, NULL, i) > 0;
   g_string_append (script,
-                   "set logscale x 2\nset logscale y 10\nset ylabel 'GB/s'\nset grid\n"
-                   "set key inside bottom right samplen 2 noenhanced\n"
+                   "set logscale x 2\nset logscale y 10\nset xlabel 'size of a copy'\n"
+                   "set ylabel 'GB/s'\nset grid\n"
+                   "set key outside below samplen 2 noenhanced\n"
                    "set linetype 5 lc rgb '#a03070'\n");
   append_sizes (script, bench);
   g_string_append_printf (script, "set multiplot layout %u,%u title ", n_diagrams > 2 ? 2 : 1,

@@ -3,6 +3,7 @@
 
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-command.h"
+#include "tools/gpumem-html.h"
 #include "tools/gpumem-interrupt.h"
 #include "tools/gpumem-plot.h"
 #ifdef HAVE_TOUR
@@ -22,6 +23,7 @@ typedef struct
   char     *sizes;
   char     *paths;
   char     *plot;
+  char     *report;
   int       n_threads;  /* 0: as the library chooses */
   int       n_rounds;
   double    min_time;
@@ -36,6 +38,7 @@ options_clear (Options *options)
   g_free (options->sizes);
   g_free (options->paths);
   g_free (options->plot);
+  g_free (options->report);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -121,6 +124,28 @@ report (GpumemBench   *bench,
   gpumem_bandwidth_print (bench);
 }
 
+static gboolean
+write_files (GpumemBench    *bench,
+             const Options  *options,
+             GError        **error)
+{
+  const gboolean data = options->json || options->csv;
+
+  if (bench->plot != NULL && bench->figures->len > 0)
+    {
+      if (!gpumem_bandwidth_plot (bench, error))
+        return FALSE;
+      gpumem_command_wrote (bench->plot, data);
+    }
+  if (options->report != NULL)
+    {
+      if (!gpumem_bandwidth_save_report (bench, options->report, error))
+        return FALSE;
+      gpumem_command_wrote (options->report, data);
+    }
+  return TRUE;
+}
+
 static int
 measure (GpumemBench   *bench,
          const Options *options,
@@ -133,6 +158,7 @@ measure (GpumemBench   *bench,
 
   bench->cancellable = cancellable;
   if ((bench->plot != NULL && !gpumem_plot_check (bench->plot, &error)) ||
+      (options->report != NULL && !gpumem_html_check (options->report, &error)) ||
       !find_devices (bench, options, name, &error) || !gpumem_bench_open (bench, &error))
     {
       gpumem_complain ("%s", error->message);
@@ -142,14 +168,10 @@ measure (GpumemBench   *bench,
   interrupt = gpumem_interrupt_new (cancellable);
   whole = gpumem_bench_run (bench);
   report (bench, options);
-  if (bench->plot != NULL && bench->figures->len > 0)
+  if (!write_files (bench, options, &error))
     {
-      if (!gpumem_bandwidth_plot (bench, &error))
-        {
-          gpumem_complain ("%s", error->message);
-          return GPUMEM_EXIT_FAILED;
-        }
-      gpumem_command_wrote (bench->plot, options->json || options->csv);
+      gpumem_complain ("%s", error->message);
+      return GPUMEM_EXIT_FAILED;
     }
   return gpumem_command_end (whole, gpumem_bench_has_failed (bench));
 }
@@ -174,7 +196,9 @@ parse (Options  *options,
     { "rounds", 'r', 0, G_OPTION_ARG_INT, &options->n_rounds,
       "Minimum number of rounds per line [" G_STRINGIFY (DEFAULT_ROUNDS) "]", "N" },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options->plot,
-      "Draw diagrams with gnuplot, as .svg or .png", "FILE" },
+      "Draw diagrams by gnuplot, as .svg or .png", "FILE" },
+    { "report", 0, 0, G_OPTION_ARG_FILENAME, &options->report,
+      "Write a page with the results and the machine, as .html", "FILE" },
 #ifdef HAVE_TOUR
     GPUMEM_JSON_ENTRIES (&options->json, &options->csv)
 #endif

@@ -155,6 +155,9 @@ void         gpumem_bandwidth_print_json  (const GpumemBench   *bench,
                                            gboolean             csv);
 #endif
 
+gboolean     gpumem_bandwidth_save_report (const GpumemBench   *bench,
+                                           const char          *path,
+                                           GError             **error);
 gboolean     gpumem_bandwidth_plot        (const GpumemBench   *bench,
                                            GError             **error);
 

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "tools/gpumem-format.h"
+#include "tools/gpumem-html.h"
 #include "tools/gpumem-interrupt.h"
 #include "tools/gpumem-plot.h"
 #include "tools/gpumem-pool.h"
@@ -19,6 +20,7 @@ typedef struct
   char     *kind;       /* nullable, as those below */
   char     *limit;
   char     *plot;
+  char     *report;
   char     *snapshot;
   char     *perfetto;
   double    target;
@@ -38,6 +40,7 @@ options_clear (Options *options)
   g_free (options->kind);
   g_free (options->limit);
   g_free (options->plot);
+  g_free (options->report);
   g_free (options->snapshot);
   g_free (options->perfetto);
 }
@@ -100,9 +103,9 @@ read_files (const Options *options,
   if (n_traces == 0)
     return gpumem_command_usage (command, "missing TRACE");
   if (n_traces > 1 && (options->plot != NULL || options->snapshot != NULL ||
-                       options->perfetto != NULL))
-    return gpumem_command_usage (command, "--plot, --snapshot and --perfetto need exactly one "
-                                 "trace, not %u", n_traces);
+                       options->perfetto != NULL || options->report != NULL))
+    return gpumem_command_usage (command, "--plot, --report, --snapshot and --perfetto need "
+                                 "exactly one trace, not %u", n_traces);
   if (options->plot != NULL && !gpumem_plot_is_name (options->plot))
     return gpumem_command_usage (command, "'%s' ends neither in .svg nor in .png", options->plot);
   if (options->snapshot != NULL && !is_viewers (options->snapshot))
@@ -149,12 +152,15 @@ save_record (const GpumemReplay    *replay,
   const gboolean with_events = options->snapshot != NULL || options->perfetto != NULL;
   g_auto (GpumemRecord) record = { NULL };
 
-  if (options->plot == NULL && !with_events)
+  if (options->plot == NULL && options->report == NULL && !with_events)
     return TRUE;
   if (!gpumem_replay_record (replay, replayed->trace, with_events, &record, error))
     return FALSE;
   if (options->plot != NULL &&
       !gpumem_replay_plot (replay, replayed, &record, options->plot, error))
+    return FALSE;
+  if (options->report != NULL &&
+      !gpumem_replay_save_report (replay, replayed, &record, options->report, error))
     return FALSE;
 #ifdef HAVE_TOUR
   return gpumem_record_save (&record, options->snapshot, options->perfetto, error);
@@ -183,7 +189,8 @@ report (const GpumemReplay *replay,
 static void
 report_files (const Options *options)
 {
-  const char *const files[] = { options->plot, options->snapshot, options->perfetto };
+  const char *const files[] = { options->plot, options->report, options->snapshot,
+                                options->perfetto };
 
   for (guint i = 0; i < G_N_ELEMENTS (files); i++)
     if (files[i] != NULL)
@@ -244,6 +251,7 @@ open_replay (GpumemReplay  *replay,
       return fail (error);
     }
   if ((options->plot != NULL && !gpumem_plot_check (options->plot, &error)) ||
+      (options->report != NULL && !gpumem_html_check (options->report, &error)) ||
       !gpu_device_check (replay->device, &error))
     return fail (error);
   replay->context = gpu_context_new (replay->device, GPU_CONTEXT_FLAGS_NONE, &error);
@@ -270,6 +278,8 @@ run_replay_command (char **arguments)
       "Allocate buffers, and fill the first bytes of each", NULL },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options.plot,
       "Draw bytes over operations with gnuplot, as .svg or .png", "FILE" },
+    { "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
+      "Write a page with the results and the machine, as .html", "FILE" },
 #ifdef HAVE_TOUR
     { "snapshot", 0, 0, G_OPTION_ARG_FILENAME, &options.snapshot,
       "Write a snapshot for PyTorch's viewer, .json or .pickle", "FILE" },
@@ -321,7 +331,9 @@ measure (GpumemPoolBench *bench,
 
   bench->cancellable = cancellable;
   bench->device = name != NULL ? gpu_device_find (name, &error) : gpu_device_get_default (&error);
-  if (bench->device == NULL || !gpu_device_check (bench->device, &error) ||
+  if (bench->device == NULL ||
+      (options->report != NULL && !gpumem_html_check (options->report, &error)) ||
+      !gpu_device_check (bench->device, &error) ||
       !gpumem_pool_bench_open (bench, &error))
     return fail (error);
   interrupt = gpumem_interrupt_new (cancellable);
@@ -333,6 +345,12 @@ measure (GpumemPoolBench *bench,
 #endif
   if (!options->json && !options->csv)
     gpumem_pool_bench_print (bench);
+  if (options->report != NULL)
+    {
+      if (!gpumem_pool_bench_save_report (bench, options->report, &error))
+        return fail (error);
+      gpumem_command_wrote (options->report, options->json || options->csv);
+    }
   return gpumem_command_end (whole, bench->failed || bench->latencies->len == 0);
 }
 
@@ -349,6 +367,8 @@ run_bench_command (char **arguments)
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
       "Minimum time per figure [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
     { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Also measure 1,000,000 holes", NULL },
+    { "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
+      "Write a page with the results and the machine, as .html", "FILE" },
 #ifdef HAVE_TOUR
     GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
 #endif

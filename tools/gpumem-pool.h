@@ -121,6 +121,11 @@ gboolean        gpumem_replay_plot      (const GpumemReplay   *replay,
                                          const GpumemRecord   *record,
                                          const char           *path,
                                          GError              **error);
+gboolean        gpumem_replay_save_report (const GpumemReplay   *replay,
+                                           const GpumemReplayed *replayed,
+                                           const GpumemRecord   *record,
+                                           const char           *path,
+                                           GError              **error);
 gboolean        gpumem_record_save      (const GpumemRecord   *record,
                                          const char           *snapshot,
                                          const char           *perfetto,
@@ -179,6 +184,9 @@ void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
 gboolean        gpumem_latency_get_ratio     (const GpumemLatency   *latency,
                                               GpumemTimes           *ratio);
 const char     *gpumem_source_get_name       (GpumemSource           source);
+gboolean        gpumem_pool_bench_save_report (const GpumemPoolBench *bench,
+                                               const char            *path,
+                                               GError               **error);
 void            gpumem_pool_bench_print      (const GpumemPoolBench *bench);
 void            gpumem_pool_bench_print_json (const GpumemPoolBench *bench,
                                               gboolean               csv);

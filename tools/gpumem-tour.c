@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tools/gpumem-command.h"
+#include "tools/gpumem-html.h"
 #include "tools/gpumem-interrupt.h"
 #include "tools/gpumem-json.h"
 #include "tools/gpumem-tour.h"
@@ -19,6 +20,7 @@ typedef struct
 {
   char      *picture;     /* nullable */
   char      *output;
+  char      *report;      /* nullable */
   char     **devices;     /* nullable */
   gboolean   json;
   gboolean   csv;
@@ -29,6 +31,7 @@ options_clear (Options *options)
 {
   g_free (options->picture);
   g_free (options->output);
+  g_free (options->report);
   g_strfreev (options->devices);
 }
 
@@ -132,6 +135,7 @@ visit_devices (GpumemTour *tour,
 {
   g_autoptr (GPtrArray) results =
     g_ptr_array_new_with_free_func ((GDestroyNotify) gpumem_result_free);
+  g_autoptr (GError) error = NULL;
 
   gpumem_report_begin (tour);
   for (GList *l = devices; l != NULL; l = l->next)
@@ -141,6 +145,14 @@ visit_devices (GpumemTour *tour,
       g_ptr_array_add (results, gpumem_tour_run (tour, l->data));
     }
   gpumem_report_end (tour, results);
+  if (tour->report == NULL)
+    return exit_status (tour, results);
+  if (!gpumem_report_save (tour, results, tour->report, &error))
+    {
+      gpumem_complain ("%s", error->message);
+      return GPUMEM_EXIT_FAILED;
+    }
+  gpumem_command_wrote (tour->report, tour->json);
   return exit_status (tour, results);
 }
 
@@ -162,13 +174,15 @@ take_tour (const Options *options)
   g_autoptr (GError) error = NULL;
   GpumemTour tour = {
     .output = options->output != NULL ? options->output : DEFAULT_OUTPUT,
+    .report = options->report,
     .cancellable = cancellable,
     .json = options->json || options->csv,
     .csv = options->csv
   };
   int status;
 
-  devices = find_devices (options, &error);
+  if (options->report == NULL || gpumem_html_check (options->report, &error))
+    devices = find_devices (options, &error);
   if (error != NULL)
     {
       gpumem_complain ("%s", error->message);
@@ -198,6 +212,8 @@ run_tour (char **arguments)
       "Write the pictures to the folder DIR [" DEFAULT_OUTPUT "]", "DIR" },
     { "device", 'd', 0, G_OPTION_ARG_STRING_ARRAY, &options.devices,
       "Visit only this device; may be repeated", "ID" },
+    { "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
+      "Write a page with the results and the machine, as .html", "FILE" },
     GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
     { NULL, 0, 0, 0, NULL, NULL, NULL }
   };

@@ -33,6 +33,7 @@ typedef struct
 typedef struct
 {
   const char       *output;             /* folder */
+  const char       *report;             /* nullable: a file */
   GpumemPicture    *picture;
   char             *picture_name;       /* printed in the report */
   GpumemReference  *reference;
@@ -90,6 +91,11 @@ void             gpumem_report_result         (GpumemTour           *tour,
                                                const GpumemResult   *result);
 void             gpumem_report_end            (GpumemTour           *tour,
                                                GPtrArray            *results);
+
+gboolean         gpumem_report_save           (GpumemTour           *tour,
+                                               GPtrArray            *results,
+                                               const char           *path,
+                                               GError              **error);
 
 gint64           gpumem_tour_clock            (void);
 
