@@ -53,7 +53,8 @@ add_charts (GString           *page,
       chart.x_label = "size of a copy";
       chart.y_label = "GB/s";
       chart.x_unit = GPUMEM_UNIT_BYTES;
-      chart.logarithmic = TRUE;
+      chart.x_logarithmic = TRUE;
+      chart.y_logarithmic = TRUE;
       for (guint i = 0; i < bench->paths->len; i++)
         add_path (&chart, bench, direction, i);
       gpumem_html_chart (page, &chart);
@@ -114,7 +115,8 @@ gpumem_bandwidth_save_report (const GpumemBench  *bench,
       const GpumemOmission *omission = g_ptr_array_index (bench->omissions, i);
       g_autofree char *size = gpumem_format_size (omission->size);
       g_autofree char *line = g_strdup_printf ("Left out: %s, %s: %s",
-                                               omission->path != NULL ? omission->path : "all paths",
+                                               omission->path != NULL ? omission->path
+                                                                      : "all paths",
                                                omission->size > 0 ? size : "all sizes",
                                                omission->reason);
 

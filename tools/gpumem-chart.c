@@ -10,7 +10,7 @@
 #define WIDTH     760
 #define HEIGHT    330       /* to the label of the x axis */
 #define LEFT      84
-#define RIGHT     24
+#define RIGHT     40
 #define TOP       34
 #define BOTTOM    52
 #define KEY_WIDTH 220       /* of an entry */
@@ -119,7 +119,7 @@ static Axis
 make_axis (const GpumemChart *chart,
            gboolean           vertical)
 {
-  Axis axis = { .logarithmic = chart->logarithmic,
+  Axis axis = { .logarithmic = vertical ? chart->y_logarithmic : chart->x_logarithmic,
                 .unit = vertical ? chart->y_unit : chart->x_unit };
   const double base = axis.unit == GPUMEM_UNIT_BYTES ? 4 : 10;
 
@@ -166,7 +166,12 @@ format_tick (const Axis *axis,
              double      value)
 {
   if (axis->unit == GPUMEM_UNIT_BYTES)
-    return gpumem_format_size (value);
+    {
+      g_autofree char *text = gpumem_format_size (value);
+      g_auto (GStrv) parts = g_strsplit (text, ".0 ", 2);
+
+      return g_strjoinv (" ", parts);
+    }
   if (value >= 1e6)
     return g_strdup_printf ("%g M", value / 1e6);
   if (value >= 1e4)
@@ -252,10 +257,10 @@ get_look (const GpumemSeries *series)
 }
 
 static void
-add_series (GString            *page,
-            const GpumemSeries *series,
-            const Axis         *x,
-            const Axis         *y)
+add_polyline (GString            *page,
+              const GpumemSeries *series,
+              const Axis         *x,
+              const Axis         *y)
 {
   const char *colour = colours[series->colour % G_N_ELEMENTS (colours)];
 
@@ -265,10 +270,24 @@ add_series (GString            *page,
     g_string_append_printf (page, "%d,%d ", get_x (x, g_array_index (series->xs, double, i)),
                             get_y (y, g_array_index (series->ys, double, i)));
   g_string_append (page, "\"/>\n");
+}
+
+static void
+add_series (GString            *page,
+            const GpumemChart  *chart,
+            const GpumemSeries *series,
+            const Axis         *x,
+            const Axis         *y)
+{
+  const char *colour = colours[series->colour % G_N_ELEMENTS (colours)];
+  const int radius = chart->only_points ? 4 : 2;
+
+  if (!chart->only_points)
+    add_polyline (page, series, x, y);
   for (guint i = 0; i < series->xs->len && series->xs->len <= 32 && !series->dashed; i++)
-    g_string_append_printf (page, "<circle cx=\"%d\" cy=\"%d\" r=\"2.5\" fill=\"%s\"/>\n",
+    g_string_append_printf (page, "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"%s\"/>\n",
                             get_x (x, g_array_index (series->xs, double, i)),
-                            get_y (y, g_array_index (series->ys, double, i)), colour);
+                            get_y (y, g_array_index (series->ys, double, i)), radius, colour);
 }
 
 static void
@@ -309,7 +328,7 @@ gpumem_html_chart (GString           *page,
                           HEIGHT + n_lines * KEY_LINE);
   add_axes (page, chart, &x, &y);
   for (guint i = 0; i < chart->series->len; i++)
-    add_series (page, g_ptr_array_index (chart->series, i), &x, &y);
+    add_series (page, chart, g_ptr_array_index (chart->series, i), &x, &y);
   add_key (page, chart, per_line);
   g_string_append (page, "</svg></figure>\n");
 }

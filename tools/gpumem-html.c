@@ -11,7 +11,7 @@
 #include "tools/gpumem-usage.h"
 
 static const char style[] =
-  "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
+  "body{font:15px/1.45 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}"
   "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}"
   "table{border-collapse:collapse;margin:.6em 0;font-size:.92em}"
   "th,td{border-bottom:1px solid #ddd;padding:.2em .7em;text-align:left;vertical-align:top}"

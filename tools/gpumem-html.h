@@ -28,7 +28,9 @@ typedef struct
   const char *y_label;
   GpumemUnit  x_unit;
   GpumemUnit  y_unit;
-  gboolean    logarithmic;    /* both axes; values must be positive */
+  gboolean    x_logarithmic;  /* values must be positive */
+  gboolean    y_logarithmic;
+  gboolean    only_points;    /* no lines between them */
   GPtrArray  *series;         /* of GpumemSeries */
 } GpumemChart;
 

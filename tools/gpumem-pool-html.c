@@ -98,8 +98,10 @@ add_times (GString               *page,
 
   gpumem_chart_init (&chart);
   chart.title = "Time of an allocation and its free";
+  chart.y_logarithmic = TRUE;
+  chart.only_points = TRUE;
   chart.x_label = "workload, by its number in the table";
-  chart.y_label = "thousands of nanoseconds";
+  chart.y_label = "ns";
   for (guint source = 0; source < GPUMEM_N_SOURCES; source++)
     {
       g_autofree char *name = g_strndup (gpumem_source_get_name (source),
@@ -111,7 +113,7 @@ add_times (GString               *page,
           const GpumemLatency *latency = g_ptr_array_index (bench->latencies, i);
 
           if (latency->times[source].median > 0)
-            gpumem_series_add (series, i + 1, latency->times[source].median / 1000);
+            gpumem_series_add (series, i + 1, latency->times[source].median);
         }
     }
   gpumem_html_chart (page, &chart);
@@ -121,8 +123,10 @@ add_times (GString               *page,
 static char *
 format_times (const GpumemTimes *times)
 {
-  return times->median > 0 ? g_strdup_printf ("%.3g (%.3g to %.3g)", times->median, times->least,
-                                              times->most)
+  const int n_digits = times->most < 1000 ? 1 : 0;
+
+  return times->median > 0 ? g_strdup_printf ("%.*f (%.*f to %.*f)", n_digits, times->median,
+                                              n_digits, times->least, n_digits, times->most)
                            : g_strdup ("-");
 }
 

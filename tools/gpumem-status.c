@@ -89,13 +89,14 @@ gpumem_status_parse (const char *text,
                      GPtrArray  *pools)
 {
   g_autoptr (GPtrArray) found = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
-  g_autofree char *copy = g_strndup (text, size);
+  g_autofree char *copy = NULL;
   g_auto (GStrv) lines = NULL;
   const char *name;
   guint n_lines;
 
-  if (strlen (copy) != size || !g_str_has_suffix (copy, "\n"))
+  if (size == 0 || memchr (text, '\0', size) != NULL || text[size - 1] != '\n')
     return FALSE;
+  copy = g_strndup (text, size);
   lines = g_strsplit (copy, "\n", -1);
   n_lines = g_strv_length (lines) - 1;      /* the last one is empty */
   if (n_lines < 2 || !g_str_equal (lines[0], HEADER) || !g_str_has_prefix (lines[1], "name "))
