@@ -179,6 +179,7 @@ take_tour (const Options *options)
     .json = options->json || options->csv,
     .csv = options->csv
   };
+  gboolean is_prepared;
   int status;
 
   if (options->report == NULL || gpumem_html_check (options->report, &error))
@@ -190,7 +191,8 @@ take_tour (const Options *options)
     }
   interrupt = gpumem_interrupt_new (cancellable);
   tour.progress = gpumem_progress_new (2 + gpumem_tour_n_steps () * g_list_length (devices));
-  if (prepare (&tour, options, &error))
+  is_prepared = prepare (&tour, options, &error);
+  if (is_prepared)
     status = visit_devices (&tour, devices);
   else
     status = g_cancellable_is_cancelled (cancellable) ? GPUMEM_EXIT_INTERRUPTED
@@ -199,7 +201,7 @@ take_tour (const Options *options)
   if (error != NULL && status == GPUMEM_EXIT_FAILED)
     gpumem_complain ("%s", error->message);
   if (status == GPUMEM_EXIT_INTERRUPTED)
-    gpumem_complain ("interrupted");
+    gpumem_complain (is_prepared ? "interrupted" : "interrupted, nothing measured");
   return status;
 }
 
