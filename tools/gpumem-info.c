@@ -212,8 +212,8 @@ print_json (GpuDevice *device,
 /* Warn about a failed query, and print all other values. */
 static int
 show (GpuDevice *device,
-      gboolean   json,
-      gboolean   csv)
+      gboolean   json G_GNUC_UNUSED,
+      gboolean   csv G_GNUC_UNUSED)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GError) character_error = NULL;
