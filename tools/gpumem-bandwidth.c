@@ -196,7 +196,7 @@ parse (Options  *options,
     { "rounds", 'r', 0, G_OPTION_ARG_INT, &options->n_rounds,
       "Minimum number of rounds per line [" G_STRINGIFY (DEFAULT_ROUNDS) "]", "N" },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options->plot,
-      "Draw diagrams by gnuplot, as .svg or .png", "FILE" },
+      "Draw diagrams with gnuplot, as .svg or .png", "FILE" },
     { "report", 0, 0, G_OPTION_ARG_FILENAME, &options->report,
       "Write a page with the results and the machine, as .html", "FILE" },
 #ifdef HAVE_TOUR

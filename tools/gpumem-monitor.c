@@ -430,7 +430,7 @@ const GpumemCommand gpumem_monitor_command = {
   .summary = "show used and free memory, by device, process and pool",
   .description =
     "DEVICE is an id from 'gpumem devices'; the default is all devices. Ctrl-C ends the view.\n\n"
-    "USED and FREE are the memory of all processes; \"-\" if no driver reports them. Processes\n"
+    "USED and FREE are the memory of all processes, or \"-\" if no driver reports it. Processes\n"
     "are those that NVIDIA's driver reports. Pools are those of your programs that run with\n"
     "GPUMEM_STATUS=1 in their environment. FRAGMENTED is the part of a pool's free memory\n"
     "outside its largest free block.\n\n"
