@@ -56,6 +56,17 @@ print_error (const char *text)
     g_printerr ("%s\n", plain);
 }
 
+static void
+print_help (GOptionContext *context)
+{
+  g_autofree char *help = NULL;
+
+  g_option_context_set_help_enabled (context, FALSE);
+  g_option_context_add_main_entries (context, help_entries, NULL);
+  help = g_option_context_get_help (context, TRUE, NULL);
+  gpumem_command_print_help (help);
+}
+
 /* Parses the options of @command into @entries; prints an error if they are invalid. */
 gboolean
 gpumem_command_parse (const GpumemCommand *command,
@@ -74,12 +85,7 @@ gpumem_command_parse (const GpumemCommand *command,
   g_option_context_add_main_entries (context, entries, NULL);
   if (asks_for_help (arguments))
     {
-      g_autofree char *help = NULL;
-
-      g_option_context_set_help_enabled (context, FALSE);
-      g_option_context_add_main_entries (context, help_entries, NULL);
-      help = g_option_context_get_help (context, TRUE, NULL);
-      gpumem_command_print_help (help);
+      print_help (context);
       exit (GPUMEM_EXIT_OK);
     }
   if (g_option_context_parse_strv (context, &arguments, &error))
