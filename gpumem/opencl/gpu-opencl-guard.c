@@ -34,10 +34,11 @@ release_event (gpointer event)
   clReleaseEvent (event);
 }
 
+/* Also returns TRUE if the driver does not report the status. */
 static gboolean
 is_pending (cl_event event)
 {
-  cl_int status = CL_COMPLETE;
+  cl_int status = CL_QUEUED;
 
   clGetEventInfo (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
 
