@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Copies views of an array of 64 MiB to another order on the device, and compares with CuPy and
-PyTorch on a GPU, and with NumPy on a CPU.
+"""Copies views of a 64 MiB array into arrays of another element order on the device, and compares
+the speed with CuPy and PyTorch on a GPU, and with NumPy on a CPU.
 
     benchmarks/array-copies.py [--python FILE] [DEVICE [MIB]]
 
-The default device is that of the library. --python runs the other libraries in another Python.
-Times are wall-clock times of several consecutive copies, including the wait for the last. GB are
-10^9 bytes of the copy. Figures are medians of all rounds. A ratio is the speed of gpumem relative
-to the library in the column before, as the median of the ratios of the rounds. Each library runs in
-a separate process, which sleeps while the others are measured."""
+DEVICE defaults to the library's default device. --python runs the other libraries in another Python
+interpreter. Times are wall-clock times of several consecutive copies, including the wait for the
+last copy. A GB is 10^9 copied bytes. Figures are medians of all rounds. A ratio is the speed of
+gpumem relative to the library in the column before, as the median of the ratios of the rounds. Each
+library runs in a separate process, which sleeps while the others are measured."""
 
 import argparse
 import json
@@ -21,12 +21,13 @@ import numpy as np
 from rounds import environment, print_speeds, start, take_turns
 
 ROUNDS = 5
-SECONDS = 0.02                  # of copies per figure, but no more than
+SECONDS = 0.02                  # of copies per figure, in at most REPEATS copies
 REPEATS = 50
 OURS = "gpumem"
 RIVALS = {"CuPy": "cupy", "PyTorch": "torch", "NumPy": "numpy"}
 
-# By name: the type, the dimensions and the view. PyTorch has no views with negative steps.
+# The views by name: element type, number of dimensions, and a function that makes the view. PyTorch
+# has no views with negative steps.
 VIEWS = {
     "a matrix of float, as it is": ("float32", 2, lambda a: a),
     "transposed": ("float32", 2, lambda a: a.T),
@@ -129,7 +130,7 @@ def time_copies(*arguments):
 
 
 def work(library, name, n_bytes):
-    """Runs as a process of rounds.py."""
+    """Runs as a worker process of rounds.py."""
     prepared = globals()[f"prepare_{library}"](name)
     views = prepare_views(prepared, n_bytes)
     copy, wait = prepared[2:4]
@@ -139,7 +140,7 @@ def work(library, name, n_bytes):
 
 
 def list_commands(device, python, n_bytes):
-    """Returns the command and the environment of each library."""
+    """Returns each library's worker command and environment."""
     from gi.repository import Gpu
 
     ours = [sys.executable, __file__, "--work", OURS, device.id, str(n_bytes)]

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Returns whether the device has such calls. */
+/* Returns whether raw copies are implemented for the driver of @device. */
 gboolean bench_raw_can    (GpuDevice *device);
 void     bench_raw_write  (GpuStream *stream,
                            GpuBuffer *buffer,

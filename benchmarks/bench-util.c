@@ -71,7 +71,8 @@ run (const BenchOperation *operation,
 
   for (guint i = 0; i < N_ROUNDS; i++)
     {
-      /* The first of the two finds the driver's threads asleep, so alternate. */
+      /* The measurement that runs first finds the driver's threads asleep, so alternate the
+       * order. */
       if (i % 2 == 0)
         ours[i] = time_round (operation->ours, operation->n, settle, bench);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The overhead of the library over raw driver calls: the same operations in turns, by the library
- * and by raw calls.
+ * Measures the overhead of the library over raw driver calls. Rounds of the same operations
+ * alternate between the library and raw calls.
  */
 #pragma once
 
@@ -14,19 +14,20 @@ typedef void (*BenchFunc) (gpointer bench);
 typedef struct
 {
   const char *name;
-  guint       n;                /* operations operations per round */
+  guint       n;                /* operations per round */
   BenchFunc   ours;
   BenchFunc   raw;
 } BenchOperation;
 
-/* Prints the median of each in nanoseconds of the calling thread, their difference and their
- * ratio. @settle is called before each round and must wait for all work of both. */
+/* Prints for each operation the median CPU times of the library and of raw calls on the calling
+ * thread, in nanoseconds, their difference and their ratio. @settle is called before each round and
+ * must wait for all pending operations. */
 void   bench_overhead (const BenchOperation *operations,
                        gsize                 n_operations,
                        BenchFunc             settle,
                        gpointer              bench);
 
-/* The median of @n values, which it sorts. */
+/* Returns the median of @n values. Sorts @values. */
 double bench_median   (double               *values,
                        guint                 n);
 

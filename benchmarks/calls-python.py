@@ -40,7 +40,7 @@ zero, two = numpy.float32(0), numpy.float32(2)
 
 
 def gpumem(name):
-    """Returns a function that waits for the calls, and the calls by name."""
+    """Returns a function that waits for pending operations, and the measured calls by name."""
     import gi
     gi.require_version("Gpu", "1.0")
     from gi.repository import Gpu
@@ -130,7 +130,7 @@ def cupy(name):
 
 
 def measure(call, wait):
-    """Returns the nanoseconds of this thread for one call."""
+    """Returns the CPU time of one call on this thread, in nanoseconds."""
     total = 0
     gc.disable()
     for batch in range(BATCHES):

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Measures the most frequent calls from C. calls.py runs it next to the same program in other
- * languages.
+/* Measures the most frequent calls from C. calls.py runs this program in turns with its versions in
+ * other languages.
  *
  *   benchmarks/calls DEVICE
  *
- * Each line on standard input starts a round, which prints {"call": nanoseconds of this thread,
- * ...}.
- */
+ * Each line on standard input starts a round, which prints {"call": CPU nanoseconds of this thread,
+ * ...}. */
 #include "config.h"
 
 #include <stdio.h>
@@ -68,7 +67,8 @@ fill (Bench   *bench,
                    sizeof zero, error);
 }
 
-/* The caller may change the numbers after the call, as in the other languages. */
+/* Copies the numbers, so that the caller may change them after the call, as in the other
+ * languages. */
 static void
 write_later (Bench   *bench,
              GError **error)

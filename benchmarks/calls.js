@@ -46,7 +46,7 @@ function makeCalls(name) {
     }];
 }
 
-// The kernel's CPU time of this thread is exact directly after a sleep.
+// The operating system's CPU time of this thread is exact only directly after a sleep.
 function getThreadTime() {
     GLib.usleep(1);
     const [, text] = GLib.file_get_contents('/proc/thread-self/schedstat');

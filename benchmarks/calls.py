@@ -5,14 +5,16 @@ module, and compares with PyOpenCL and CuPy on the same device.
 
     benchmarks/calls.py [--python FILE] [DEVICE]
 
-Run it in the build folder, because it needs benchmarks/calls and benchmarks/calls-vala. The default
-device is that of the library. --python runs the other libraries in another Python.
+Run it in the build folder, because it needs benchmarks/calls and benchmarks/calls-vala. DEVICE
+defaults to the library's default device. --python runs the other libraries in another Python
+interpreter.
 
-Times are nanoseconds of CPU time of the calling thread, and exclude the work itself and sleeping
-waits. They include waits on CUDA, because its driver spins, and threads that wait for gpumem poll
-for up to 20 milliseconds before they sleep. Figures are medians of all rounds. Each column runs in
-a separate process, which sleeps while the others are measured. A ratio is the time of gpumem from
-Python relative to the library in the column before, as the median of the ratios of the rounds."""
+Times are nanoseconds of CPU time of the calling thread, and exclude time on the device and time
+asleep. They include waits on CUDA, because its driver spins. They also include polls: a thread that
+waits in gpumem polls for up to 20 milliseconds before it sleeps. Figures are medians of all rounds.
+Each column runs in a separate process, which sleeps while the others are measured. A ratio is the
+time of gpumem from Python relative to the library in the column before, as the median of the ratios
+of the rounds."""
 
 import argparse
 import os
@@ -42,7 +44,8 @@ def find_program(name):
 
 
 def list_commands(device, python):
-    """Returns the command of each column, or None if it is missing, and its environment."""
+    """Returns for each column its command, or None if the program is missing, and its
+    environment."""
     script = os.path.join(FOLDER, "calls-python.py")
     gjs = shutil.which("gjs")
     commands = {

@@ -135,7 +135,8 @@ compare (const Bench *bench,
 
   for (guint i = 0; i < N_ROUNDS; i++)
     {
-      /* The first of the two runs with lower clocks of the device, so alternate. */
+      /* The device clocks are lower during the measurement that runs first, so alternate the
+       * order. */
       if (i % 2 == 0)
         our_speeds[i] = time_copies (bench, ours);
 

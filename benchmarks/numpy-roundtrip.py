@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Moves a NumPy array of 1 GiB to the device and back: first without any copy, through arrays over
-memory that the kernel uses; then with one copy each way, compared with PyOpenCL, CuPy and PyTorch
-on the same device.
+"""Moves a NumPy array of 1 GiB to the device and back: first without any copy, through NumPy arrays
+over memory that the kernel accesses; then with one copy in each direction, compared with PyOpenCL,
+CuPy and PyTorch on the same device.
 
     benchmarks/numpy-roundtrip.py [--python FILE] [DEVICE [MIB]]
 
-The default device is that of the library. --python runs the other libraries in another Python.
-Times are wall-clock times, GB are 10^9 bytes, and figures are medians of all rounds. A ratio is the
-speed of gpumem relative to the library in the column before, as the median of the ratios of the
-rounds. Each library runs in a separate process, which sleeps while the others are measured."""
+DEVICE defaults to the library's default device. --python runs the other libraries in another Python
+interpreter. Times are wall-clock times, a GB is 10^9 bytes, and figures are medians of all rounds.
+A ratio is the speed of gpumem relative to the library in the column before, as the median of the
+ratios of the rounds. Each library runs in a separate process, which sleeps while the others are
+measured."""
 
 import argparse
 import contextlib
@@ -42,7 +43,8 @@ def make_numbers(n):
     return np.arange(n, dtype=np.uint32)
 
 
-# --- arrays over memory: each way returns the kernel argument, and a function for the array ------
+# --- arrays over memory: each function returns the kernel argument and a function for the array
+# ------
 
 def map_buffer(Gpu, context, n):
     buffer = Gpu.Buffer(context, 4 * n)
@@ -134,7 +136,8 @@ def show_arrays(Gpu, device, n):
     print_table(lines)
 
 
-# --- one copy each way: each library returns a function for each direction ------------------------
+# --- copies: the function of each library returns a function for each direction
+# ------------------------
 
 def copy_with_gpumem(name, numbers, result):
     import gi
@@ -199,7 +202,7 @@ def time_call(call):
 
 
 def work(library, name, n):
-    """Runs as a process of rounds.py."""
+    """Runs as a worker process of rounds.py."""
     numbers, result = make_numbers(n), np.zeros(n, np.uint32)
     write, read = globals()[f"copy_with_{library}"](name, numbers, result)
     for _ in sys.stdin:
@@ -212,7 +215,7 @@ def work(library, name, n):
 
 
 def list_commands(device, python, n):
-    """Returns the command and the environment of each library."""
+    """Returns each library's worker command and environment."""
     ours = [sys.executable, __file__, "--work", OURS, device.id, str(n)]
     commands = {OURS: (ours, environment())}
     for library, word in RIVALS.items():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Measures the overhead of the library over OpenCL calls. The absolute times mean nothing on a
- * shared machine.
+ * Measures the overhead of the library over OpenCL calls. On a shared machine only the ratios are
+ * meaningful, not the absolute times.
  */
 #include "config.h"
 

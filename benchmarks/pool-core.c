@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Measures the core of memory pools without a device: allocations only change counters, and the use
- * of a block completes after a fixed number of further operations.
+ * Measures the core of memory pools without a device: allocations only change counters, and each
+ * use of a block completes after a fixed number of further operations.
  *
  *   pool-core latency                    time of an allocation and a free, by workload
  *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] TRACE...

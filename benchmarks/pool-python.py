@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures allocating and dropping a buffer of a pool from Python, and compares with the pool of
-PyOpenCL, if that is installed: on the same OpenCL device, in turns.
+"""Measures the time to allocate and drop a buffer of a pool from Python. If PyOpenCL is installed,
+compares with its pool on the same OpenCL device, in alternating rounds.
 
     benchmarks/pool-python.py [DEVICE [SIZE]]
 

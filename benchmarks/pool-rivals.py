@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Compares pools on a CUDA device: those of gpumem, PyTorch, CuPy, RMM, cuda.core, Numba and the
 driver, as far as they are installed. Measures the time of an allocation and a free, the memory that
-recorded allocations need, and the progress of a recording in little more than its peak of live
+recorded allocations need, and how far a recording gets with a limit little above its peak of live
 memory.
 
     benchmarks/pool-rivals.py [OPTION...] [TRACE...]
@@ -33,7 +33,8 @@ ROUNDS = 5
 MOST_PAIRS = 1 << 18
 MOST_GROWN = 256 * MIB
 
-# Name, pattern, live blocks, smallest and largest size, permanent holes of 512 bytes
+# Name, pattern, number of live blocks, smallest and largest size, number of permanent holes of 512
+# bytes
 WORKLOADS = (
     ("one of 1 KiB", "one", 1, KIB, KIB, 0),
     ("one of 1 MiB", "one", 1, MIB, MIB, 0),
@@ -51,8 +52,8 @@ WORKLOADS = (
 
 
 class Plan:
-    """One workload on one stream, in parts. Each part begins with the live blocks of the previous
-    one."""
+    """One workload on one stream, in parts. Each part begins with the blocks that are live at the
+    end of the previous part."""
 
     def __init__(self, workload, stream):
         self.name, self.pattern, self.n_live, self.smallest, self.largest, self.n_holes = workload
@@ -87,7 +88,8 @@ class Plan:
             yield place, self.choose(), self.stream
 
     def part_growing(self, n):
-        """Allocates with a probability of 73 %, as long as there is room, and reuses free slots."""
+        """Allocates with a probability of 73 %, otherwise frees. Always frees while there is no
+        room for the largest block. Reuses free slots."""
         live, places = self.sizes, getattr(self, "places", None)
         if places is None:
             places = self.places = []
@@ -202,8 +204,8 @@ def measure_pairs(rival, workload, min_time):
 
 
 def count_steps(rival, trace, steps):
-    """Returns the number of successful steps, the error of the next one, and the peak of reserved
-    memory."""
+    """Returns the number of successful steps, the error of the next one, and the peak of the
+    reserved memory."""
     polls = getattr(rival, "polls", False)
     memories, peak, refusal, done = [None] * trace.n_places, 0, None, len(steps)
     take, give = rival.verbs()
@@ -287,7 +289,8 @@ def ask_replay(options, kind, path, limit):
 
 
 def run_command(options, kind):
-    """Yields the results of one kind of pool, in the format of the other processes."""
+    """Yields the results of one kind of pool, in the format that the other pools' processes
+    print."""
     results = []
     add = results.append
     try:
@@ -313,8 +316,8 @@ def run_command(options, kind):
 
 
 def start_rival(options, name):
-    """Reads lines of JSON until the process ends or times out. Returns them with the reason of the
-    end."""
+    """Reads lines of JSON until the process ends or times out. Returns the lines and why the
+    process ended."""
     command = [sys.executable, os.path.abspath(__file__), "--rival", name, "--device",
                options.device, "--min-time", str(options.min_time), "--margin",
                str(options.margin), *(["--library", options.library] if options.library else []),

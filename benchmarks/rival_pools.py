@@ -70,7 +70,7 @@ class TorchExpandable(Torch):
 
 
 class CuPy:
-    polls = True                       # peak() returns the currently reserved memory
+    polls = True                       # peak() returns the current value
 
     def __init__(self, options):
         import cupy
@@ -278,7 +278,7 @@ class CudaCore:
 
 
 class Numba:
-    """No pool: memory of the driver, which is freed in small batches."""
+    """Without a pool: allocates from the driver, and frees in small batches."""
 
     n_workloads = 4
     has_pool = False

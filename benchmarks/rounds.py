@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures processes in turns. Each line on the standard input of a process starts a round, for
-which it prints a JSON object with all figures."""
+"""Runs rounds of worker processes in turns. Each line on the standard input of a worker starts a
+round. At its end the worker prints a JSON object with all figures."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import tempfile
 
 
 def environment(other_python=False, **variables):
-    """Returns the environment of a process, without the variables that set the module path of this
-    Python."""
+    """Returns the environment of a worker. For another Python interpreter it lacks the variables
+    that set the module path of this one."""
     left_out = ("PYTHONHOME", "PYTHONPATH") if other_python else ()
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return dict(kept, PYOPENCL_COMPILER_OUTPUT="0", **variables)
@@ -25,7 +25,7 @@ class Worker:
                                         stderr=self.errors)
 
     def run_round(self):
-        """Returns the figures; None if the process ended."""
+        """Returns the figures, or None if the process has ended."""
         try:
             print(file=self.process.stdin, flush=True)
         except BrokenPipeError:
@@ -40,8 +40,8 @@ class Worker:
 
 
 def start(commands):
-    """Starts a worker for each (command, environment) by name, and runs a warm-up round. Omits
-    workers without a command, and workers that end."""
+    """Starts a worker for each name from its (command, environment), and runs a warm-up round.
+    Omits workers without a command, and workers that end."""
     workers = {}
     for name, (command, variables) in commands.items():
         if command is None:
@@ -76,8 +76,8 @@ def print_table(lines):
 
 
 def print_speeds(rounds, ours, unit="GB/s"):
-    """Prints a line for each figure: the speeds, and after that of each other library the ratio to
-    ours, all as medians of all rounds."""
+    """Prints a line for each figure: the speed of each library, and for each other library the
+    ratio of our speed to its speed, all as medians of all rounds."""
     lines = [[unit, ours]]
     others = [name for name in rounds[0] if name != ours]
     for name in others:

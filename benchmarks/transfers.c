@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compares copies between the host and a device with raw driver calls: of pageable memory, by size
- * and by the number of staging threads; of page-locked memory, each way and both ways at once. The
- * raw calls use a separate stream of the same context.
+ * Compares copies between the host and a device with raw driver calls: pageable memory by size and
+ * by the number of staging threads; page-locked memory in each direction and in both directions at
+ * once. The raw calls use a separate stream of the same context.
  *
  *   benchmarks/transfers DEVICE [MIB]
  */
@@ -130,7 +130,7 @@ print_size (gsize size)
     printf ("%7" G_GSIZE_FORMAT " B  ", size);
 }
 
-/* Prints a row. The ratio of the speeds is the median of rounds in which the two alternate. */
+/* Prints a row. The ratio is the median of rounds in which the library and raw calls alternate. */
 static double
 compare (const Bench  *bench,
          const char   *name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Allocates from every allocator through a stack of all adaptors, in two orders, while driver calls
- * fail. The counts of the adaptors must stay correct. */
+ * fail. The adaptors must still count correctly. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct
   GpuStream  *stream;
 } Fixture;
 
-/* Creates an allocator of each class, with the construct property that it requires. */
+/* Creates an allocator of each class, with the construct-only property that the class requires. */
 static GpuAllocator *
 new_base (Fixture *fixture, guint i, GError **error)
 {
@@ -132,7 +132,8 @@ use (Fixture *fixture, GpuMemory *memory, guint8 value, GError **error)
   return TRUE;
 }
 
-/* Allocates memory that is freed, unreferenced, or outlives its allocator. */
+/* Allocates memory. Frees some of it, unrefs some of it, and keeps some of it beyond its
+ * allocator. */
 static gboolean
 use_chain (Fixture *fixture, GPtrArray *chain, GpuMemory **kept, GError **error)
 {

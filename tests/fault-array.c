@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. A failed step
- * is repeated and must then succeed: one failure is reported once and leaves a consistent state. */
+ * is repeated and must then succeed, because a failure must be reported only once and leave a
+ * consistent state. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -187,8 +188,8 @@ copy (GpuContext *context, GError **error)
          && check (back, stream, FALSE, "turned around", error);
 }
 
-/* Copies so many regions that the library uses a kernel, or copies them singly if the kernel cannot
- * be built. Only the work in flight refers to the memory. */
+/* Copies so many regions that the library uses a kernel. If the kernel cannot be built, the library
+ * copies each region separately. Only the operations in flight hold references to the memory. */
 static gboolean
 by_kernel (GpuContext *context, GError **error)
 {
@@ -237,7 +238,7 @@ from_a_pool (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* Copies to the host back end and back, with different strides. */
+/* Copies to memory of the host back end and back, with different strides. */
 static gboolean
 across (GpuContext *context, GError **error)
 {
@@ -303,7 +304,8 @@ tensors (GpuContext *context, GError **error)
   return tensor (context, TRUE, error) && tensor (context, FALSE, error);
 }
 
-/* Wraps an address with the stream of another library, as the CUDA Array Interface does. */
+/* Wraps an address and the stream of another library, as an import from the CUDA Array Interface
+ * does. */
 static gboolean
 address (GpuContext *context, GError **error)
 {
@@ -343,7 +345,7 @@ is_device_lost (void)
   return words != NULL && strstr (words, "lost=") != NULL;
 }
 
-/* Runs a step, and once more after an error, which the program then returns. */
+/* Runs a step. After an error, runs the step again and returns the first error. */
 static gboolean
 step (FaultFunc func, GpuContext *context, GError **error)
 {

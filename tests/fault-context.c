@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Contexts that the program created, their settings, wrapped streams, and a shortage of memory
- * while a pool has free memory; all while driver calls fail. */
+/* Contexts that the program creates, their settings, wrapped streams, and allocations that need the
+ * free memory of a pool, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -33,7 +33,8 @@ settings (GpuContext *context, GError **error)
          && gpu_context_stop_profiler (context, error);
 }
 
-/* The borrowed stream gets no work, because a borrowed stream must outlive its work. */
+/* Submits nothing to the borrowed stream, because after a fault the test could free the native
+ * stream before its operations complete. */
 static gboolean
 wrapped_streams (GpuContext *context, GError **error)
 {

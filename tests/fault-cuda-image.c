@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All kinds of CUDA arrays and their levels, wrapped arrays, copies in pieces, mappings through
- * page-locked blocks, texture and surface objects, while CUDA calls fail. */
+/* All kinds of CUDA arrays and their levels, wrapped arrays, copies of separate rows and slices,
+ * mappings through page-locked blocks, texture and surface objects, while CUDA calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

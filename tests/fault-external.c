@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the host back end in OpenCL, while driver calls fail. It must be acquired and released
- * around every use, and no descriptor may stay open at the end. */
+/* Memory of the host back end in OpenCL, while driver calls fail. Every use must acquire the memory
+ * before and release it after. At the end no descriptor may be open. */
 #include "config.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ fill (GpuStream *stream, GpuBuffer *buffer, guint8 value, GError **error)
   return gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE / 2, &value, 1, error);
 }
 
-/* Leaves the memory in a consistent state for later uses, even if this use fails. */
+/* Uses the memory once. Later uses must work even if this use fails. */
 static gboolean
 use_once (GpuStream *stream, GpuBuffer *ours, GpuBuffer *far, GpuBuffer *plain, GError **error)
 {
@@ -113,7 +113,8 @@ count_descriptors (void)
   return n;
 }
 
-/* Returns whether all acquired memory was released to the other API. Only valid without a fault. */
+/* Returns whether all acquired memory was released to the other API. The result is only valid if no
+ * fault was injected. */
 static gboolean
 is_released (void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images of all origins, copies between all kinds of memory, whole and in pieces, fills, mappings,
- * samplers, and kernels with images and samplers, while driver calls fail. */
+/* Images from every constructor, copies of whole images and of parts between all kinds of memory,
+ * fills, mappings, samplers, and kernels with images and samplers, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -144,7 +144,7 @@ over_buffer (GpuContext *context, GError **error)
          check (wrapped, 6, "wrapped over a buffer", error);
 }
 
-/* A slice of a buffer has its own order of release. */
+/* An image over a slice: sub-buffers are released in a special order. */
 static gboolean
 over_slice (GpuContext *context, GError **error)
 {
@@ -185,7 +185,7 @@ rows_over_buffer (GpuContext *context, GError **error)
          check (image, 5, "rows over a buffer", error);
 }
 
-/* Few rows are copied in pieces, many rows through a buffer. */
+/* The library copies a few rows one by one, and many rows through a buffer. */
 static gboolean
 gaps (GpuContext *context, GpuStream *stream, gsize height, GError **error)
 {
@@ -234,7 +234,8 @@ formats (GpuContext *context, GpuStream *stream, GError **error)
          check (same, 8, "copies between formats", error);
 }
 
-/* Blocking operations that wait for the event of the last command, or of a marker after pieces. */
+/* Blocking operations wait for the event of their last command. After several commands they wait
+ * for the event of a marker. */
 static gboolean
 blocking (GpuContext *context, GError **error)
 {
@@ -257,7 +258,7 @@ blocking (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* Fills with a color that drivers convert differently go through a buffer. */
+/* The library fills through a buffer if drivers convert the color differently. */
 static gboolean
 infinite (GpuContext *context, GError **error)
 {

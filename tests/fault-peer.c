@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two contexts, on two devices if available, with access to each other's memory and pools, and
- * copies between them, while driver calls fail. */
+/* Two contexts with access to each other's memory and pools, and copies between the contexts, while
+ * driver calls fail. Uses two devices if available. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -68,7 +68,8 @@ copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
          && check (here, 3, "region from a peer", error);
 }
 
-/* Copies between contexts: whole arrays, and an array and a buffer in pieces. */
+/* Copies between contexts: between two images as a whole, and between an image and a buffer row by
+ * row. */
 static gboolean
 copy_images (GpuContext *context, GpuContext *peer, GError **error)
 {
@@ -131,7 +132,7 @@ with_access (GpuContext *context, GpuContext *peer, GError **error)
     gpu_device_get_peer_attributes (gpu_context_get_device (context),
                                     gpu_context_get_device (peer), error);
 
-  /* For the first direction access is enabled before the pools are used, for the other after. */
+  /* Enable access in one direction before the pools are used, and in the other direction after. */
   return attributes != NULL && gpu_context_enable_peer_access (context, peer, error)
          && all_copies (context, peer, error)
          && gpu_context_enable_peer_access (peer, context, error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All kinds of pools, while driver calls fail. Memory is reused by another stream, freed while it
- * is in use, and outlives the pool. */
+/* All kinds of pools, while driver calls fail. The memory is reused by another stream, freed during
+ * its use, and kept beyond its pool. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -52,7 +52,8 @@ move (GpuBuffer *buffer, GpuStream *first, GpuStream *second, guint8 value, GErr
   return check (buffer, first, value, error);
 }
 
-/* The limit allows two buffers, so the second stream needs memory that the first has freed. */
+/* The limit allows two buffers, so the second stream needs memory that the first stream has
+ * freed. */
 static gboolean
 use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
 {

@@ -40,7 +40,7 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, const char *what, GEr
 
 /* --- file descriptors ------------------------------------------------------------------------- */
 
-/* Exports and imports memory twice, the second time a part. */
+/* Exports and imports memory twice: first whole, then a part. */
 static gboolean
 pass_fd (GpuContext *context, GpuStream *stream, GpuBuffer *buffer, GError **error)
 {
@@ -109,7 +109,7 @@ print (GBytes *handle)
   g_print ("%s\n", text);
 }
 
-/* Exports a buffer, and an event after which all its bytes are 5. */
+/* Exports a buffer, and an event after which all bytes of the buffer are 5. */
 static gboolean
 export (GpuContext *context, GError **error)
 {

@@ -49,7 +49,7 @@ two_streams (GpuContext *context, GpuStreamFlags flags, GError **error)
          gpu_context_synchronize (context, error);
 }
 
-/* Only the pending work refers to the buffers. */
+/* Unrefs the buffers at once, so that only pending operations keep them alive. */
 static gboolean
 drop (GpuContext *context, GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the programs that run while driver calls fail (tests/fault-harness). With any fault
- * they must end in time, with correct data or a GError, and without live objects. */
+/* Shared by the programs that run while driver calls fail (tests/fault-harness). With any fault the
+ * programs must end in time, with correct data or a GError, and without live objects. */
 #pragma once
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef gboolean (*FaultFunc) (GpuContext  *context,
                                GError     **error);
 
 /* Runs @func on the device that GPUMEM_DEVICE names, or on the first OpenCL device. Returns the
- * exit code: 0, 3 after a GError, 77 without a device, 1 for a wrong result. */
+ * exit code: 0 for success, 3 after a GError, 77 without a device, 1 for a wrong result. */
 int      fault_run   (FaultFunc      func);
 /* Exits with 1 unless all @size bytes of @data are @value. */
 void     fault_check (gconstpointer  data,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Chunks of memory that are mapped, written, moved to other addresses and read, while a peer gets
- * and loses access, and while driver calls fail. */
+/* Chunks of memory that are mapped, written, moved to other addresses and read, and a peer that
+ * gets and loses access to the chunks, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -18,7 +18,7 @@ typedef struct
   GpuBuffer           *buffer;
   gsize                unit;
   GpuNativeChunk      *chunks[N_CHUNKS];
-  guint                places[N_CHUNKS]; /* in units, or 0 */
+  guint                places[N_CHUNKS]; /* position of each chunk in units, or 0 */
 } Range;
 
 static gboolean

@@ -4,7 +4,8 @@
  *
  *   clang -fsanitize=fuzzer,address -DGPUMEM_FUZZER ...
  *
- * Otherwise it is a test program that uses random bytes, and the bytes of files given as arguments.
+ * Without GPUMEM_FUZZER this is a test program, whose input is random bytes and the files given as
+ * arguments.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads the guides and runs their code.
 
-A guide is Markdown. The code before its first section runs before each section. A section is a
-heading of the third level. `<a id="M7"></a>` on the line above a heading makes the section the
-test of that row.
+A guide is Markdown. Code before the first section runs before each section. A section is a heading
+of the third level. `<a id="M7"></a>` on the line above a heading makes the section the test of that
+row.
 
 Fenced blocks of Python run, as do whole programs in C, JavaScript and Vala, unless the first line
 names another library, as "# PyCUDA" does. "# gpumem on CUDA" in the first line limits a block to
@@ -13,13 +13,13 @@ that back end. A comment such as
     assert ...
     -->
 
-runs in its place between the blocks, and readers do not see it; "<!-- python cuda" limits it to a
-back end. The C of a section is one program: visible and hidden parts together, in the frame of the
-guide.
+runs at its position between the blocks, and is hidden from readers. "<!-- python cuda" limits a
+hidden block to a back end. The visible and hidden C blocks of a section form one program, within
+the frame of the guide.
 
-The line "Not on OpenCL: it has no addresses" promises that the section fails there with
-GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it. "Not without a second device:
-..." skips the section where the back end has one device.
+The line "Not on OpenCL: it has no addresses" means that on OpenCL the section must fail with
+GPU_ERROR_NOT_SUPPORTED. "Not on every OpenCL device: ..." means that it may fail so. "Not without a
+second device: ..." skips the section if the back end has only one device.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ NOT_ALONE = re.compile(r"Not without a second device: ")
 
 
 def find_guides():
-    """Returns the folder of the guides: the one of this file if the tests are installed."""
+    """Returns the folder of the guides: if the tests are installed, the folder of this file."""
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(here, "..", "docs", "guides"), here):
         if os.path.exists(os.path.join(folder, "rows.txt")):
@@ -75,8 +75,8 @@ class Lacking(Skip):
 
 
 class Row:
-    """A task that a guide must show. `omitted` is the reason why no guide does, and `waits` the
-    feature that the row needs first; both are None for all other rows."""
+    """A row of the list of tasks that the guides must show. `omitted` is the reason why no guide
+    shows the task, or None. `waits` is a missing feature that the task needs, or None."""
 
     def __init__(self, line):
         text, _, why = line.strip().partition(" | ")
@@ -92,7 +92,7 @@ def read_rows():
 
 
 class Block(NamedTuple):
-    """Code of a guide. Runs on all back ends unless the block names some."""
+    """A code block of a guide. Runs on the back ends that the block names, or on all."""
     language: str
     first: int                                  # the number of its first line
     text: str
@@ -260,7 +260,7 @@ def has_shown_some(section, error):
 
 
 def clear(names):
-    """Drops the objects of a test, but leaves the contents of modules alone."""
+    """Drops the objects of a test. Does not clear the modules that it imported."""
     for name in list(names):
         del names[name]
 
@@ -293,7 +293,7 @@ def run_where_it_can(guide, section, backend, names):
 
 
 def run_section(guide, section, device, names=None):
-    """Runs a section on a device. Without `names`, it runs in a new namespace, after the
+    """Runs a section on a device. Without `names`, the section runs in a new namespace, after the
     preamble of the guide."""
     try:
         importlib.import_module("numpy")
@@ -333,7 +333,7 @@ def parity_cases(name):
 
 
 def main_in_folder(tests):
-    """Runs the tests in an empty folder, since guides write files, with the tool of this build."""
+    """Runs the tests with the tool of this build, in an empty folder because guides write files."""
     tool = os.environ.get("GPUMEM_TOOL")
     if tool:
         os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]

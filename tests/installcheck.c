@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A user's program, compiled and linked with the flags from pkg-config for the
- * installed library. make installcheck passes the expected version. */
+/* A user's program, built with the flags that pkg-config returns for the installed library. make
+ * installcheck passes the expected version as the argument. */
 
 #include <gpumem/gpumem.h>
 

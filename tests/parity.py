@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Prints every row of the guides, its test and the back ends on which it passes: make parity.
+"""Prints every row of the guides, its test and the back ends on which the test passes. make parity
+runs this script.
 
 The exit status is 1 if a row is missing or fails. If a back end has several devices with different
 results, the cell has the result of each device.
@@ -18,7 +19,8 @@ YES = "yes"
 
 
 def try_section(guide, section, device):
-    """Returns the text of the cell, YES or the reason, and whether the row failed."""
+    """Runs a section on a device. Returns the text of the cell (YES, or the reason for another
+    result), and whether the row failed."""
     try:
         run_section(guide, section, device)
         check_nothing_lives()
@@ -58,7 +60,7 @@ def rows_of_table(devices):
 
 
 def print_row(cells, widths):
-    """Prints cells side by side; wraps long ones."""
+    """Prints cells side by side, and wraps long cells."""
     lines = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths)]
     for number in range(max(map(len, lines))):
         texts = [part[number] if number < len(part) else "" for part in lines]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Patterns that tests/check-style rejects in prose: see "Language" in CONTRIBUTING.md.
 
-A rule has a name, a regular expression, the reason and the replacement. Case does not matter
-unless a rule says otherwise. START matches where a sentence begins. ALLOWED lists the
-exceptions, each with its reason. An entry that matches nothing is a fault.
+A rule has a name, a regular expression, the reason and the replacement. The expressions ignore case
+unless a rule says otherwise. START matches at the start of a sentence. ALLOWED lists the
+exceptions, each with its reason. An exception that matches nothing is a fault.
 """
 
 import re
@@ -182,11 +182,11 @@ RULES = (
          "the field's term: free list, slow path, first-time user"),
 )
 
-# (rule, expression that the sentence matches, why it stays)
+# (name of the rule, expression that matches the sentence, reason of the exception)
 ALLOWED = (
 )
 
-# Quote what is rejected
+# Files that quote rejected sentences
 EXEMPT = ("tests/prose_rules.py", "tests/test-style")
 
 

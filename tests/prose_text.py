@@ -2,8 +2,8 @@
 """Extracts prose from the files of the project, for tests/check-style.
 
 passages(path, text) yields a Passage for each paragraph of a comment, a document or a docstring,
-for each message in a string and for each name of a test. Lines of one paragraph are joined; code
-is left out, and code within a sentence becomes the word CODE.
+for each message in a string and for each name of a test. The lines of a paragraph are joined. Code
+is omitted, but code within a sentence becomes the word CODE.
 """
 
 import ast
@@ -16,7 +16,7 @@ import tokenize
 C_SUFFIXES = (".c", ".h", ".cl", ".cu", ".vala", ".js", ".supp.c")
 MARKDOWN = (".md",)
 PLAIN = ("README", "NEWS", "control")
-MIN_WORDS = 3                 # of a string that is a message
+MIN_WORDS = 3                 # minimum length of a message in words
 
 CODE = "CODE"
 WORD = re.compile(r"[A-Za-z]{2,}")
@@ -55,7 +55,8 @@ def number_lines(text, first=1):
 
 
 def split_paragraphs(kind, lines, is_break=lambda line: False, is_over=lambda line: False):
-    """Yields paragraphs. They end at blank lines, before breaks and after lines that end one."""
+    """Yields paragraphs. A paragraph ends at a blank line, before a line that begins a new
+    paragraph, and after a line that always ends one."""
     part = []
     for number, line in [*lines, (0, "")]:
         if (not line.strip() or is_break(line)) and part:
@@ -152,7 +153,8 @@ def is_message(text):
 # --- Python ---
 
 def python_strings(text):
-    """Yields the first line and text of every string, with CODE for values, and if it is long."""
+    """Yields for every string its first line, its text with CODE for formatted values, and whether
+    it is a long string."""
     tree, lines = ast.parse(text), text.split("\n")
     inner = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
              for part in ast.walk(node) if part is not node}
@@ -194,7 +196,8 @@ def is_list_item(line):
 
 
 def script_passages(path, text):
-    """Yields comments and text in quotation marks or brackets, from shell, make, m4 and tables."""
+    """Yields comments, and text in quotation marks or brackets, of shell scripts, makefiles, m4
+    files and tables."""
     comment = []
     mark = re.compile(r"(?:^|\s)(?:#+|dnl\b)(?!\{)(.*)")
     for number, line in number_lines(text):

@@ -88,7 +88,7 @@ class Skip(Exception):
 
 
 class Fixture:
-    """One device, with a context of the test's own."""
+    """One device, with a new context."""
 
     def __init__(self, device):
         self.device = device
@@ -110,8 +110,8 @@ class Fixture:
         return Gpu.Event.new_user(self.context)
 
     def gate(self, stream, must_hold=True):
-        """Holds the stream until the event is completed. Does nothing if the device has no such
-        event and the test does not require one."""
+        """Returns a user event that blocks the stream until the test completes the event. Without
+        user events on the device it does nothing, unless `must_hold` is true."""
         if not must_hold and not self.device.capabilities & Gpu.Capabilities.USER_EVENTS:
             return NoGate()
         gate = self.user_event()
@@ -128,7 +128,8 @@ class NoGate:
 
 
 class raises:
-    """The block must raise the given type, or a code of Gpu.Error with words of its text."""
+    """A context manager whose block must raise the exception type, or the code of Gpu.Error with
+    these words in its message."""
 
     def __init__(self, what, *words):
         self.what = what
@@ -147,7 +148,8 @@ class raises:
                 f"{error.domain} {error.code}: {error.message} instead of {self.what}"
         for word in self.words:
             assert word in str(error), f"'{word}' is not in '{error}'"
-        # The traceback refers to the locals of the test, some of which must be freed now.
+        # The traceback holds references to the local variables of the test. Drop it, because the
+        # test may check that these objects are freed.
         error.__traceback__ = None
         return True
 
@@ -185,7 +187,8 @@ def spin(done, context=None):
 # --- running -------------------------------------------------------------------------------------
 
 def matches(device, word):
-    """Matches an id, a back end, or a part of the platform or of the name, as in test-util.c."""
+    """Returns whether the word is the id or the back end of the device, or a part of the name of
+    its platform or of the device, as in test-util.c."""
     if word in (device.id, device.backend):
         return True
     if word.startswith(device.backend + ":"):
@@ -231,7 +234,8 @@ def check_nothing_lives():
 
 
 def trace_lines(frame, event, arg):
-    """Prints each line of a test before it runs: the last line is where a driver crashed."""
+    """Traces each line of a test before the line runs. If a driver crashes, the last printed line
+    is where."""
     name = os.path.basename(frame.f_code.co_filename)
     if not name.startswith("test-python"):
         return None

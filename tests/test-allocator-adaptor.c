@@ -78,7 +78,7 @@ assert_memory_info (GpuAllocator *allocator, guint64 free_size, guint64 total_si
   g_assert_cmpuint (sizes[1], ==, total_size);
 }
 
-/* An allocation through an adaptor has the properties that its upstream gave it. */
+/* An adaptor passes on memory with the properties that its upstream set. */
 static void
 adaptor_forwards (TestFixture *fixture)
 {
@@ -151,8 +151,8 @@ adaptor_limit_failed (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (limit, "limit"), ==, 10000);
 }
 
-/* Slices and mappings keep the memory allocated; releasing the last of them frees it exactly
- * once. */
+/* Slices and mappings keep the memory allocated. The release of the last one frees the memory
+ * exactly once. */
 static void
 adaptor_freed_once (TestFixture *fixture)
 {
@@ -220,7 +220,7 @@ adaptor_statistics (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no push");
 }
 
-/* Memory may outlive its adaptors, freed in any order. */
+/* Memory may outlive its adaptors, which may be freed in any order. */
 static void
 adaptor_outlived (TestFixture *fixture)
 {
@@ -243,7 +243,7 @@ adaptor_outlived (TestFixture *fixture)
   g_clear_object (&limit);
 }
 
-/* Counts are right if upstream caches memory and allocates it again. */
+/* The counts stay correct if upstream caches freed memory and returns it again. */
 static void
 adaptor_caching_upstream (TestFixture *fixture)
 {
@@ -350,7 +350,7 @@ adaptor_backtrace (TestFixture *fixture)
 #endif
 }
 
-/* The allocator warns of memory that is still in use when it is freed, if "warn-leaks" is set. */
+/* If "warn-leaks" is set, finalizing the allocator warns of memory that is still in use. */
 static void
 adaptor_warns (TestFixture *fixture)
 {
@@ -520,7 +520,7 @@ adaptor_logging_path (TestFixture *fixture)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
-/* A full output fails one flush and loses no memory. */
+/* If the output is full, a flush fails once, and no memory leaks. */
 static void
 adaptor_logging_full (TestFixture *fixture)
 {
@@ -588,7 +588,7 @@ adaptor_failure (TestFixture *fixture)
   g_assert_cmpuint (relief.n_calls, ==, 2);
 }
 
-/* Only lack of memory calls the handler. */
+/* The handler is only called when upstream is out of memory. */
 static void
 adaptor_failure_other (TestFixture *fixture)
 {
@@ -667,7 +667,7 @@ adaptor_deferred_free (TestFixture *fixture)
   assert_pending (lazy, 0, 0);
 }
 
-/* If upstream is out of memory, pending memory is freed and the request is repeated. */
+/* If upstream is out of memory, the adaptor frees the pending memory and repeats the request. */
 static void
 adaptor_deferred_free_room (TestFixture *fixture)
 {
@@ -689,7 +689,7 @@ adaptor_deferred_free_room (TestFixture *fixture)
   g_clear_object (&memory);
   assert_pending (lazy, 1, 700);
 
-  /* Finalization frees pending memory; memory released later is freed directly. */
+  /* Finalizing the adaptor frees pending memory. Memory released later is freed directly. */
   g_clear_object (&lazy);
   g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 100);
   g_clear_object (&kept);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An allocator implemented by the program, with scripted results. It retains freed memory. */
+/* An allocator of the test program, with scripted results. It keeps freed memory. */
 #pragma once
 
 #include "test-util.h"
@@ -50,7 +50,7 @@ GpuMemory     *test_alloc             (GpuAllocator *allocator,
 /* Writes the memory, copies it, and compares the contents. */
 void           test_check_memory      (TestFixture  *fixture,
                                        GpuMemory    *memory);
-/* Allocates two memories of @type, uses and compares them, and requests 0 bytes. */
+/* Allocates memory of @type twice, checks both contents, and requests 0 bytes. */
 void           test_check_allocator   (TestFixture  *fixture,
                                        GpuAllocator *allocator,
                                        GType         type);

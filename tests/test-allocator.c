@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocators that call the driver or the program: use of the memory, its lifetime, and errors. */
+/* Allocators that call the driver or functions of the program: use of the memory, its lifetime, and
+ * errors. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -17,7 +18,7 @@ assert_allocated (TestFixture *fixture, guint64 size)
   test_poll (gpu_context_get_allocated_size (fixture->context) == size);
 }
 
-/* Blocks a stream until end_work(). */
+/* The state of begin_work(), which blocks a stream until end_work(). */
 typedef struct
 {
   GpuEvent *gate;
@@ -126,7 +127,8 @@ allocator_immediate (TestFixture *fixture)
     g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, 2);
 }
 
-/* The allocator makes an OpenCL driver allocate before the call returns. */
+/* With an immediate allocator an OpenCL driver allocates before the call returns, not at the first
+ * use. */
 static void
 layer_immediate (TestFixture *fixture)
 {
@@ -179,7 +181,8 @@ allocator_svm (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_device_address (memory) % 64, ==, 0);
 }
 
-/* With a stream, memory is freed after all work submitted to the stream; otherwise immediately. */
+/* An allocator with a stream frees memory after all work submitted to the stream. Without a stream
+ * it frees memory immediately. */
 static void
 allocator_svm_stream (TestFixture *fixture)
 {
@@ -222,7 +225,7 @@ allocator_svm_stream (TestFixture *fixture)
   assert_allocated (fixture, 0);
 }
 
-/* The stream must belong to the same context and be in order. */
+/* The stream must belong to the same context and execute in order. */
 static void
 allocator_svm_refused (TestFixture *fixture)
 {
@@ -347,7 +350,7 @@ wait_for_freed (Others *others, gsize size)
   test_poll ((gsize) g_atomic_pointer_get (&others->freed) == size);
 }
 
-/* Memory is returned to the program's free function after pending work, even if the allocator was
+/* The program's free function is called after pending work on the memory, even if the allocator was
  * freed before. */
 static void
 allocator_external (TestFixture *fixture)
@@ -390,7 +393,7 @@ allocator_external (TestFixture *fixture)
 
 /* --- memory of the program --------------------------------------------------- */
 
-/* An error is raised for an implementation that returns no memory, too little, or released
+/* An allocation fails if the implementation returns no memory, too little memory, or released
  * memory. */
 static void
 allocator_custom (TestFixture *fixture)
@@ -477,7 +480,8 @@ check_immediate (TestFixture *fixture, GpuAllocator *allocator, gsize size)
   g_object_unref (memory);
 }
 
-/* Pages become resident at the first write; an immediate allocator makes them resident before. */
+/* Pages become resident at the first write; an immediate allocator makes them resident when it
+ * allocates. */
 static void
 allocator_committed (TestFixture *fixture)
 {
@@ -511,8 +515,8 @@ assert_no_memory (GpuBuffer *buffer, GError **error, gsize size)
   test_assert_gpu_error (*error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, text);
 }
 
-/* Allocations of the host, one or several, are limited to the memory of the machine. An immediate
- * allocator refuses to exceed the free memory, and touches nothing then. */
+/* The total size of allocations on the host is limited to the memory of the machine. An immediate
+ * allocator refuses a request that exceeds the free memory, without touching a page. */
 static void
 allocator_no_memory (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers as arguments, converted to every type that a kernel may have. */
+/* Numbers as arguments, converted to every parameter type of kernels. */
 #include "config.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ to_half (double value)
 }
 
 /* Every half converts to double and back unchanged. A number between two halves is rounded to the
- * nearer one, and a tie to the even one. */
+ * nearer half, and a tie to the even half. */
 static void
 arguments_half (void)
 {

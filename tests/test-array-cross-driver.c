@@ -164,7 +164,7 @@ cross_driver_out_of_order (TestFixture *fixture)
     for_others (fixture, out_of_order);
 }
 
-/* The source has fewer dimensions and is repeated along the others. */
+/* The source has fewer dimensions and is repeated along the missing dimensions. */
 static void
 repeat (GpuContext *to_context, GpuContext *from_context, GpuStream *stream)
 {
@@ -200,8 +200,8 @@ cross_driver_repeats (TestFixture *fixture)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* Untracked memory is ordered by the stream alone: copy to the other side, and back with other
- * strides. */
+/* Only the stream orders uses of untracked memory: copies to the other side and back, with other
+ * strides, run in stream order. */
 static void
 order (TestFixture *fixture, GpuContext *other)
 {
@@ -231,8 +231,8 @@ cross_driver_order (TestFixture *fixture)
   for_others (fixture, order);
 }
 
-/* The host accesses the other side's memory in stream order: not before earlier work of the stream,
- * and before the stream completes. */
+/* The host's part of a copy runs in stream order: it reads the source after earlier work of the
+ * stream, and writes the destination before the stream completes. */
 static void
 turns (TestFixture *fixture, GpuContext *other)
 {
@@ -251,7 +251,7 @@ turns (TestFixture *fixture, GpuContext *other)
   g_assert_nonnull (host);
   test_assert_ok (gpu_stream_wait_event (stream, gate, &error), error);
   copy (stream, here, sliced);
-  /* The copy is still pending: the program changes its source, then opens the gate. */
+  /* The gate still blocks the copy: change the source of the copy, then open the gate. */
   for (gsize i = 0; i < g_bytes_get_size (host); i++)
     ((guint8 *) g_bytes_get_data (host, NULL))[i] ^= 0x5a;
   test_assert_ok (gpu_event_complete (gate, &error), error);

@@ -238,7 +238,7 @@ dlpack_given (TestFixture *fixture)
 
 /* --- the library's own tensors ------------------------------------------------------------- */
 
-/* Long enough for work that does not wait to complete. */
+/* Microseconds in which work completes unless it waits for other work. */
 #define SHORT_WAIT 20000
 
 typedef enum
@@ -250,7 +250,7 @@ typedef enum
   N_KINDS
 } Kind;
 
-/* An array over the memory and its import. */
+/* An array, and an import of its exported tensor. */
 typedef struct
 {
   GpuMemoryPool *pool;
@@ -345,7 +345,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuArray *from)
                                    OWN_SIZE, &error), error);
 }
 
-/* Gives work that wrongly does not wait the time to complete. */
+/* Waits long enough for work to complete if it wrongly does not wait for other work. */
 static void
 linger (GpuStream *stream)
 {
@@ -362,7 +362,8 @@ assert_value (GpuBuffer *buffer, guint8 value)
   test_assert_content (buffer, expected);
 }
 
-/* A write through one object is held back. A copy through the other reads its bytes. */
+/* A blocked write through one object is followed by a copy through the other object. The copy must
+ * read the written bytes. */
 static void
 check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader)
 {
@@ -383,7 +384,8 @@ check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader
   test_hold_free (hold);
 }
 
-/* A copy through one object is held back. A write through the other does not overtake it. */
+/* A blocked copy through one object is followed by a write through the other object. The write must
+ * not overtake the copy. */
 static void
 check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer)
 {
@@ -404,7 +406,7 @@ check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer
   test_hold_free (hold);
 }
 
-/* Uses of an array and of its import are ordered, in both directions. */
+/* Uses of an array and uses of its import are ordered after each other. */
 static void
 dlpack_own_hazards (TestFixture *fixture)
 {
@@ -427,7 +429,8 @@ dlpack_own_hazards (TestFixture *fixture)
     }
 }
 
-/* The import keeps the memory, and the pending work on it, after the original was released. */
+/* After the release of the original, the import keeps the memory alive and still waits for pending
+ * work on it. */
 static void
 dlpack_own_released (TestFixture *fixture)
 {
@@ -467,7 +470,7 @@ dlpack_own_released (TestFixture *fixture)
     }
 }
 
-/* A part of the memory, and a slice of the import, are still the same memory. */
+/* An array over a part of the memory and a slice of the import are tracked as the same memory. */
 static void
 dlpack_own_part (TestFixture *fixture)
 {
@@ -510,7 +513,7 @@ dlpack_own_part (TestFixture *fixture)
     }
 }
 
-/* An import of a read-only tensor is read-only, and so are its slices and an import of it. */
+/* An import of a read-only tensor is read-only, and so are its slices and its re-import. */
 static void
 dlpack_own_read_only (TestFixture *fixture)
 {
@@ -567,7 +570,8 @@ dlpack_beside_read_only (TestFixture *fixture)
   g_autoptr (GpuArray) writable = NULL;
   Foreign foreign[2];
 
-  /* On OpenCL only the context of the array can access its memory, and knows it. */
+  /* On OpenCL only the context of the array can access its memory. On other back ends, import into
+   * another context, which does not track the memory. */
   context = test_is_opencl (fixture) ? g_object_ref (fixture->context)
             : gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between arrays for which there is a kernel: permuted dimensions and many short rows, on
- * every device with a compiler. Devices without a compiler give the same result. */
+/* Copies between arrays that the library runs as a kernel: permuted dimensions, and many short
+ * rows. Devices without a compiler copy without a kernel, with the same result. */
 #include "config.h"
 
 #include "test-array-util.h"
@@ -41,7 +41,7 @@ shuffle (guint *axes,
     }
 }
 
-/* A view of the shape @shape, within an array whose dimensions are permuted and up to three times
+/* Makes a view of shape @shape in a larger array: its dimensions are permuted and up to three times
  * as long. */
 static void
 make_view (TestArray     *model,
@@ -126,7 +126,7 @@ kernel_permuted (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
 
-/* More dimensions than a launch has, none of which can be merged with another. */
+/* Arrays with more dimensions than a grid, none of which can be merged. */
 static void
 kernel_many_dimensions (TestFixture *fixture)
 {
@@ -212,7 +212,7 @@ kernel_repeated (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Memory that kernels cannot access or must not write, and memory of a pool. */
+/* Copies with memory that kernels cannot access or must not write, and with memory of a pool. */
 static void
 check_memory (TestFixture *fixture,
               GpuMemory   *to_memory,
@@ -280,7 +280,7 @@ kernel_memory (TestFixture *fixture)
   check_memory (fixture, GPU_MEMORY (first), GPU_MEMORY (second));
 }
 
-/* A mapping of the gap between two regions does not block the copy. */
+/* A mapping of bytes in the gap between two regions does not block the copy. */
 static void
 kernel_mapped_gap (TestFixture *fixture)
 {
@@ -312,7 +312,7 @@ kernel_mapped_gap (TestFixture *fixture)
   test_assert_bytes (got, content);
 }
 
-/* The copy is ordered with other work on its own and on other streams, and keeps its memory
+/* The copy is ordered with other work on its stream and on other streams, and keeps its memory
  * alive. */
 static void
 kernel_order (TestFixture *fixture)

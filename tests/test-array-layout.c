@@ -166,7 +166,7 @@ layout_refused (void)
   g_assert_true (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_C));
 }
 
-/* The indices of Python's slices, counted one by one and not computed. */
+/* Compares a slice with the indices of Python's slice, found by counting instead of arithmetic. */
 static void
 check_slice (gssize length,
              gssize start,
@@ -247,8 +247,8 @@ layout_open_ends (void)
   g_assert_cmpuint (reverse.offset, ==, 16);
 }
 
-/* Refuses a layout that ends past every address, and ignores the stride of a dimension of one
- * element. */
+/* A layout whose end exceeds the address range is refused. The stride of a dimension of one element
+ * is ignored. */
 static void
 layout_strides (void)
 {
@@ -271,7 +271,8 @@ layout_strides (void)
   g_assert_false (_gpu_array_layout_get_range (&layout, &begin, &end));
 }
 
-/* A reshaped view has the same elements in the same order; otherwise reshape fails. */
+/* A reshaped view has the same elements in the same order. If no strides allow this, the reshape
+ * fails. */
 static void
 check_reshape (const GpuArrayLayout *layout,
                const gssize         *shape,
@@ -457,7 +458,8 @@ check_copy (Copy *copy)
   test_assert_mem (by_host, copy->expected, copy->size);
 }
 
-/* Two layouts of one shape with unrelated strides; those of the source may be 0. */
+/* Copies between two layouts of one shape with unrelated strides. Strides of the source may be
+ * 0. */
 static void
 layout_plans (void)
 {
@@ -499,7 +501,8 @@ layout_plans (void)
     }
 }
 
-/* Adjacent elements are merged into one region; so are three dimensions with gaps. */
+/* Adjacent elements are merged into one region. Up to three dimensions with gaps also form one
+ * region. */
 static void
 layout_merged_regions (void)
 {
@@ -534,8 +537,8 @@ layout_merged_regions (void)
   g_assert_cmpuint (plan.n_regions, ==, 1);
 }
 
-/* A tensor of DLPack may have strides whose product with an index overflows, if it has no such
- * element. The undefined-behaviour sanitizer detects the overflow. */
+/* A DLPack tensor may have strides whose product with an index would overflow, if it has no element
+ * with this index. The undefined-behaviour sanitizer detects the overflow. */
 static void
 layout_huge_strides (void)
 {

@@ -30,7 +30,7 @@ gsize     test_array_get_offset    (GpuArray       *array,
 gboolean  test_array_next_index    (GpuArray       *array,
                                     GpuArrayOrder   order,
                                     gssize         *index);
-/* Packs all elements into bytes, and unpacks them again, on the host. */
+/* Functions on the host that pack all elements into bytes, and unpack them. */
 GBytes   *test_array_gather        (TestArray      *model,
                                     GpuArrayOrder   order);
 void      test_array_scatter       (TestArray      *model,

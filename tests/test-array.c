@@ -176,7 +176,7 @@ check_copy (TestArray *model)
   test_assert_bytes (bytes, expected);
 }
 
-/* Blocks of three-dimensional arrays, as many as a program uses in a day. */
+/* Many random blocks of three-dimensional arrays. */
 static void
 array_blocks (TestFixture *fixture)
 {
@@ -364,7 +364,7 @@ array_empty (TestFixture *fixture)
   test_assert_bytes (got, one);
 }
 
-/* The offset of an array without elements is ignored, and the stride of a dimension of length 1. */
+/* The offset of an array without elements and the stride of a dimension of length 1 are ignored. */
 static void
 array_ignored_values (TestFixture *fixture)
 {
@@ -428,8 +428,8 @@ array_filled (TestFixture *fixture)
     test_assert_mem ((const guint8 *) g_bytes_get_data (all, NULL) + i * 12, pattern, 12);
 }
 
-/* A copy between overlapping parts of one memory gives the same result as a copy through a third
- * memory. */
+/* A copy between overlapping parts of one buffer has the same result as a copy through another
+ * buffer. */
 static void
 array_overlapping_copy (TestFixture *fixture)
 {
@@ -600,7 +600,7 @@ array_fields (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'y'");
 }
 
-/* Addresses for the host and for kernels. */
+/* Gets the addresses of arrays for the host and for kernels. */
 static void
 array_addresses (TestFixture *fixture)
 {

@@ -12,7 +12,8 @@ set_true (gpointer data, GObject *object)
   *(gboolean *) data = TRUE;
 }
 
-/* A cancelled wait releases its event. Then dropping the user event fails the work behind it. */
+/* A cancelled wait releases its event, so that the test drops the last reference of a user event,
+ * which fails the work behind the event. */
 static void
 async_cancelled_user_event (TestFixture *fixture)
 {
@@ -82,7 +83,7 @@ async_cancelled_stream (TestFixture *fixture)
   test_open (gate);
 }
 
-/* The thread that frees the source object. */
+/* A source object that records which thread frees it. */
 typedef struct
 {
   GThread  *thread;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The library adds barriers to out-of-order streams only where they are needed. A back end in front
- * of the real one counts them. */
+/* The library adds barriers to out-of-order streams only where they are needed. A wrapper around
+ * the real back end counts the barriers. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -44,7 +44,7 @@ begin (TestFixture *fixture)
   return test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* The stream is idle, so that no other thread uses the back end of the context. */
+/* Synchronizes the stream first, so that no other thread uses the back end of the context. */
 static void
 end (TestFixture *fixture, GpuStream *stream)
 {
@@ -53,7 +53,7 @@ end (TestFixture *fixture, GpuStream *stream)
   _gpu_context_get_native (fixture->context)->backend = real;
 }
 
-/* Drops a mapping that was not waited for. */
+/* Drops a mapping without a wait for its completion. */
 static void
 unmap (TestFixture *fixture, GpuMemoryFlags flags)
 {
@@ -89,8 +89,8 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* A failed wait may be partly enqueued and may have superseded the last barrier: the next dependent
- * work gets a new barrier. */
+/* A wait for events that fails may have been enqueued in part, so that the last barrier no longer
+ * orders the next work: dependent work after it gets a new barrier. */
 static void
 barrier_failed_wait (TestFixture *fixture)
 {
@@ -132,15 +132,16 @@ assert_pending (GpuEvent *event)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* Reads memory that a stream is about to write: the thread sanitizer cannot see that the kernel
- * blocks the stream. */
+/* Reads memory that a blocked stream writes later. ThreadSanitizer cannot see that a kernel blocks
+ * the stream, and would report a race. */
 __attribute__ ((no_sanitize ("thread"))) static guint8
 peek (const volatile guint8 *data)
 {
   return data[0];
 }
 
-/* An event completes, and work behind a barrier runs, when all work before it has completed. */
+/* An event completes only after all earlier work has completed. Work behind a barrier runs only
+ * after all work before the barrier has completed. */
 static void
 barrier_orders_work (TestFixture *fixture)
 {

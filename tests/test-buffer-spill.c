@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Spilled buffers: their content survives, their memory serves other allocations, and commands
- * refuse them until they are restored. */
+/* Spilled buffers: they keep their content, other allocations use their memory, and commands refuse
+ * spilled buffers until they are restored. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -183,8 +183,8 @@ spill_refused (TestFixture *fixture)
   for_each_source (fixture, check_refused, TRUE);
 }
 
-/* A prepared launch has looked up its memory already; it must refuse a spilled buffer all the
- * same. */
+/* A prepared launch, which looked up its memory before the spill, must refuse a spilled buffer
+ * too. */
 static void
 check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -218,7 +218,7 @@ spill_prepared (TestFixture *fixture)
     for_each_source (fixture, check_prepared, TRUE);
 }
 
-/* A spilled buffer may be released or freed; it keeps its pool alive. */
+/* A spilled buffer keeps its pool alive, and may be released or freed. */
 static void
 check_gone (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -275,8 +275,8 @@ arm (TestFixture *fixture, gboolean fails)
   return FALSE;
 }
 
-/* A restore fails after the program has dropped the pool: the buffer stays spilled and keeps the
- * pool alive, and a retry succeeds from the same pool. */
+/* If a restore fails after the program has dropped the pool, the buffer stays spilled and keeps the
+ * pool alive. A second restore succeeds with memory of this pool. */
 static void
 check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -332,7 +332,8 @@ spill_retry_after_failure (TestFixture *fixture)
     g_test_skip ("only the stand-in for CUDA and the layer of OpenCL fail on demand");
 }
 
-/* A pending copy on another stream still reads the memory, which must not be reused before that. */
+/* The memory of a spilled buffer must not be reused while a pending copy on another stream still
+ * reads it. */
 static void
 check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -388,7 +389,8 @@ open_later (gpointer data)
   return NULL;
 }
 
-/* A buffer without a pool is freed when the work of other streams with it has completed. */
+/* The memory of a spilled buffer without a pool is freed when other streams have completed their
+ * work on it. */
 static void
 spill_waits_for_streams (TestFixture *fixture)
 {
@@ -523,8 +525,8 @@ run_releaser (gpointer data)
   return NULL;
 }
 
-/* While a buffer is being moved, other commands and moves fail with GPU_ERROR_BUSY; release
- * succeeds. */
+/* While a spill or restore of a buffer is in progress, other commands, spills and restores fail
+ * with GPU_ERROR_BUSY. A release succeeds. */
 static void
 check_moving (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -550,7 +552,7 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "on its way");
 
-      /* The release waits if the driver reads with the lock held */
+      /* Release in a thread: the release blocks if the driver reads with the lock held */
       if (i == 1)
         releaser = g_thread_new ("releaser", run_releaser, buffer);
       test_let_go (hold);
@@ -573,8 +575,8 @@ spill_busy_while_moving (TestFixture *fixture)
     for_each_source (fixture, check_moving, TRUE);
 }
 
-/* The loser of a race finds the buffer in the state it asked for: it succeeds, and no error
- * mentions slices. */
+/* Spills or restores. If another thread has done the same before, the call must succeed. No error
+ * may mention slices. */
 static gpointer
 run_mover (gpointer data)
 {
@@ -592,7 +594,7 @@ run_mover (gpointer data)
   return NULL;
 }
 
-/* Several threads spill, restore and use one buffer; in the end it is released. */
+/* Several threads spill, restore and use one buffer, which is finally released. */
 static void
 check_threads (TestFixture *fixture, GpuMemoryPool *pool)
 {

@@ -469,7 +469,8 @@ buffer_read_write (TestFixture *fixture)
     }
 }
 
-/* Copies only if it need not wait; otherwise it returns FALSE without an error. */
+/* A try function copies if the memory has no pending work. Otherwise it returns FALSE without an
+ * error. */
 static void
 buffer_try (TestFixture *fixture)
 {
@@ -518,8 +519,8 @@ set_done (gpointer user_data)
   *(gboolean *) user_data = TRUE;
 }
 
-/* Bytes over memory of the program are written and read in place. The main context releases them
- * when the device has finished with them. */
+/* A GBytes over memory of the program is written and read in place. The main context unrefs the
+ * GBytes when the device has finished with the memory. */
 static void
 buffer_address_bytes (TestFixture *fixture)
 {
@@ -612,7 +613,7 @@ buffer_async (TestFixture *fixture)
   g_autoptr (GAsyncResult) read = NULL;
   guint8 pattern[4] = { 1, 2, 3, 4 };
 
-  /* The hazard on the buffer orders the second and third after the first */
+  /* The hazards on the buffers order each call after the previous one */
   gpu_buffer_write_bytes_async (a, NULL, 0, bytes, NULL, test_take_result, &write);
   gpu_buffer_copy_async (b, NULL, 0, a, 0, SIZE, NULL, test_take_result, &copy);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (a), 0, SIZE, pattern, 4,
@@ -695,7 +696,8 @@ buffer_without_init (void)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* The same with a size that bounds the ranges, in every function of streams and buffers. */
+/* Objects without initialization, with a size that makes the ranges valid, in every function of
+ * streams and buffers. */
 static void
 buffer_sized_without_init (TestFixture *fixture)
 {
@@ -721,7 +723,8 @@ buffer_sized_without_init (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
 }
 
-/* NVIDIA's OpenCL crashes if the driver frees overlapping slices in this order. */
+/* NVIDIA's OpenCL driver crashes if overlapping sub-buffers are freed oldest first, so the library
+ * must free them in another order. */
 static void
 buffer_overlapping_slices (TestFixture *fixture)
 {
@@ -744,7 +747,7 @@ buffer_overlapping_slices (TestFixture *fixture)
           test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (slices[i]), 0, 2 * step,
                                            &values[i], 1, &error), error);
         }
-      /* Free the oldest first, while the fills run */
+      /* Free the slices from the oldest on, while the fills run */
       for (guint i = 0; i < G_N_ELEMENTS (values); i++)
         g_object_unref (slices[(i + round) % G_N_ELEMENTS (values)]);
     }

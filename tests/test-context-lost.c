@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A kernel that traps destroys its context; NVIDIA's driver then destroys every context of the
- * process. Lost contexts fail with an error, and all others keep working. */
+/* A kernel that traps makes the driver lose its context. NVIDIA's driver then loses every context
+ * of the process. Calls in lost contexts fail with an error, and other contexts keep working. */
 #include "config.h"
 
 #include "test-util.h"
@@ -112,7 +112,7 @@ assert_all_fail (Victim *victim)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
 }
 
-/* The devices of the other back ends keep working; those of CUDA may be lost as well. */
+/* The devices of other back ends keep working. All CUDA devices may be lost. */
 static void
 assert_others_work (void)
 {
@@ -142,7 +142,7 @@ assert_others_work (void)
     }
 }
 
-/* The context works, or it is lost too. */
+/* Asserts that the context works or is lost. */
 static void
 assert_works_or_is_lost (Victim *other)
 {
@@ -155,7 +155,7 @@ assert_works_or_is_lost (Victim *other)
       return;
     }
 
-  /* The stand-in loses only the one context. */
+  /* The stand-in only loses the context of the kernel. */
   g_assert_null (strstr (gpu_device_get_name (gpu_context_get_device (other->context)),
                          "Stand-in"));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
@@ -196,7 +196,8 @@ trap (TestFixture *fixture)
   victim_clear (&other);
 }
 
-/* Runs in its own process: NVIDIA's driver would leave no device for the other cases. */
+/* Runs in a separate process, because NVIDIA's driver would leave no usable device for the other
+ * tests. */
 static void
 lost_trap (TestFixture *fixture)
 {
@@ -221,9 +222,9 @@ lost_trap (TestFixture *fixture)
 
 /* --- a peer is lost ------------------------------------------------------------------------- */
 
-/* Loses the context of @victim after a copy on its stream into @target, a buffer of another
- * context. A second context object for the same handle detects the loss; the object of @victim does
- * not. */
+/* Submits a copy on the stream of @victim into @target, a buffer of another context, and then loses
+ * the context of @victim. A second GpuContext for the same handle detects the loss, but the
+ * GpuContext of @victim does not. */
 static GpuEvent *
 lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
 {
@@ -264,8 +265,8 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   return event;
 }
 
-/* A context that waits for work of a lost context is not lost itself. Implicit waits for memory end
- * without an error; explicit waits fail. */
+/* A context that waits for work of a lost context is not lost. Implicit waits for memory end
+ * without an error, and explicit waits fail. */
 static void
 spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
 {
@@ -325,7 +326,7 @@ lost_waiting_contexts_survive (TestFixture *fixture)
     spares (fixture, (i & 1) != 0, (i & 2) != 0);
 }
 
-/* A copy with memory of a lost context fails, and its own context is not lost. */
+/* A copy from or to memory of a lost context fails, but the context of its stream is not lost. */
 static void
 lost_copying_contexts_survive (TestFixture *fixture)
 {

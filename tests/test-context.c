@@ -45,7 +45,7 @@ context_default_stream (TestFixture *fixture)
   g_assert_true (gpu_stream_get_context (stream) == context);
   g_assert_cmpuint (test_get_number (stream, "flags"), ==, GPU_STREAM_FLAGS_NONE);
 
-  /* Another object, but the same stream */
+  /* The context returns another object for the same stream */
   g_clear_object (&stream);
   g_clear_object (&same);
   stream = gpu_context_get_default_stream (context);
@@ -182,7 +182,8 @@ context_for_devices (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* For every two devices, a common context shares its memory, or its constructor fails. */
+/* For every two devices, a common context lets both devices use the same memory, or its constructor
+ * fails. */
 static void
 context_pairs (void)
 {

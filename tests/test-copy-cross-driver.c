@@ -10,7 +10,7 @@
 /* More chunks than there are staging buffers. */
 #define LARGE ((gsize) 40 * 1024 * 1024 + 5)
 
-/* The other side of a copy. */
+/* Memory on the other side of a copy. */
 typedef struct
 {
   TestFixture fixture;
@@ -198,7 +198,7 @@ cross_driver_host_memory (TestFixture *fixture)
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-/* The program adds no waits: writes on the other side are ordered before or after the copy. */
+/* Writes on the other side are ordered before or after the copy, without a wait in the program. */
 static void
 order (TestFixture *fixture, TestFixture *other)
 {
@@ -328,7 +328,7 @@ cross_driver_dropped (TestFixture *fixture)
     }
 }
 
-/* The near buffer and its stream are dropped at once. */
+/* Drops the buffer of this side and its stream directly after the copy is submitted. */
 static void
 dropped_near (TestFixture *fixture, TestFixture *other)
 {
@@ -379,8 +379,8 @@ cross_driver_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
-/* The failure of a copy also fails work on the other side that uses its destination, the work
- * behind that, and a copy back. Work submitted after the failure is reported succeeds. */
+/* If a copy fails, work on the other side that uses its destination also fails, and so do later
+ * work on that stream and a copy back. Work submitted after the failure is reported succeeds. */
 static void
 failed_there (TestFixture *fixture, TestFixture *other)
 {
@@ -428,8 +428,8 @@ cross_driver_failure_propagates (TestFixture *fixture)
     for_others (fixture, failed_there);
 }
 
-/* More chunks than CUDA queues behind a pending event: the submitting thread blocks until the event
- * completes. */
+/* A copy of more chunks than CUDA queues behind a pending event. The submitting thread blocks until
+ * the event completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
 
 typedef struct
@@ -451,7 +451,8 @@ submit (gpointer data)
   return NULL;
 }
 
-/* The driver decides which threads block: wait this long for them to block. */
+/* Gives the threads time to block. The driver decides which of them block, so the test cannot wait
+ * for a state. */
 static void
 let_submit (Submitter *submitter)
 {
@@ -471,7 +472,7 @@ check_last (Submitter *submitter, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, 100);
 }
 
-/* One thread makes a large copy, another one a small copy on the same stream. */
+/* One thread submits a large copy, and another thread a small copy on the same stream. */
 static void
 crowd (TestFixture *holder, TestFixture *near, TestFixture *from, TestFixture *to)
 {
@@ -520,8 +521,8 @@ is_first_cuda (TestFixture *fixture)
   return FALSE;
 }
 
-/* Only with the first CUDA device on the other side: @fixture is each device in turn, and the four
- * cases copy in both directions. */
+/* Runs only with the first CUDA device as the other side. This is enough, because @fixture is each
+ * device in turn, and the four cases copy in both directions. */
 static void
 crowded (TestFixture *fixture, TestFixture *other)
 {
@@ -563,7 +564,7 @@ fail_later (gpointer data)
   return NULL;
 }
 
-/* The event that the calling thread waits for fails, and the copy fails with it. */
+/* If the event fails for which the calling thread waits, the copy fails too. */
 static void
 blocking_failed (TestFixture *fixture, TestFixture *other)
 {
@@ -575,7 +576,7 @@ blocking_failed (TestFixture *fixture, TestFixture *other)
   g_autoptr (GpuEvent) gate = NULL;
   GThread *thread;
 
-  /* The driver copies between these contexts without staging. */
+  /* The driver copies between two contexts of one device without staging. */
   if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
       && !test_is_opencl (fixture))
     return;
@@ -624,7 +625,7 @@ wait_for (gboolean *done)
     g_main_context_iteration (NULL, TRUE);
 }
 
-/* An asynchronous copy waits on a thread of its own, and the wait can be cancelled. */
+/* An asynchronous copy waits on a separate thread, and the wait can be cancelled. */
 static void
 blocking_async (TestFixture *fixture, TestFixture *other)
 {
@@ -729,7 +730,8 @@ cross_driver_refused (TestFixture *fixture)
   for_others (fixture, refused);
 }
 
-/* Regions are copied between contexts if the driver can; otherwise the error names the reason. */
+/* Regions are copied between contexts if the driver supports it. Otherwise the error names the
+ * reason. */
 static void
 regions (TestFixture *fixture, TestFixture *other)
 {
@@ -764,11 +766,12 @@ typedef struct
 {
   TestFixture *near;
   TestFixture *far;
-  GpuBuffer   *shared[4];           /* two on either side */
+  GpuBuffer   *shared[4];           /* two on each side */
   guint        seed;
 } Mill;
 
-/* No copy is torn: each buffer holds a single value at the end. */
+/* Copies at random. At the end each buffer must contain a single value, so that no copy was
+ * interleaved with another. */
 static gpointer
 mill (gpointer data)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Broken and incomplete CUDA drivers, and the errors for them. Every test is its own process,
- * because devices are found only once. */
+/* Broken and incomplete CUDA drivers, and the resulting errors. Every test is a separate process,
+ * because a process lists the devices only once. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"
@@ -125,8 +125,8 @@ driver_child_retry (void)
   test_assert_ok (gpu_device_check_backend ("cuda", &error), error);
 }
 
-/* The oldest supported driver lacks groups of functions; calls that need them fail with an
- * error. */
+/* The oldest supported driver lacks several groups of functions. Calls that need these functions
+ * fail with an error. */
 static void
 driver_child_old_driver (void)
 {
@@ -139,8 +139,8 @@ driver_child_old_driver (void)
                          "12.4");
 }
 
-/* Locations of managed memory work with old drivers, whose functions take devices, and with newer
- * ones, whose functions take locations. */
+/* Advice and prefetches of managed memory work with old drivers, whose functions take devices, and
+ * with newer drivers, whose functions take locations. */
 static void
 driver_child_memory_locations (void)
 {

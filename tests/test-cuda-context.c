@@ -33,7 +33,8 @@ get_current (void)
   return context;
 }
 
-/* The primary context is active as long as a context object uses it, and is never left current. */
+/* The primary context is active as long as a GpuContext uses it. No call leaves it current on the
+ * thread. */
 static void
 contexts_primary (TestFixture *fixture)
 {
@@ -86,7 +87,8 @@ contexts_adopted_primary (TestFixture *fixture)
   g_assert_false (is_primary_active (fixture));
 }
 
-/* A separate context has its own handle and flags; a borrowed wrapper does not destroy it. */
+/* A separate context has its own handle and flags. A borrowed wrapper does not destroy its
+ * context. */
 static void
 contexts_own (TestFixture *fixture)
 {
@@ -189,7 +191,7 @@ contexts_flags (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
-  /* The present flags of the primary context are accepted. */
+  /* The current flags of the primary context are accepted. */
   present = test_get_number (fixture->context, "flags");
   g_assert_false (present & GPU_CONTEXT_FLAGS_OWN);
   context = gpu_context_new (fixture->device, present, &error);
@@ -248,8 +250,8 @@ check_ordered (GpuContext *context)
   test_assert_content (buffer, bytes);
 }
 
-/* Peer access applies to the pool of stream-ordered memory, created before or after it was
- * enabled. */
+/* Peer access applies to the pool of stream-ordered memory, whether the pool was created before or
+ * after access was enabled. */
 static void
 contexts_peers (TestFixture *fixture)
 {
@@ -373,8 +375,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* Pools grant access by device: disabling it for one of two contexts of a device keeps the access
- * of the other. */
+/* Pools grant access to devices, not to contexts: if two contexts of a device have access,
+ * disabling it for one context must not end the access of the other. */
 static void
 contexts_peers_of_shared_device (TestFixture *fixture)
 {
@@ -413,7 +415,8 @@ refuse_access (CUmemoryPool pool G_GNUC_UNUSED, const CUmemAccessDesc *access G_
   return CUDA_ERROR_UNKNOWN;
 }
 
-/* A failed call changes nothing, and succeeds when it is repeated. */
+/* A failed call to enable or disable peer access changes nothing, and succeeds when it is
+ * repeated. */
 static void
 contexts_peers_refused (TestFixture *fixture)
 {
@@ -442,8 +445,8 @@ contexts_peers_refused (TestFixture *fixture)
   test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
 }
 
-/* With the context current, an operation is a single call of the driver, and synchronizing needs no
- * event. */
+/* If the context is current, an operation makes a single driver call, and a synchronization creates
+ * no event. */
 static void
 contexts_no_extra_calls (TestFixture *fixture)
 {
@@ -549,8 +552,8 @@ check_outside (TestFixture *fixture, Outside *self)
     g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010104);
 }
 
-/* Operations on threads without a current context, with the stream's context and with another one;
- * on streams with a handle, and on default streams, which depend on the current context. */
+/* Operations on threads whose current context is none, the stream's context, or another context.
+ * The streams have a handle or are default streams, which depend on the current context. */
 static void
 contexts_other_current_contexts (TestFixture *fixture)
 {
@@ -595,7 +598,7 @@ static struct
 {
   __typeof__ (_gpu_cuda.cuMemcpyDtoDAsync)  copy;
   CUcontext                                 wanted;
-  CUresult                                  code;   /* under another current context */
+  CUresult                                  code;   /* with another current context */
   guint                                     n_calls;
 }
 strict;
@@ -674,8 +677,8 @@ fail_to_fill (TestFixture *fixture, GpuStream *stream, const char *function)
   g_assert_null (get_current ());
 }
 
-/* If creating or recording its event fails, an operation fails and leaves the thread without a
- * current context, as before. */
+/* If the driver cannot create or record the event of an operation, the operation fails, and the
+ * thread still has no current context. */
 static void
 contexts_after_failure (TestFixture *fixture)
 {
@@ -712,7 +715,7 @@ copy_nowhere (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
   return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* A context is lost from the first operation on that the driver fails with a lost device. */
+/* A context becomes lost at the first operation that the driver fails with a device-lost code. */
 static void
 contexts_lost_at_operation (TestFixture *fixture)
 {

@@ -9,7 +9,7 @@
 #define SIZE 65536
 
 static __typeof__ (_gpu_cuda.cuMemHostAlloc) real_alloc;
-static gsize most;                  /* limit of the driver, in bytes */
+static gsize most;                  /* simulated limit of the driver, in bytes */
 static guint n_allocated;
 
 static CUresult
@@ -110,8 +110,8 @@ try_register (TestFixture *fixture, GpuHostMemoryFlags flags, gpointer data, gsi
   return gpu_host_memory_new_registered (fixture->context, flags, bytes, error);
 }
 
-/* The driver locks a page once: parts share the registration; a range that extends beyond it is
- * refused. */
+/* The driver locks a page only once: a part of registered memory shares the registration, but a
+ * range that extends beyond it is refused. */
 static void
 memory_overlaps (TestFixture *fixture)
 {

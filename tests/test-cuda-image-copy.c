@@ -7,7 +7,7 @@
 
 #define TEXEL 4
 
-/* A small format for each image type, all sides different. */
+/* For each image type: a format and a small extent with different sides. */
 static const struct
 {
   GpuImageType type;
@@ -28,7 +28,7 @@ static const GpuImageFormat r32 = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT32
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-/* A region of rows and slices in memory, bytes. */
+/* A region of rows and slices in memory, in bytes. */
 typedef struct
 {
   guint8 *data;
@@ -55,7 +55,7 @@ model_copy (const Model *to, const Model *from, const GpuExtent *extent)
               from->data + from->offset + z * from->slice + y * from->row, extent->width * TEXEL);
 }
 
-/* Through a buffer and from the host, with aligned and unaligned pitches. */
+/* Copies through a buffer and from the host, with aligned and unaligned pitches. */
 static void
 check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gsize row,
                gsize slice)
@@ -122,7 +122,7 @@ image_pitches (TestFixture *fixture)
     }
 }
 
-/* Copies between images of two types. Both count in texels, rows and slices. */
+/* Copies between images of two types. The regions of both images are in texels, rows and slices. */
 static void
 check_pair (TestFixture *to_fixture, TestFixture *from_fixture, GpuStream *stream, guint to,
             guint from)

@@ -25,8 +25,8 @@ sheet_new (TestFixture *fixture,
                              (GpuExtent) { WIDTH, HEIGHT, 1 }, first);
 }
 
-/* Launches @kernel with the objects, a NULL-terminated list, and a buffer; asserts that the buffer
- * begins with the @n numbers of @expected. */
+/* Launches @kernel with the objects (a NULL-terminated list) and a new buffer as arguments. Asserts
+ * that the buffer then begins with the @n numbers of @expected. */
 static void
 assert_floats (TestFixture  *fixture,
                GpuKernel    *kernel,
@@ -110,7 +110,8 @@ kernel_samplers (TestFixture *fixture)
                  expected, G_N_ELEMENTS (expected));
 }
 
-/* Each constant sampler has its own texture; equal constants share one. */
+/* The library creates a texture for each different constant sampler. Equal constant samplers share
+ * a texture. */
 static void
 kernel_constants (TestFixture *fixture)
 {
@@ -290,7 +291,8 @@ kernel_macros (TestFixture *fixture)
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 1);
 }
 
-/* Builds @text with the options @format, which contain the path of a file that holds @header. */
+/* Writes @header to a file and builds @text with the options @format, in which %s is the path of
+ * the file. */
 static void
 assert_with_file (TestFixture *fixture,
                   const char  *header,
@@ -321,8 +323,8 @@ assert_with_file (TestFixture *fixture,
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
 }
 
-/* The source itself uses no images. Files included by the options precede it, and their macros
- * apply to it. */
+/* Only files included by the options use images, not the source. These files precede the source,
+ * and their macros apply to it. */
 static void
 kernel_included (TestFixture *fixture)
 {
@@ -439,7 +441,7 @@ object_same (TestFixture *fixture)
   g_assert_cmpuint (object (image, NULL), !=, object (other, NULL));
 }
 
-/* Returns 0 and an error if the image cannot have such an object. */
+/* gpu_image_get_native_object() returns 0 and an error if the image cannot have such an object. */
 static void
 object_none (TestFixture *fixture)
 {
@@ -518,8 +520,8 @@ object_refused (TestFixture *fixture)
   assert_refused (fixture, "extern \"C\" __global__ void f (int s) { }", surface, "4 bytes");
 }
 
-/* Reads of a READ_ONLY image are not tracked, so it must not be written. A WRITE_ONLY image must
- * not be read. */
+/* A READ_ONLY image refuses writes, because its reads are not tracked. A WRITE_ONLY image refuses
+ * reads. */
 static void
 object_access (TestFixture *fixture)
 {

@@ -11,7 +11,7 @@
 
 #define TEXEL 4
 
-/* A small format for each image type, all sides different. */
+/* For each image type: a format and a small extent with different sides. */
 static const struct
 {
   GpuImageType type;
@@ -422,7 +422,7 @@ image_wrapped (TestFixture *fixture)
   g_clear_object (&image);
   test_wait_until (&noted);
 
-  /* Now an image of the library, used by the driver. */
+  /* Export the array of an image to the driver. */
   array_free (fixture, array);
   image = test_image_from (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 4, 1, 1 },
                            texels);
@@ -431,7 +431,8 @@ image_wrapped (TestFixture *fixture)
   test_assert_mem (data, g_bytes_get_data (texels, NULL), 16);
 }
 
-/* Formats that the array does not report, or reports differently. */
+/* Wraps arrays in formats that differ from the format that the driver reports, or that it cannot
+ * report. */
 static void
 image_wrapped_format (TestFixture *fixture)
 {
@@ -458,7 +459,7 @@ image_wrapped_format (TestFixture *fixture)
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guintptr) array, &snorm8,
                                         GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "rgba-snorm8");
-  /* The array no longer belongs to the caller. */
+  /* The wrapper now owns the array. */
   adopted = gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba8, GPU_WRAP_MODE_ADOPT,
                                    NULL, &error);
   g_assert_no_error (error);

@@ -61,7 +61,7 @@ memory_of_host (TestFixture *fixture)
                                                      SIZE - 64, NULL, &error);
 
     g_assert_no_error (error);
-    /* There is no staging memory between them. */
+    /* The mapping has the address of the host memory, without a staging block. */
     g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, host + 64);
     test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE - 64);
   }
@@ -105,7 +105,8 @@ memory_registered (TestFixture *fixture)
   test_assert_value (data, 9, SIZE);
 }
 
-/* Memory that shares pages, like adjacent arrays, is used and freed independently. */
+/* Buffers over memory that shares pages, such as adjacent arrays, are used and freed
+ * independently. */
 static void
 memory_registered_neighbours (TestFixture *fixture)
 {
@@ -142,7 +143,7 @@ memory_registered_neighbours (TestFixture *fixture)
   g_object_unref (buffers[0]);
 }
 
-/* Bytes behind those of a buffer are pageable, even on the same page. */
+/* Bytes behind the end of a buffer are pageable, even on its last page. */
 static void
 memory_registered_end (TestFixture *fixture)
 {
@@ -162,7 +163,8 @@ memory_registered_end (TestFixture *fixture)
   test_assert_content (far, bytes);
 }
 
-/* Copies must not cross the end of a registration: memory in two registrations is refused. */
+/* Memory that spans two registrations is refused, because a copy must not cross the end of a
+ * registration. */
 static void
 memory_registered_overlap (TestFixture *fixture)
 {
@@ -234,7 +236,7 @@ memory_registered_in_part (TestFixture *fixture)
   test_cuda_pop (fixture);
 }
 
-/* Host memory that the program allocated with the driver needs no registration. */
+/* Host memory that the program allocated through the driver needs no registration. */
 static void
 memory_registered_elsewhere (TestFixture *fixture)
 {
@@ -312,7 +314,7 @@ new_by_kind (GpuContext *context, guint kind, gsize size, GError **error)
     }
 }
 
-/* The end of the memory is usable. */
+/* Checks that the last bytes of the memory are usable. */
 static void
 check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 {
@@ -327,8 +329,8 @@ check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
   test_assert_value (g_bytes_get_data (content, NULL), value, 4096);
 }
 
-/* If an allocation fails, the cached memory of the pools in all contexts of the device is freed for
- * it. */
+/* If an allocation fails, the library frees the cached memory of the pools in all contexts of the
+ * device, and retries. */
 static void
 memory_pool_frees_cache (TestFixture *fixture)
 {
@@ -352,8 +354,8 @@ memory_pool_frees_cache (TestFixture *fixture)
       const gsize size = free_size / 10 * 5 / 65536 * 65536;
       g_autoptr (GpuBuffer) buffer = NULL;
 
-      /* The driver takes seconds to clear a large memory, so test each kind there in only one
-       * context. */
+      /* The driver takes seconds to clear a large memory, so on large devices test each kind in
+       * only one context. */
       if (free_size > LARGE_DEVICE && i / 4 != i % 2)
         continue;
       fill_pool (fixture->context, free_size / 10 * 6);
@@ -426,8 +428,8 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
 
 /* --- mappings -------------------------------------------------------------------- */
 
-/* A new mapping reuses the staging block of an unmapped one; a second live mapping gets its own
- * block. */
+/* A new mapping reuses the staging block of an unmapped one; a second mapping at the same time gets
+ * another block. */
 static void
 memory_staging (TestFixture *fixture)
 {
@@ -495,7 +497,8 @@ free_unlocked (void *data)
   return free_host (data);
 }
 
-/* Allocating page-locked memory may block in the driver: the context is not locked meanwhile. */
+/* The context is not locked during the allocation of page-locked memory, because it may block in
+ * the driver. */
 static void
 memory_staging_unlocked (TestFixture *fixture)
 {

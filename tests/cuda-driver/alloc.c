@@ -10,7 +10,7 @@
 #define REGISTER_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | \
                         CU_MEMHOSTREGISTER_READ_ONLY)
 
-/* Finds the memory of either kind that begins at @address. */
+/* Finds the device memory or host memory that begins at @address. */
 static CUresult
 find_start (guint64     address,
             MemoryKind  kind,

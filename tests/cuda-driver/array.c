@@ -52,7 +52,8 @@ format_get_info (CUarray_format  format,
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 
-/* Attributes with the maximum extents; 0 for a dimension that is unused or has no attribute. */
+/* The device attributes of the maximum extents, or 0 for a dimension that is unused or has no
+ * attribute. */
 typedef struct
 {
   CUdevice_attribute width;
@@ -75,7 +76,8 @@ is_within (const Limit                   *limit,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* The limits of the table in cuda.h, which depend on height, depth and layers. */
+/* Returns whether the array is within the limits of the table in cuda.h. The limits depend on the
+ * dimensions and on the number of layers. */
 static gboolean
 fits (const CUDA_ARRAY3D_DESCRIPTOR *with)
 {
@@ -188,7 +190,7 @@ array_check (CUarray  array,
   return CUDA_SUCCESS;
 }
 
-/* Creates an array that has no memory yet. */
+/* Creates an array without memory. */
 static Array *
 array_new (Context                       *context,
            const CUDA_ARRAY3D_DESCRIPTOR *with,

@@ -9,7 +9,8 @@
 
 #define TABLE_SIZE 3072
 
-/* Repeats the units of a table; same parameters as in gpumem/cuda/memory/gpu-cuda-fill.c. */
+/* Fills memory with the repeated units of a table. The parameters are those of the kernel in
+ * gpumem/cuda/memory/gpu-cuda-fill.c. */
 static void
 fill (void (*function) (void),
       void **arguments)

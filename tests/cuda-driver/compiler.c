@@ -8,7 +8,7 @@
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* The e_machine of ELF files for NVIDIA's devices; e_flags hold the architecture. */
+/* The e_machine of ELF files for NVIDIA's devices, whose e_flags hold the architecture. */
 #define MACHINE_CUDA 190
 #define PTX_MARK "// object of the stand-in: "
 #define LINE_SIZE 72
@@ -53,7 +53,7 @@ image_mark (const char *path,
   return g_bytes_new_take (data, size);
 }
 
-/* The section header table is the end of the file. */
+/* Takes the end of the section header table for the end of the file. */
 gsize
 image_get_size (gconstpointer  data,
                 int           *capability,

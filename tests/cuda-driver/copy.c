@@ -71,7 +71,8 @@ is_host_kind (const Memory *memory)
          memory->kind == MEMORY_MANAGED;
 }
 
-/* Returns whether this is pageable host memory. As in drivers, the first byte decides. */
+/* Returns whether the first byte is in pageable host memory. Drivers treat the whole range like its
+ * first byte. */
 static gboolean
 is_ordinary (const Side *side)
 {
@@ -233,7 +234,8 @@ copy_submit_to (Stream     *stream,
     code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
-      /* The operation was never submitted: complete its point, which the memory refers to. */
+      /* The memory refers to the point of an operation that was never submitted: complete the
+       * point. */
       point_finish (op->point);
       op_free (op);
       return code;
@@ -315,8 +317,8 @@ is_pieced (CUdeviceptr address,
   return memory != NULL && memory->address + memory->size - address < size;
 }
 
-/* If a range consists of several mapped chunks, driver 580.159 finds them only with the stream's
- * context current. */
+/* If a range spans several mapped chunks, driver 580.159 finds the chunks only while the stream's
+ * context is current. */
 ENTRY (cuMemcpyDtoDAsync,
        (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream handle),
        (destination, source, size, handle))
@@ -432,7 +434,8 @@ ENTRY (cuMemcpy2DAsync, (const CUDA_MEMCPY2D *with, CUstream stream), (with, str
   return copy_submit (&copy, stream, FALSE);
 }
 
-/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the fields read here at the same offsets. */
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the fields that this function reads at the same
+ * offsets. */
 static CUresult
 copy_3d (const CUDA_MEMCPY3D_PEER *with,
          Context                  *to_context,

@@ -25,10 +25,11 @@ CUDA_DRIVER_EXPORT guint64  gpumem_cuda_driver_get_count  (const char *function)
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_live   (const char *kind);
 /* Gets the number of misuses, each of which aborts the program under strict=yes. */
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_misuse (void);
-/* Sets fail= of GPUMEM_CUDA_DRIVER, counted from now; "" clears it. */
+/* Replaces the option fail= of GPUMEM_CUDA_DRIVER, and counts calls from now on. "" removes the
+ * option. */
 CUDA_DRIVER_EXPORT gboolean gpumem_cuda_driver_set_fail   (const char *spec);
 
-/* Returns NULL if another driver is loaded, or no driver. */
+/* Returns NULL unless the stand-in is the loaded driver. */
 static inline gpointer
 gpumem_cuda_driver_symbol (const char *name)
 {

@@ -150,7 +150,7 @@ device_get_number (CUdevice_attribute attribute)
   return 0;
 }
 
-/* The last attribute that a driver of that version supports. */
+/* Returns the last attribute that a driver of the configured version supports. */
 static CUdevice_attribute
 last_attribute (void)
 {

@@ -46,7 +46,7 @@ typedef struct
 } Call;
 
 /* Begins the definition of an entry point. The body that follows runs under the lock, as part of a
- * call. Many functions are exported under another name for programs that link the driver. */
+ * call. The name with _v2 is for programs that link the driver: cuda.h renames many functions. */
 #define ENTRY(name, parameters, arguments)                  \
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
   ENTRY_REVISED (name, parameters, arguments)
@@ -100,13 +100,13 @@ typedef struct
   int       version;
   guint     n_devices;
   guint64   memory;         /* bytes of each device */
-  guint     delay;          /* maximum before an operation, in microseconds */
+  guint     delay;          /* maximum delay before an operation, in microseconds */
   int       capability;     /* 90 for 9.0 */
   gboolean  strict;         /* misuse aborts */
   gboolean  protect;        /* protection keys hide device memory from the host */
   gboolean  leaks;          /* leaks at exit are an error */
   gboolean  peers;          /* devices can access each other's memory */
-  guint     concurrent;     /* devices, from the first, that share memory page by page */
+  guint     concurrent;     /* number of first devices with concurrent managed access */
   gboolean  ipc;            /* IPC handles are supported */
   guint     trap;           /* index of the launch that traps, from 1 */
   char     *counts;         /* paths of files written at exit */
@@ -186,7 +186,8 @@ void        object_kill     (gpointer       object);
  * object is dead. */
 CUresult    object_check    (gconstpointer  handle,
                              ObjectKind     kind);
-/* Finds the object, alive or dead, with this handle, which may be any number. (nullable) */
+/* Finds the object, alive or dead, with this handle. Returns NULL for any other number.
+ * (nullable) */
 Object *    object_find     (guint64        handle);
 /* Lists the live objects of @kind (N_OBJECT_KINDS: all) in @context (NULL: all). */
 GPtrArray * object_list     (ObjectKind     kind,
@@ -201,7 +202,7 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* maximum of these that cannot be trimmed, see Stream */
+  guint64       unseen;           /* pooled bytes that cannot be trimmed yet, at most; see Stream */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -251,11 +252,11 @@ struct _Point
 {
   guint         refs;
   gboolean      done;
-  gboolean      work;             /* accesses memory, unlike a wait or a record */
+  gboolean      work;             /* the operation accesses memory, unlike a wait or a record */
   guint         stream_id;
   guint64       sequence;
   gint64        time;             /* nanoseconds, once done */
-  GHashTable   *before;           /* nullable; stream id: sequence; complete when this point is */
+  GHashTable   *before;           /* nullable; stream id -> sequence complete at this point */
 };
 
 struct CUstream_st
@@ -270,14 +271,15 @@ struct CUstream_st
   guint64        sequence;
   guint          n_work;          /* pending operations that access memory */
   guint          n_value_waits;   /* pending waits for values */
-  guint64        unseen;          /* bytes freed in it since the last wait for it */
+  guint64        unseen;          /* bytes freed in the stream since the last wait for it */
   GQueue         ops;
   Point         *last;            /* nullable */
-  GHashTable    *before;          /* stream id: sequence; new work is ordered after these */
+  GHashTable    *before;          /* stream id -> sequence; new operations wait for these */
   pthread_cond_t wake;
 };
 
-/* Returns CUDA_SUCCESS or the sticky error of the context. Called without the lock. */
+/* Called without the lock. Returns CUDA_SUCCESS, or the error to set as the context's sticky
+ * error. */
 typedef CUresult (*OpFunc) (gpointer data);
 /* Returns FALSE while the operation cannot start. Called with the lock held. */
 typedef gboolean (*OpReady) (gpointer data);
@@ -331,8 +333,9 @@ CUresult    stream_resolve  (CUstream       handle,
 /* Like stream_resolve(), for calls that need no current context. */
 CUresult    stream_resolve_any (CUstream    handle,
                              Stream       **stream);
-/* Like stream_resolve(), for calls that use the context of an explicit stream, not the current one.
- * Before CUDA 12 the stand-in rejects a stream of another context. */
+/* Like stream_resolve(), for calls that use the context of an explicit stream instead of the
+ * current context. If its version is below CUDA 12, the stand-in rejects a stream of another
+ * context. */
 CUresult    stream_resolve_own (CUstream    handle,
                              Stream       **stream);
 /* Takes ownership of @op. (transfer full) */
@@ -340,7 +343,7 @@ Point      *stream_submit   (Stream        *stream,
                              Op            *op);
 gboolean    stream_is_after (Stream        *stream,
                              Point         *point);
-/* Records the points of other streams that are complete when @point is. */
+/* Records in @point the points of other streams that are complete when @point is. */
 void        stream_snapshot (Stream        *stream,
                              Point         *point);
 void        stream_finish   (Stream        *stream);
@@ -357,7 +360,7 @@ struct CUevent_st
   gpointer      shared;           /* nullable; state that other processes share */
 };
 
-/* share.c: events between processes; these do nothing for other events. */
+/* share.c: events between processes. The functions ignore other events. */
 void        event_share     (Event         *event);
 void        event_close     (Event         *event);
 void        event_record_shared (Event     *event,
@@ -377,10 +380,10 @@ typedef enum
   MEMORY_MANAGED,           /* shared by host and device */
   MEMORY_POOL,              /* freed in stream order */
   MEMORY_MAPPED,            /* physical memory at a reserved address */
-  MEMORY_RESERVED,          /* addresses only */
+  MEMORY_RESERVED,          /* reserved addresses without physical memory */
   MEMORY_IMPORTED,          /* from another process */
   MEMORY_GLOBAL,            /* a variable of a module */
-  MEMORY_ARRAY,             /* of an array, whose handle the program has */
+  MEMORY_ARRAY,             /* of an array; the program only has the array's handle */
   N_MEMORY_KINDS
 } MemoryKind;
 
@@ -406,10 +409,10 @@ struct _Memory
   Point        *made;       /* nullable; stream-ordered allocation */
   Pool         *pool;       /* nullable */
   gpointer      share;      /* nullable; the mapped physical memory */
-  gboolean      owns_file;  /* freeing it also frees its part of the device's file */
+  gboolean      owns_file;  /* freeing the memory also frees its part of the device's file */
   int           process;    /* of imported memory: the exporting process */
   gpointer      managed;    /* nullable; see managed.c */
-  CallFunction  function;   /* the call that created it */
+  CallFunction  function;   /* the call that created the memory */
   guint         number;
 };
 
@@ -439,7 +442,7 @@ Memory     *memory_new_file (MemoryKind     kind,
                              guint64        data_size,
                              guint64        start,
                              guint64        size);
-/* Creates memory that has no backing of its own. */
+/* Creates memory at an address, without allocating pages for it. */
 Memory     *memory_new_at   (MemoryKind     kind,
                              Context       *context,
                              Device        *device,
@@ -451,7 +454,8 @@ void        memory_kill     (Memory        *memory);
 /* Returns whether the program has no handle of this memory. */
 gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
-/* Waits until the memory is not in use; a use is misuse unless the context failed with @error. */
+/* Waits until no operation uses the memory. A pending use is misuse unless the context failed with
+ * @error. */
 void        memory_wait     (Memory        *memory,
                              CUresult       error);
 /* Checks that @op may access the range. */
@@ -473,7 +477,8 @@ void        memory_close_pages (gpointer   address,
 /* Restricts the pages of host memory to stream threads, or opens them to all threads. */
 void        memory_close_to_host (Memory   *memory,
                                   gboolean  closed);
-/* managed.c: checks a use of managed memory by a device; detaches memory from a dying stream. */
+/* managed.c: managed_check() checks a use of managed memory by a device. managed_forget() detaches
+ * memory from a stream that is destroyed. */
 CUresult    managed_check   (Memory        *memory,
                              Stream        *stream);
 void        managed_forget  (Stream        *stream);
@@ -482,13 +487,13 @@ void        managed_free    (Memory        *memory);
 /* pool.c */
 void        pool_note_free  (Memory        *memory);
 void        pool_note_freed (Memory        *memory);
-/* Returns whether kernels on @device can access it. */
+/* Returns whether kernels on @device can access the memory. */
 gboolean    pool_reaches    (const Memory  *memory,
                              const Device  *device);
 
 /* virtual.c */
 void        virtual_note_unmapped (Memory  *memory);
-/* Returns whether kernels on @device can access it. */
+/* Returns whether kernels on @device can access the memory. */
 gboolean    virtual_reaches (const Memory  *memory,
                              const Device  *device);
 guint       virtual_get_handle_types (const Memory *memory);
@@ -514,7 +519,7 @@ struct CUfunc_st
   Object         object;
   Module        *module;
   char          *name;
-  gpointer       entry;           /* KernelEntry; NULL: cannot run here */
+  gpointer       entry;           /* KernelEntry; NULL if the stand-in cannot run the kernel */
   gboolean       is_builtin;
   int            max_shared;      /* per launch */
   int            carveout;

@@ -33,7 +33,8 @@ entries[N_CALLS] = {
 #undef GPU_CUDA_SYMBOL
 };
 
-/* The CUDA version from which a name takes other parameters than our declaration. */
+/* The CUDA version from which on a name stands for a function with other parameters than declared
+ * here. */
 static const struct
 {
   CallFunction function;
@@ -231,7 +232,7 @@ get_address (const char *name,
 
         found = 0;
         entry = find_version (i, version, &found);
-        /* As in drivers, the last revision that exists at that version. */
+        /* As in drivers, choose the last revision that exists at the requested version. */
         if (*function == NULL || entry != NULL)
           {
             *function = entry;

@@ -51,10 +51,10 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   TRY (object_check (event, OBJECT_EVENT));
   if (event->object.context != stream->object.context)
     return misuse (CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
-  /* As in the driver, whose queue behind a wait for a value has limited space */
+  /* Wait for space, as the driver does: its queue behind a wait for a value is limited */
   while (stream->n_value_waits > 0 && stream->ops.length > MAX_BEHIND_VALUE)
     pthread_cond_wait (&point_done, &driver_lock);
-  /* The lock was released meanwhile: check both handles again */
+  /* The wait released the lock: check both handles again */
   TRY (stream_resolve (handle, &stream));
   TRY (object_check (event, OBJECT_EVENT));
   op = op_new (NULL, NULL, NULL);

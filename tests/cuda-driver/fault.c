@@ -2,17 +2,14 @@
 /*
  * Makes chosen calls fail:
  *
- *   17                   the 17th call, with a plausible code. Calls that never fail do not count,
- *                        and neither do the many that make contexts current or poll
- *   cuMem*:2             the second call of these functions
- *   cuMemAlloc:2:46      with that code
- *   cuMemAlloc:2:46:3    three times; 0: without end
- *   lost:17              all calls from the 17th that use the device, with
- *                        CUDA_ERROR_LAUNCH_FAILED
- *   lost:cu*:17:46       the same for these functions, with that code
+ * 17 the 17th call, with a plausible code. The count omits calls that never fail, and the many
+ * calls that make contexts current or poll cuMem*:2 the second call of these functions
+ * cuMemAlloc:2:46 with that code cuMemAlloc:2:46:3 three times; 0: without end lost:17 all calls
+ * from the 17th on that use the device, with CUDA_ERROR_LAUNCH_FAILED lost:cu*:17:46 the same for
+ * these functions, with that code
  *
- * Calls that free or wait do their work before they return the error, as after a failure of the
- * device. The names of errors and functions are always returned.
+ * A failing call that frees or waits still frees or waits before it returns the error, as after a
+ * failure of the device. Calls that return names of errors or addresses of functions never fail.
  */
 #include "config.h"
 
@@ -178,7 +175,7 @@ fault_decide (Call *call)
   return call->fault;
 }
 
-/* `failable` is the range of n; `failed` is the number of calls that were failed. */
+/* `failable` is the largest valid n; `failed` is the number of calls with an injected fault. */
 void
 fault_report_counts (FILE *file)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The threads of a block: fibers of the host back end that wait for their block or warp. */
+/* The threads of a block, as fibers of the host back end. A fiber may wait for its block or its
+ * warp. */
 #include "config.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct _Block Block;
 
 typedef enum
 {
-  THREAD_RUNNING,               /* or not started */
+  THREAD_RUNNING,               /* or not started yet */
   THREAD_AT_BARRIER,
   THREAD_AT_WARP,
   THREAD_OVER
@@ -28,10 +29,10 @@ typedef struct
   Block        *block;
   GpuHostFiber *fiber;
   ThreadState   state;
-  guint         mask;           /* the lanes of the warp that it waits for */
+  guint         mask;           /* the lanes of its warp for which the thread waits */
 } Item;
 
-/* State that a thread of the stand-in reuses for the next block. */
+/* The state of a block. A stream thread reuses it for the next block. */
 struct _Block
 {
   GpuHostFibers  *fibers;
@@ -40,7 +41,7 @@ struct _Block
   guint64        *slots;
   guint           n_items;
   guint           n_allocated;
-  guint           code;         /* not 0: the kernel was terminated with this code */
+  guint           code;         /* the code with which the kernel was terminated, or 0 */
 };
 
 static __thread Block *this_block;

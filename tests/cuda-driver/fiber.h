@@ -21,7 +21,7 @@ typedef struct
 guint fibers_run         (const FiberRun *run);
 /* Ends fibers_run() with this code, from a signal handler. */
 void  fiber_stop_current (guint           code) G_GNUC_NORETURN;
-/* Frees the state that this thread retains. */
+/* Frees the block state that the calling thread retains for reuse. */
 void  fibers_free        (void);
 
 G_END_DECLS

@@ -30,7 +30,7 @@ struct CUarray_st
   Object                   object;
   CUDA_ARRAY3D_DESCRIPTOR  descriptor;
   FormatInfo               format;
-  Memory                  *memory;      /* owned; a level uses that of its mipmapped array */
+  Memory                  *memory;      /* owned; for a level, the memory of its mipmapped array */
   Mipmapped               *parent;      /* nullable; the mipmapped array of a level */
   guint64                  offset;      /* in the memory */
   guint                    element;     /* bytes */
@@ -83,12 +83,13 @@ void        array_get_level   (const Array     *array,
                                GpuHostLevel    *level);
 
 /* texture.c */
-/* Retains for @op every texture and surface whose handle is among the bytes of an argument. */
+/* Searches the bytes of an argument for handles of textures and surfaces, and retains their objects
+ * for @op. */
 CUresult    textures_use      (Op              *op,
                                Stream          *stream,
                                const guint8    *value,
                                gsize            size);
-/* Finds a texture or surface object of an array or mipmapped array. (nullable) */
+/* Finds a texture or surface object that was created for an array or mipmapped array. (nullable) */
 Object     *texture_find_for  (gconstpointer    array);
 
 /* sample.c; called by kernels, without the lock held */

@@ -57,10 +57,11 @@ struct dim3
 
 /* --- the thread that runs --------------------------------------------------------------------- */
 
-/* Weak: shared by all units that are linked together. */
+/* Weak, so that all linked units share one variable. */
 __attribute__ ((weak)) __thread gpumem_thread *gpumem_self;
 
-/* extern __shared__ T NAME[] outside of functions; see scan.c. */
+/* The type of variables declared with extern __shared__ T NAME[] outside of functions; see
+ * scan.c. */
 template <class T> struct gpumem_shared
 {
   operator T * () const { return (T *) gpumem_self->shared; }
@@ -411,7 +412,7 @@ enum cudaSurfaceBoundaryMode
   cudaBoundaryModeTrap
 };
 
-/* For each type that textures can return: the type of a component, and their number. */
+/* For each type that textures can return: the type and the number of its components. */
 template <class T> struct gpumem_texel;
 #define GPUMEM_TEXEL(T, E, N) \
   template <> struct gpumem_texel<T> { typedef E element; enum { n = N }; };
@@ -475,8 +476,8 @@ GPUMEM_TEXTURE (texCubemap, FETCH_CUBE, (float x, float y, float z), 0, x, y, z)
 GPUMEM_TEXTURE (texCubemapLayered, FETCH_CUBE_LAYERED, (float x, float y, float z, int layer),
                 layer, x, y, z)
 
-/* T is any type of 1, 2, 4, 8 or 16 bytes. The third coordinate is the layer of a layered surface;
- * for cubes it counts faces. */
+/* T is any type of 1, 2, 4, 8 or 16 bytes. For a layered surface the third coordinate is the layer;
+ * for cubes it is the index of the face. */
 template <class T> static inline void
 gpumem_access_texel (gpumem_u64 object, gpumem_kind kind, bool writes, T *value, int mode, int x,
                      int y = 0, int z = 0, int layer = 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by kernels and the driver. The driver includes this file, and every program begins with
- * it, before kernel-prelude.h. */
+/* Types shared by kernels and the stand-in for the driver. The stand-in includes this file. Every
+ * CUDA C++ program begins with this file, followed by kernel-prelude.h. */
 #pragma once
 
 /* Kinds of textures and surfaces */
@@ -47,7 +47,7 @@ typedef struct gpumem_access
   void           *data;
 } KernelAccess;
 
-/* A thread of a block. Kernels read the arrays of three as uint3. */
+/* A thread of a block. Kernels read its arrays of three numbers as uint3. */
 typedef struct gpumem_thread KernelThread;
 struct gpumem_thread
 {

@@ -12,7 +12,7 @@
 #define PARAM_END 0
 #define PARAM_BUFFER 1
 #define PARAM_SIZE 2
-/* Larger structures hold data rather than addresses. */
+/* Do not search larger arguments for addresses: such structures hold data. */
 #define MAX_POINTER_SPAN 64
 
 static guint n_launches;

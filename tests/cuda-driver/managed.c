@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed memory. On a device that does not share it with the host page by page, it is attached to
- * the host, to one stream or to all streams, from some point of a stream on. Any other use is
- * misuse. On processors with protection keys the host cannot access memory attached to streams.
+ * Managed memory. On a device that does not share managed memory with the host page by page, the
+ * memory is attached to the host, to one stream or to all streams, from a point of a stream on. Use
+ * by anything else is misuse. On processors with protection keys the host cannot access memory
+ * attached to streams.
  */
 #include "config.h"
 
@@ -105,7 +106,8 @@ attach_run (gpointer data G_GNUC_UNUSED)
   return CUDA_SUCCESS;
 }
 
-/* Called with the lock held. A later attachment may have replaced this one. */
+/* Called with the lock held, when the point of an attachment is complete. A later attachment may
+ * have replaced this attachment. */
 static void
 attach_done (gpointer data)
 {
@@ -194,7 +196,7 @@ is_place (CUdevice device)
          (device_find (device) != NULL && device_is_concurrent (device_find (device)));
 }
 
-/* Returns whether this is pageable host memory that the device can access. */
+/* Returns whether the address is in pageable host memory that the device can access. */
 static gboolean
 is_reached (guint64  address,
             Context *context)

@@ -32,7 +32,7 @@ const char *const memory_kinds[N_MEMORY_KINDS] = {
   [MEMORY_ARRAY] = "array memory",
 };
 
-static GPtrArray *table;            /* of Memory, by address; also freed memory */
+static GPtrArray *table;            /* of Memory, live and freed, sorted by address */
 static GPtrArray *reservations;
 static GQueue dead = G_QUEUE_INIT;
 static guint64 last_id;
@@ -381,8 +381,8 @@ memory_unmap (Memory *memory)
   virtual_note_unmapped (memory);
 }
 
-/* Remembers the addresses for a while, to detect later uses. Registered memory stays the
- * application's, so its addresses are forgotten. */
+/* Retains the addresses of freed memory for a while, to detect later uses. The addresses of
+ * registered memory are not retained, because the application may still use them. */
 void
 memory_kill (Memory *memory)
 {

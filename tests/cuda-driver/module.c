@@ -68,7 +68,7 @@ link_objects (GPtrArray  *objects,
   return *image != NULL ? CUDA_SUCCESS : jit_fail (log, CUDA_ERROR_INVALID_IMAGE, text->str);
 }
 
-/* PTX for newer devices than this one cannot be built. */
+/* As drivers do, rejects PTX for a newer device. */
 static CUresult
 check_ptx (const char *text,
            JitLog     *log)
@@ -154,7 +154,7 @@ find_function (Module     *module,
   return NULL;
 }
 
-/* A kernel is also found by its name expression. */
+/* Adds a function for each name of a kernel, including its name expressions. */
 static void
 find_functions (Module *module)
 {
@@ -212,7 +212,8 @@ add_tls_size (struct dl_phdr_info *info,
   return 0;
 }
 
-/* Gives every module a file of its own: dlopen() would return the same handle for the same file. */
+/* Gives every module a separate file, because dlopen() returns the same handle for the same
+ * file. */
 static CUresult
 open_image (Module *module,
             GBytes *image)
@@ -271,7 +272,7 @@ module_close (Module *module)
   object_kill (module);
 }
 
-/* Closes the modules of a context that ends; context.c reports leaked ones. */
+/* Closes the modules of a context that is destroyed. context.c reports the leaked modules. */
 void
 modules_close (Context *context)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A cache of compiled programs, so that a test that runs a hundred times compiles once. */
+/* A cache of compiled programs, so that a test program that runs a hundred times compiles its
+ * kernels only once. */
 #include "config.h"
 
 #include <string.h>

@@ -23,7 +23,8 @@ static const char *const common_flags[] = {
   "-fno-stack-protector", NULL,
 };
 
-/* Words that the scanner must see unexpanded. */
+/* Flags that define CUDA's keywords. The preprocessor must not expand the words that the scanner
+ * reads. */
 static const char *const word_flags[] = {
   "-D__global__=__attribute__((used,noinline))", "-D__device__=", "-D__host__=", "-D__constant__=",
   "-D__shared__=static thread_local", "-D__forceinline__=inline", "-D__launch_bounds__(...)=",

@@ -51,7 +51,8 @@ gboolean nvrtc_compile       (nvrtcProgram        program,
 nvrtcResult nvrtc_fault      (const char         *function);
 void     nvrtc_count_programs (int                change);
 
-/* nvrtc-cache.c: the cache in the folder GPUMEM_CUDA_DRIVER_CACHE. NULL: not to be cached. */
+/* nvrtc-cache.c: the cache in the folder GPUMEM_CUDA_DRIVER_CACHE. nvrtc_cache_find() returns NULL
+ * if the program must not be cached. */
 char    *nvrtc_cache_find    (nvrtcProgram        program,
                               int                 n_options,
                               const char *const  *words);
@@ -74,7 +75,7 @@ char *scan_source       (const char  *text,
 /* compiler.c, in both libraries. Runs c++ and appends its output to @log. */
 gboolean compiler_run   (GPtrArray   *arguments,
                          GString     *log);
-/* Reads an object file or shared object, and marks it as code for a device. */
+/* Reads an object file or shared object, and adds a mark: machine and architecture of a device. */
 GBytes  *image_mark     (const char  *path,
                          int          capability,
                          gboolean     compute_only);
@@ -82,12 +83,12 @@ GBytes  *image_mark     (const char  *path,
 GBytes  *image_link     (GPtrArray   *objects,
                          int          capability,
                          GString     *log);
-/* Returns the size of an ELF file in memory, or 0 for other data. @capability is that of a marked
- * image. */
+/* Returns the size of an ELF file in memory, or 0 for other data. Sets @capability to that of a
+ * marked image. */
 gsize    image_get_size (gconstpointer data,
                          int          *capability,
                          gboolean     *is_object);
-/* Returns a copy without the mark. */
+/* Returns a copy without the mark of image_mark(). */
 gpointer image_unmark   (gconstpointer data,
                          gsize         size);
 /* describe.c, in both libraries: the kernels of a shared object. */
@@ -97,7 +98,7 @@ typedef struct
   char  *lowered;
   gsize *sizes;             /* sizes of the parameters */
   gsize  n_parameters;
-  gboolean is_again;        /* an earlier entry is the same kernel, by another name */
+  gboolean is_again;        /* an earlier entry describes the same kernel by another name */
 } ImageKernel;
 
 /* Lists the ImageKernels. Returns NULL and sets @log if the file at @path cannot be loaded. */
@@ -109,7 +110,8 @@ GBytes  *image_describe (GBytes      *image,
 void     image_describe_as_ptx (const ImageKernel *kernel,
                                 GString           *text);
 
-/* Converts an object file to PTX that carries it, and back; NULL if the text carries none. */
+/* image_to_ptx() writes PTX that contains an object file. The reverse function returns NULL if the
+ * text contains none. */
 char    *image_to_ptx   (GBytes       *object,
                          int           capability,
                          const char   *entries);

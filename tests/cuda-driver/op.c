@@ -133,8 +133,8 @@ memory_is_busy (Memory *memory)
   return memory->uses->len > 0;
 }
 
-/* Frees wait for pending work, as in the driver, on which programs may rely. Work of a lost context
- * ends. */
+/* A free waits for pending operations, as in the driver, and programs may rely on the wait. The
+ * operations of a lost context end. */
 void
 memory_wait (Memory   *memory,
              CUresult  error)

@@ -12,7 +12,7 @@ is_of_host (const Memory *memory)
   return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
 
-/* Gets the reserved range of mapped memory, and other memory itself. */
+/* Gets the reserved range that contains mapped memory. Returns other memory unchanged. */
 static const Memory *
 get_range (const Memory *memory)
 {
@@ -120,7 +120,8 @@ ENTRY (cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdev
   return get (address, attribute, value);
 }
 
-/* Resets an attribute that the address lacks: cuPointerGetAttributes() returns no error for it. */
+/* Resets an attribute that the address lacks. cuPointerGetAttributes() does so instead of returning
+ * an error. */
 static void
 clear (CUpointer_attribute attribute,
        gpointer            value)

@@ -17,7 +17,7 @@ struct CUmemPoolHandle_st
   guint       handle_types;
   gboolean    exported;         /* its addresses can be exported */
   int         file;             /* -1 for a pool of this process */
-  guint64     max_size;         /* 0: that of the device */
+  guint64     max_size;         /* 0: the memory size of the device */
   guint64     threshold;
   guint64     peers;            /* bits of other devices with access */
   guint       n_live;           /* allocations that were not freed */
@@ -130,7 +130,7 @@ alloc (Pool    *pool,
   memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
   if (memory == NULL)
     {
-      /* Wait for frees that are still pending. */
+      /* Wait for the pending frees. */
       context_finish (stream->object.context);
       set_reserved (pool, pool->used);
       memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
@@ -203,7 +203,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
   if (memory->freed)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx was freed before",
                    address);
-  /* A failed context orders nothing: free at once. */
+  /* A failed context runs no further operations: free at once. */
   if (context->error != CUDA_SUCCESS)
     {
       memory_wait (memory, context->error);

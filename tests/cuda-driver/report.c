@@ -152,7 +152,7 @@ has_primary_context (void)
   return has;
 }
 
-/* Waits for the library's threads, which nothing joins and which may still be freeing objects when
+/* Gives the library's threads time to free their last objects. Nothing joins these threads before
  * the program ends. */
 static void
 let_threads_free (void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs the blocks of a launch, one after another. An invalid address ends the kernel, as on a
- * device. */
+/* Runs the blocks of a launch, one after another. An access to an invalid address ends the kernel,
+ * as on a device. */
 #include "config.h"
 
 #include <dlfcn.h>

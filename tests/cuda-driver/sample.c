@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Texture fetches and surface accesses. Kernels call these functions, in stream threads. The host
+ * Texture fetches and surface accesses. Kernels call these functions in stream threads. The host
  * back end's sampler reads textures by CUDA's rules (gpumem/host/executor/gpu-host-texture.h).
  *
- * Components that the texels lack get an implausible value, because CUDA leaves them undefined.
+ * CUDA leaves the components that the texels lack undefined. Here they get an implausible value, so
+ * that programs do not rely on them.
  */
 #include "config.h"
 

@@ -14,11 +14,11 @@
 typedef struct
 {
   GpuSource  source;
-  gsize      copied;        /* bytes of the source, copied or left out */
+  gsize      copied;        /* bytes of the source that were copied or skipped */
   GString   *out;
   GPtrArray *kernels;
-  GPtrArray *scopes;        /* by open brace: the name of a namespace, or NULL */
-  char      *namespace;     /* nullable; of the next opening brace */
+  GPtrArray *scopes;        /* for each open brace: the name of a namespace, or NULL */
+  char      *namespace;     /* nullable; the name for the next opening brace */
   gboolean   is_template;
 } Scanner;
 
@@ -90,7 +90,7 @@ add_kernel (Scanner *scanner,
   g_ptr_array_add (scanner->kernels, kernel);
 }
 
-/* Reads the declaration after __global__, if it is that of a kernel. */
+/* Reads the declaration after __global__, if it declares a kernel. */
 static void
 read_kernel (Scanner *scanner,
              guint    i)

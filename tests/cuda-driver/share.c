@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Memory and events between processes. A handle holds the process and the number of an open file.
- * The importer opens the file through /proc, so it stays valid when the exporter exits.
+ * The importer opens the file through /proc, so the imported memory stays valid when the exporter
+ * exits.
  */
 #include "config.h"
 
@@ -39,7 +40,7 @@ typedef struct
 {
   guint32 recorded;             /* atomic; number of records */
   guint32 completed;            /* atomic; the last completed record */
-  gint32  process;              /* that created it */
+  gint32  process;              /* the process that created the event */
 } Page;
 
 typedef struct

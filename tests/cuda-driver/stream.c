@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams. Each has a thread, with short random delays, so that a missing wait is noticed. */
+/* Streams. Each has a thread that delays operations at random, so that tests detect a missing
+ * wait. */
 #include "config.h"
 
 #include <unistd.h>
@@ -230,7 +231,7 @@ stream_submit (Stream *stream,
   return point;
 }
 
-/* Records the points of other streams that are complete when @point is. */
+/* Records in @point the points of other streams that are complete when @point is. */
 void
 stream_snapshot (Stream *stream,
                  Point  *point)
@@ -245,7 +246,8 @@ stream_snapshot (Stream *stream,
     g_hash_table_insert (point->before, id, sequence);
 }
 
-/* Lets pools trim memory freed in the stream. As in the driver, a query does not do this. */
+/* Lets pools trim memory freed in the stream. As in the driver, only a wait does so, not a
+ * query. */
 static void
 see_frees (Stream *stream)
 {

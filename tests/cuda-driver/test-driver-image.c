@@ -236,7 +236,7 @@ check_surface (CUmodule module,
 
   copy_array (array, texels, 16, n_rows, n_slices, TRUE);
   launch_kernel (module, "put", 1, 1, 0, arguments);
-  /* Outside */
+  /* A position outside of the surface */
   x = 16;
   launch_kernel (module, "put", 1, 1, 0, arguments);
   copy_array (array, texels, 16, n_rows, n_slices, FALSE);

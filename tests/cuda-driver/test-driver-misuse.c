@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Misuse that aborts a program on the stand-in. Each test runs in a process of its own. */
+/* Misuse that aborts a program on the stand-in. Each test runs in a separate process. */
 #include "config.h"
 
 #include "test-driver.h"
@@ -218,8 +218,8 @@ use_after_ordered_free (void)
   driver.cuMemsetD8Async (memory, 0, 64, NULL);
 }
 
-/* Reserves four units of addresses and maps the first three: a chunk of two units, then one of
- * one unit. */
+/* Reserves four units of addresses and maps the first three: first a chunk of two units, then a
+ * chunk of one unit. */
 static CUdeviceptr
 map_three (gsize *unit)
 {

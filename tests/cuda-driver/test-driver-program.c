@@ -325,7 +325,7 @@ test_bad_image (void)
   end ();
 }
 
-/* The kernel fails, and its context is lost with all objects. */
+/* Checks that the kernel fails and that its context is lost with all objects. */
 static void
 check_stops (const char *kernel,
              guint64     argument,
@@ -351,7 +351,7 @@ check_stops (const char *kernel,
   g_assert_cmpuint (driver.cuModuleUnload (module), ==, code);
   g_assert_cmpuint (driver.cuMemFree (memory), ==, code);
   OK (cuCtxDestroy, context);
-  /* Other contexts still work */
+  /* Check that other contexts still work */
   begin ();
   OK (cuMemAlloc, &memory, 64);
   OK (cuMemFree, memory);

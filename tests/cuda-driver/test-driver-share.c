@@ -106,7 +106,7 @@ typedef struct
   CUipcEventHandle event;
 } Message;
 
-/* Fills memory, records the event late, and waits to be killed. */
+/* Fills memory, records the event behind a delay, and waits until the parent kills the process. */
 void
 run_exporter (void)
 {
@@ -181,7 +181,7 @@ test_processes (void)
   OK (cuEventSynchronize, event);
   stop_exporter (process, output);
 
-  /* Open memory stays valid after the exporter is killed; no further handle can be opened. */
+  /* After the exporter is killed, open memory stays valid, but no further handle can be opened. */
   OK (cuMemcpyDtoH, &value, memory, 4);
   g_assert_cmpuint (value, ==, 199);
   OK (cuIpcCloseMemHandle, memory);

@@ -109,7 +109,7 @@ test_addresses (void)
   reader_end (&reader);
 }
 
-/* Weights have eight fractional bits. */
+/* The weights of linear filtering have eight fractional bits. */
 static void
 test_filter (void)
 {
@@ -129,7 +129,7 @@ test_filter (void)
                2, 4, places, values, NULL);
   for (guint i = 0; i < 4; i++)
     g_assert_cmpfloat_with_epsilon (values[i][0], expected[i], 1e-5);
-  /* Components that the texels lack are implausible, so that programs do not rely on them. */
+  /* The stand-in returns implausible values for components that the texels lack. */
   g_assert_cmpfloat (values[0][1], <, -1e6f);
   OK (cuArrayDestroy, array);
   reader_end (&reader);

@@ -183,7 +183,7 @@ test_contexts (void)
   g_assert_false (active);
 }
 
-/* Copies in a stream with a handle of its own belong to the context of the stream. */
+/* A copy uses the context of its stream, unless the stream is a default stream. */
 static void
 test_other_context (void)
 {
@@ -252,7 +252,7 @@ test_data (void)
   end ();
 }
 
-/* Without a wait, the copy must be late in some round. */
+/* Without a wait between the streams, the copy must read old data in some round. */
 static void
 test_no_order (void)
 {
@@ -286,7 +286,7 @@ test_no_order (void)
   end ();
 }
 
-/* The legacy stream and blocking streams wait for each other; others do not. */
+/* The legacy stream and blocking streams wait for each other. Other streams do not wait. */
 static void
 test_legacy_stream (void)
 {
@@ -489,8 +489,8 @@ test_pointers (void)
   end ();
 }
 
-/* As observed with drivers for CUDA 13: registration counts bytes, not pages, and a copy must end
- * in the memory in which it begins. */
+/* As observed with drivers for CUDA 13: registration covers exact bytes instead of whole pages, and
+ * a copy must end in the memory in which it begins. */
 static void
 test_registered (void)
 {
@@ -536,7 +536,7 @@ test_faults (void)
   OK (cuMemAlloc, &memory, 64);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuMem*:1:46:2"));
   FAILS (46, cuMemsetD8Async, memory, 1, 64, NULL);
-  /* Calls that free memory do so even if they fail */
+  /* Calls that free memory free it even if they fail */
   FAILS (46, cuMemFree, memory);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("lost:2"));
   OK (cuEventCreate, &event, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the tests of the stand-in, which load it as the library does. */
+/* Shared by the tests of the stand-in. The tests load the stand-in in the same way as the
+ * library. */
 #pragma once
 
 #include <string.h>
@@ -24,7 +25,7 @@ extern Driver driver;
 #define OK(name, ...) g_assert_cmpuint (driver.name (__VA_ARGS__), ==, CUDA_SUCCESS)
 #define FAILS(code, name, ...) g_assert_cmpuint (driver.name (__VA_ARGS__), ==, code)
 
-/* Runs the test in a process of its own, which must abort and print @text. */
+/* Repeats the current test in a subprocess, which must abort and print @text. */
 void      assert_aborts     (const char *text);
 /* Creates a context of the first device, current on this thread; end() destroys it. */
 CUcontext begin             (void);
@@ -41,7 +42,7 @@ void      launch_kernel     (CUmodule    module,
                              guint       shared,
                              void      **arguments);
 
-/* Misuse that aborts a process, and words of the message. */
+/* A function that aborts by misuse of the driver, and part of the expected message. */
 typedef struct
 {
   const char *name;

@@ -12,7 +12,7 @@
 
 #define GRANULARITY (G_GUINT64_CONSTANT (2) << 20)
 
-/* Physical memory; handles and mappings hold references to it. */
+/* Physical memory. Its handles and mappings hold references. */
 typedef struct
 {
   guint    refs;
@@ -271,8 +271,8 @@ find_mappings (guint64 address,
   return g_steal_pointer (&list);
 }
 
-/* Returns the error of any failed context: mappings belong to no context, so its work may have used
- * them. */
+/* Returns the error of any failed context. Mappings belong to no context, so the operations of the
+ * failed context may have used them. */
 static CUresult
 any_error (void)
 {
@@ -415,7 +415,7 @@ ENTRY (cuMemImportFromShareableHandle,
   return CUDA_SUCCESS;
 }
 
-/* Returns the memfd of the allocation in place of a dma-buf. */
+/* Returns the memfd of the allocation, instead of a dma-buf. */
 ENTRY (cuMemGetHandleForAddressRange,
        (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
         unsigned long long flags),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of the program cache with a correct digest. These pass the checks of owner and
- * permissions; a program that may write to the folder could store them.
+ * Entries of the program cache with a correct digest. Such entries pass the checks of owner and
+ * permissions, so the parser must survive them: any program that may write to the folder can store
+ * them.
  */
 #include "config.h"
 

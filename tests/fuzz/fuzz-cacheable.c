@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The check whether a program may be cached. An input has options up to the first NUL, then source.
- * With a part added that reads a file or the clock, no program may be cached. */
+ * The target adds code that reads a file or the clock; no such program may be cached. */
 #include "config.h"
 
 #include "gpumem/program/gpu-program-cache-private.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DLPack tensors from a faulty library. An array within the memory must be readable, its tensor
- * must be freed once, and the caller must still own a tensor that was rejected.
+ * DLPack tensors from a faulty library. If the imported array lies within the memory, it must be
+ * readable. An imported tensor must be freed once. The caller must still own a rejected tensor.
  */
 #include "config.h"
 
@@ -109,7 +109,7 @@ use_view (FuzzInput *input,
     use_array (view);
 }
 
-/* Work in flight may retain the tensor for a moment. */
+/* Pending operations may retain the tensor for a moment. */
 static void
 require_deleted (gboolean has_deleter)
 {
@@ -125,7 +125,8 @@ static void
 run (const guint8 *data,
      gsize         size)
 {
-  /* Without a deleter the last read of a tensor is unknown, so each tensor has its own storage. */
+  /* The library never reports that it has finished with a tensor without a deleter, so no storage
+   * is reused. */
   static GpuDLManaged all_managed[N_TENSORS];
   static GpuDLVersioned all_versioned[N_TENSORS];
   static guint turn;
@@ -171,7 +172,7 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* (2, 3) 32-bit numbers, with strides and without */
+  /* Tensors of shape (2, 3) and 32-bit numbers, with and without strides */
   static const guint8 dense[] = { 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 2, 0, 3, 0, 3, 0, 1 };
   static const guint8 plain[] = { 0, 0, 0, 1, 1, 0, 64, 0, 0, 8, 0, 5, 0, 1 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Array layouts. Compares views of views with element addresses computed in 128 bits, and copy
- * plans with copies of single elements.
+ * Array layouts. Compares the addresses of elements in views of views with 128-bit arithmetic, and
+ * the result of copy plans with copies element by element.
  */
 #include "config.h"
 
@@ -166,7 +166,8 @@ make_view (FuzzInput      *input,
     }
 }
 
-/* Returns FALSE if no array can have the layout. @is_foreign: any strides, as in DLPack tensors. */
+/* Returns FALSE if no array can have the layout. If @is_foreign, uses any strides, as in DLPack
+ * tensors. */
 static gboolean
 make_layout (FuzzInput      *input,
              gboolean        is_foreign,
@@ -241,7 +242,7 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* (2, 3, 4) 4-byte numbers: every second one backwards, an index, another shape */
+  /* 4-byte numbers of shape (2, 3, 4): a slice of step -2, an index, a reshape */
   static const guint8 views[] = { 0, 3, 3, 0, 2, 3, 4, 0, 2, 5, 0, 5, 255, 5, 1, 1, 0, 0, 1,
                                   4, 0, 2, 0, 0, 2, 0, 2 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Checks of regions, compared with arithmetic that cannot overflow. */
+/* Compares the library's checks of regions with arithmetic that cannot overflow. */
 #include "config.h"
 
 #include "gpumem/format/gpu-region-private.h"

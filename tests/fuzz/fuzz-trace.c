@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Allocation traces for `gpumem pool replay`: text lines, RMM logs, gzip. An input that begins with
- * the byte 0xff is compressed first, to reach the code after the decompressor.
+ * Allocation traces for `gpumem pool replay`: text lines, RMM logs, gzip. If an input begins with
+ * the byte 0xff, the target compresses the rest, so that the parser behind the decompressor sees
+ * any bytes.
  */
 #include "config.h"
 

@@ -14,7 +14,8 @@ typedef struct
   const char *name;
   void      (*run)       (const guint8 *data,
                           gsize         size);
-  /* Appends inputs that pass the first checks, so that a fuzzer reaches the code after these. */
+  /* Appends inputs that pass the first checks, so that a fuzzer reaches the code after these
+   * checks. */
   void      (*add_seeds) (GPtrArray    *seeds);
   gboolean    is_slow;              /* a run makes system calls or waits for threads */
 } FuzzTarget;
@@ -33,10 +34,10 @@ extern const FuzzTarget fuzz_source;
 extern const FuzzTarget fuzz_status;
 extern const FuzzTarget fuzz_trace;
 
-/* All targets, NULL-terminated. */
+/* All targets; the array is NULL-terminated. */
 extern const FuzzTarget *const fuzz_targets[];
 
-/* Reports a finding if the condition is FALSE, also with G_DISABLE_ASSERT. */
+/* Reports a finding if the condition is FALSE, even with G_DISABLE_ASSERT. */
 #define FUZZ_REQUIRE(condition) \
   G_STMT_START { \
     if (!(condition)) \
@@ -53,7 +54,7 @@ typedef struct
   gsize         size;
 } FuzzInput;
 
-/* Reads a number of @n_bytes bytes; missing bytes are 0. */
+/* Reads a number of @n_bytes bytes. At the end of the input, missing bytes are 0. */
 guint64 fuzz_take       (FuzzInput    *input,
                          guint         n_bytes);
 /* Reads a number at which arithmetic may fail: small numbers, powers of two and their neighbours,

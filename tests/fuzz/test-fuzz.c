@@ -26,7 +26,8 @@ make_seeds (const FuzzTarget *target)
   return seeds;
 }
 
-/* Copies the input to a block of its size, so that valgrind and sanitizers detect overruns. */
+/* Copies the input to a heap block of exactly its size, so that valgrind and sanitizers detect
+ * overruns. */
 static void
 run_exact (const FuzzTarget *target,
            gconstpointer     data,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Functions of the OpenCL layer that tests may call. They are safe on any thread and make no
- * driver call.
+/* Functions of the OpenCL layer that tests may call. The functions are safe on any thread and make
+ * no driver call.
  *
  *   if (gpumem_layer_symbol ("gpumem_layer_get_count") != NULL)
  *     n = GPUMEM_LAYER (get_count) ("clEnqueue*");
  *
  * A function is a name or a glob ("clEnqueue*"); "" stands for all. A kind is one of context,
- * queue, mem, event, program, kernel, sampler, device, svm; "" stands for all.
- */
+ * queue, mem, event, program, kernel, sampler, device, svm; "" stands for all. */
 #ifndef GPUMEM_LAYER_H
 #define GPUMEM_LAYER_H
 
@@ -37,17 +36,19 @@ LAYER_EXPORT guint    gpumem_layer_get_misuse   (void);
 /* Arms a fault, counted from now; NULL or "" disarms. Returns FALSE if @spec is invalid. */
 LAYER_EXPORT gboolean gpumem_layer_set_fail     (const char *spec);
 
-/* Makes the @n-th call from now fail once with @code; 0 stands for a plausible code. */
+/* Makes the @n-th call from now fail once with @code; if @code is 0, with a plausible code. */
 LAYER_EXPORT void     gpumem_layer_fail_after   (guint n, int code);
 
 /* Gets the number of calls that failed since the fault was armed. */
 LAYER_EXPORT guint    gpumem_layer_get_failed   (void);
 
-/* Writes the current live handles and misuses. Returns FALSE if @path cannot be written. */
+/* Writes the live handles and the misuses so far to the file @path. Returns FALSE if @path cannot
+ * be written. */
 LAYER_EXPORT gboolean gpumem_layer_write_report (const char *path);
 
-/* Returns NULL if the program does not run under the layer. The ICD loader opens layers with
- * RTLD_LOCAL, so RTLD_DEFAULT does not find them. May be called before the ICD loader is loaded. */
+/* Returns NULL if the program does not run under the layer. Opens the layer by its name, because
+ * the ICD loader opens layers with RTLD_LOCAL, so that RTLD_DEFAULT does not find their symbols.
+ * May be called before the ICD loader is loaded. */
 static inline gpointer
 gpumem_layer_symbol (const char *name)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Emulates cl_khr_external_memory, memory of other APIs, which PoCL lacks:
+/* Emulates cl_khr_external_memory (memory of other APIs), which PoCL lacks:
  *
  *   GPUMEM_LAYER_EXTERNAL=opaque-fd,dma-buf   the kinds that devices list
  *   GPUMEM_LAYER_EXTERNAL_SIZE=BYTES          maximum size of memory, even if the file is larger
  *
- * The descriptor is a memfd, which is mapped; PoCL uses host memory in place. As with NVIDIA's
- * driver, the driver takes ownership of the descriptor, and a buffer that is larger than the memory
- * yields an invalid handle and a code above 0.
+ * The layer maps the descriptor, which must be a memfd, and creates a buffer over the mapping,
+ * because PoCL uses host memory in place. Like NVIDIA's driver, the layer takes ownership of the
+ * descriptor. For a buffer that is larger than the memory it returns, also like that driver, an
+ * invalid handle and an error code above 0.
  *
  * Misuses are:
  *
- *  - a command on external memory, or on an object made from it, that is not acquired
- *  - an acquire of acquired memory
- *  - a release of memory that is not acquired, that is mapped, or that is a part of other memory
- *  - on an out-of-order queue, any of these commands without a barrier after the previous one
- */
+ * - a command that uses external memory, or an object made from it, while the memory is not
+ * acquired - an acquire of acquired memory - a release of memory that is not acquired, that is
+ * mapped, or that is a part of other memory - on an out-of-order queue, any of these commands
+ * without a barrier after the previous one */
 
 #include "config.h"
 
@@ -33,7 +33,7 @@
 
 typedef struct
 {
-  gint          refs;               /* the buffer, and objects made from it */
+  gint          refs;               /* by the buffer and by objects made from the buffer */
   gpointer      data;
   gsize         size;
   gboolean      acquired;
@@ -256,7 +256,8 @@ is_wait (LayerFunction function)
          || function == LAYER_clGetEventInfo;
 }
 
-/* Caller holds the lock. After a wait or a query the caller may know that commands completed. */
+/* Caller holds the lock. After a wait or a query the program may know that commands have completed,
+ * so the order is satisfied. */
 static void
 note_order (LayerFunction function)
 {
@@ -300,7 +301,7 @@ use (LayerCall *call,
     external->n_maps--;
 }
 
-/* The queue is the first handle of every command. */
+/* Called for every handle of a call. The first handle of every command is its queue. */
 void
 layer_use_external (LayerCall    *call,
                     LayerKind     kind,

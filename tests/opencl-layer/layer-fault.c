@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Counts the calls, makes the chosen ones fail and delays commands.
+/* Counts calls, makes chosen calls fail, and delays commands.
  *
- *   GPUMEM_LAYER_FAIL="n=17"                        fails the 17th call that can fail
- *   GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5"   the 2nd call of these functions, with that code
- *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0: without end
- *   GPUMEM_LAYER_FAIL="lost=40"                     n=40,times=0,code=-2: a lost device
- *   GPUMEM_LAYER_DELAY=USEC                         random delay up to this before each command
- *   GPUMEM_LAYER_LATE=USEC                          delay before a failed call returns
+ * GPUMEM_LAYER_FAIL="n=17" fails the 17th call that can fail
+ * GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5" the 2nd call of these functions, with that code
+ * GPUMEM_LAYER_FAIL="n=5,times=3" the 5th to the 7th; times=0: without end
+ * GPUMEM_LAYER_FAIL="lost=40" n=40,times=0,code=-2, as for a lost device GPUMEM_LAYER_DELAY=USEC
+ * random delay up to this before each command GPUMEM_LAYER_LATE=USEC delay before a failed call
+ * returns
  *
- * Retains and releases never fail.
- */
+ * Retains and releases never fail. */
 
 #include "config.h"
 
@@ -188,7 +187,7 @@ get_microseconds (const char *variable)
   return value != NULL ? (guint) g_ascii_strtoull (value, NULL, 10) : 0;
 }
 
-/* Not part of clInitLayer(), because a test may arm a fault before the first call. */
+/* Runs before clInitLayer(), because a test may arm a fault before the first call. */
 static void __attribute__ ((constructor))
 layer_fault_init (void)
 {
@@ -279,7 +278,7 @@ gpumem_layer_get_count (const char *function)
   return n;
 }
 
-/* Does not reset the numbers of calls in reports. */
+/* Does not reset the indices of calls in reports. */
 void
 gpumem_layer_reset_counts (void)
 {
@@ -288,7 +287,7 @@ gpumem_layer_reset_counts (void)
   pthread_mutex_unlock (&lock);
 }
 
-/* `failable` is the range of n; `failed` is the number of calls that were failed. */
+/* `failable` is the largest valid n; `failed` is the number of calls with an injected fault. */
 void
 layer_write_counts (const char *path)
 {

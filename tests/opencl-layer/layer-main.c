@@ -2,16 +2,14 @@
 
 /* The layer's entry points, and its wrappers, generated from layer-calls.h.
  *
- *   OPENCL_LAYERS=gpumem-opencl-layer.so   runs a program under it
- *   GPUMEM_LAYER_REPORT=FILE               faults, misuses and leaks, written at exit
- *   GPUMEM_LAYER_COUNTS=FILE               "name count" of every function called, written at exit
- *   GPUMEM_LAYER_STRICT=0                  leaks and misuses do not change the exit status;
- *                                          otherwise they change it to 99
+ * OPENCL_LAYERS=gpumem-opencl-layer.so runs a program under the layer GPUMEM_LAYER_REPORT=FILE
+ * faults, misuses and leaks, written at exit GPUMEM_LAYER_COUNTS=FILE "name count" of every
+ * function called, written at exit GPUMEM_LAYER_STRICT=0 leaks and misuses do not change the exit
+ * status; otherwise they change it to 99
  *
- * For GPUMEM_LAYER_FAIL, _DELAY and _LATE see layer-fault.c, for GPUMEM_LAYER_VIEWS
- * layer-view.c, for GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM layer-vendor.c, for
- * GPUMEM_LAYER_EXTERNAL layer-external.c.
- */
+ * layer-fault.c describes GPUMEM_LAYER_FAIL, _DELAY and _LATE; layer-view.c GPUMEM_LAYER_VIEWS;
+ * layer-vendor.c GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM; layer-external.c
+ * GPUMEM_LAYER_EXTERNAL. */
 
 #include "config.h"
 
@@ -35,7 +33,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
 #include "layer-calls.h"
 };
 
-/* Further parameters, with a comma before them unless the list is empty. */
+/* Expands to further parameters, with a leading comma unless the list is empty. */
 #define LEAD(...) , ## __VA_ARGS__
 #define UNPAREN(...) __VA_ARGS__
 
@@ -272,7 +270,7 @@ layer_clSVMFree (cl_context context,
     layer_target.clSVMFree (context, pointer);
 }
 
-/* If there is a callback, the callback frees the pointers, with clSVMFree(). */
+/* If the program passes a callback, the callback frees the pointers with clSVMFree(). */
 static cl_int CL_API_CALL
 layer_clEnqueueSVMFree (cl_command_queue  queue,
                         cl_uint           n,
@@ -402,7 +400,8 @@ gpumem_layer_write_report (const char *path)
   return fclose (file) == 0;
 }
 
-/* Only in the process that loaded the layer: a forked child would report its parent's handles. */
+/* Writes reports only in the process that loaded the layer: a forked child would report its
+ * parent's handles. */
 static void __attribute__ ((destructor))
 layer_fini (void)
 {

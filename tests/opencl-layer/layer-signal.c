@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. Its
- * handler returns, so the first SIGTRAP of a fatal critical and a SIGSEGV from raise() have no
- * effect and the program continues. Tests must crash: restore the default handlers.
- */
+ * handler returns, so that the program continues after a SIGTRAP from a fatal g_critical() and
+ * after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers. */
 
 #include "config.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Tracks every handle from its creation to its last release. A released handle stays in the table,
- * so that its use is detected, until the driver reuses its address for a new object. A release is
- * recorded before the driver performs it, and a new handle after its creation. So if another thread
- * gets the same address at once, the table records its handle after the release.
+ * so that its use is detected, until the driver reuses its address for a new object. The layer
+ * records a release before the driver performs it, and a new handle after the driver creates it. If
+ * another thread's new handle has the address of a handle that is being released, this order
+ * ensures that the table ends with the new handle.
  *
- * References that the driver holds do not count: a program may only use handles that it owns.
- */
+ * References that the driver holds do not count: a program may only use handles that it owns. */
 
 #include "config.h"
 
@@ -39,7 +39,7 @@ static const struct
 {
   const char *name;
   int invalid;
-  gboolean foreign;         /* the program may have handles that it did not create */
+  gboolean foreign;         /* the program may own handles that it did not create */
 } kinds[LAYER_N_KINDS] = {
   [LAYER_CONTEXT] = { "context", CL_INVALID_CONTEXT, FALSE },
   [LAYER_QUEUE] = { "queue", CL_INVALID_COMMAND_QUEUE, FALSE },
@@ -69,7 +69,7 @@ object_free (gpointer data)
   g_free (object);
 }
 
-/* Callers of the functions from here to layer_report_misuse() hold the lock. */
+/* Callers of all functions above layer_report_misuse() hold the lock. */
 static LayerObject *
 find (gconstpointer handle)
 {
@@ -153,9 +153,9 @@ report_released (LayerCall         *call,
                  object->handle, object->call.number, layer_names[object->call.function]);
 }
 
-/* Returns the object, or NULL if the call is rejected or the handle is not tracked. The driver
- * checks NULL handles. A released object of another kind at a pointer to memory proves no misuse,
- * because its address may be in use again. */
+/* Returns the object, or NULL if the call is rejected or the handle is not tracked. Leaves NULL
+ * handles to the driver. If @handle is a memory pointer, a released object of another kind at that
+ * address is no proof of misuse, because the address may be in use again. */
 static LayerObject *
 check (LayerCall    *call,
        LayerKind     kind,
@@ -186,7 +186,8 @@ check (LayerCall    *call,
   return object;
 }
 
-/* Finds the object that the bytes of a kernel argument may refer to; their type is unknown. */
+/* Finds the object whose handle the bytes of a kernel argument may be. The type of the argument is
+ * unknown. */
 static LayerObject *
 find_arg (gsize         size,
           gconstpointer value)
@@ -231,7 +232,7 @@ list_live (void)
   return live;
 }
 
-/* The functions from here take the lock. */
+/* This function and all functions below take the lock. */
 void
 layer_report_misuse (LayerCall  *call,
                      int         code,
@@ -339,8 +340,8 @@ layer_unmap (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Reports a release of mapped memory, which drivers handle differently. Not after a fault, when
- * the program may be unable to unmap. Caller holds the lock. */
+/* Reports a release of mapped memory, which drivers handle differently. Reports nothing after a
+ * fault, because the fault may prevent the unmap. Caller holds the lock. */
 static gboolean
 is_mapped (LayerCall   *call,
            LayerObject *object)
@@ -445,7 +446,8 @@ layer_copy_args (gpointer from,
   pthread_mutex_unlock (&lock);
 }
 
-/* A kernel holds no reference to its arguments (clSetKernelArg). */
+/* A kernel holds no references to its arguments (see clSetKernelArg()), so check that they are
+ * alive. */
 void
 layer_use_args (LayerCall    *call,
                 gconstpointer kernel)

@@ -40,11 +40,12 @@ typedef enum
 typedef struct
 {
   LayerFunction function;
-  guint number;             /* index among the calls that can fail, from 1, or the last index */
+  guint number;             /* index among the calls that can fail, from 1; for other calls the last
+                             * such index */
   gboolean can_fail;
   int fault;                /* the injected code, or CL_SUCCESS */
-  gboolean performs;        /* the driver does the work before the fault is returned */
-  int misuse;               /* the code for a dead handle, or CL_SUCCESS */
+  gboolean performs;        /* the driver runs the call before the fault is returned */
+  int misuse;               /* the code for a released handle, or CL_SUCCESS */
 } LayerCall;
 
 extern cl_icd_dispatch layer_target;

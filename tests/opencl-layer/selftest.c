@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A small program for test-opencl-layer. It is correct, or has the one fault that its argument
- * names. Exit status: 0 success, 3 an OpenCL error that it handled, 1 a wrong result, 77 without
- * OpenCL.
- */
+/* A small program for test-opencl-layer. Its argument names a scenario, which is correct or has a
+ * single fault. Exit status: 0 success, 3 an OpenCL error that it handled, 1 a wrong result, 77
+ * without OpenCL. */
 
 #include "config.h"
 
@@ -140,7 +139,8 @@ use_after_release (Work *work)
   return CL_SUCCESS;
 }
 
-/* A buffer may be released while commands use it, but not before a launch with it as argument. */
+/* A buffer may be released while commands use it, but not before the launch of a kernel that has it
+ * as an argument. */
 static cl_int
 kernel_arg (Work *work)
 {
@@ -275,7 +275,8 @@ static const char sampler_source[] =
   "kernel void take (read_only image2d_t image, sampler_t s, global uint4 *out) {"
   " out[get_global_id (0)] = read_imageui (image, s, (int2) (0, 0)); }";
 
-/* A sampler may be released while a kernel uses it, but not before a launch with it as argument. */
+/* A sampler may be released while commands use it, but not before the launch of a kernel that has
+ * it as an argument. */
 static cl_int
 sampler (Work *work)
 {
@@ -358,7 +359,7 @@ query (Work *work)
   return CL_SUCCESS;
 }
 
-/* A wait that fails has still waited. */
+/* A wait with an injected fault still waits before it fails. */
 static cl_int
 failing_wait (Work *work)
 {
@@ -456,7 +457,7 @@ crash_on_error (Work *work)
 {
   cl_int code = clean (work);
 
-  /* A driver may have replaced the handler. */
+  /* Restore the handler, which a driver may have replaced. */
   if (code != CL_SUCCESS)
     {
       signal (SIGSEGV, SIG_DFL);
@@ -465,7 +466,8 @@ crash_on_error (Work *work)
   return code;
 }
 
-/* Makes fewer calls than before, as a program does that finds its kernels in a cache. */
+/* Makes fewer calls in the second run than in the first, like a program that finds its kernels in a
+ * cache. */
 static cl_int
 fewer_calls (Work *work)
 {
