@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each recipe of the cookbook, run on every device that GPUMEM_TEST chooses."""
+"""Runs each recipe of the cookbook on every device that GPUMEM_TEST selects."""
 
 import sys
 

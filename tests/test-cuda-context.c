@@ -552,8 +552,9 @@ check_outside (TestFixture *fixture, Outside *self)
     g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010104);
 }
 
-/* Operations on threads whose current context is none, the stream's context, or another context.
- * The streams have a handle or are default streams, which depend on the current context. */
+/* Operations on threads without a current context, with the stream's context current, and with
+ * another context current. Uses streams with a handle and default streams, whose handles depend on
+ * the current context. */
 static void
 contexts_other_current_contexts (TestFixture *fixture)
 {

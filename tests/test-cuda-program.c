@@ -101,7 +101,7 @@ program_cpp (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "nothing", "plain", "count");
 }
 
-/* A kernel accepts an address in place of a buffer if it needs only the pointer. */
+/* A kernel accepts an address in place of a buffer if it only needs the pointer. */
 static void
 program_address (TestFixture *fixture)
 {
@@ -139,7 +139,8 @@ program_address (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "count", "4 bytes");
 }
 
-/* The driver reports only sizes for the arguments of a template. */
+/* For a kernel template the library only knows the sizes of the arguments, which the driver
+ * reports. */
 static void
 program_template (TestFixture *fixture)
 {
@@ -321,8 +322,8 @@ program_shared (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "turn");
 }
 
-/* Two kernel objects of one function, with different dynamic shared sizes: the driver has one limit
- * for the function. */
+/* Launches two kernel objects of one function with different dynamic shared sizes. The driver has
+ * only one limit for the function, which the launches must not lower for each other. */
 static void
 program_shared_limit_per_function (TestFixture *fixture)
 {
@@ -347,7 +348,7 @@ program_shared_limit_per_function (TestFixture *fixture)
     {
       const gsize sizes[] = { most, most / 3 * 2, 256, most };
 
-      /* Setting the limit through one object also raises it for the other. */
+      /* The limit set through one object also applies to the other object. */
       if (i >= 8)
         test_assert_ok (gpu_kernel_set_attribute (kernels[i % 2], "max-dynamic-shared-size",
                                                   8192 * i, &error), error);
@@ -364,8 +365,8 @@ program_shared_limit_per_function (TestFixture *fixture)
   g_object_unref (kernels[1]);
 }
 
-/* Grids that no default block divides, and blocks that exceed the limits of the kernel or the
- * device. */
+/* Grids that are no multiple of the default block, and blocks that exceed the limits of the kernel
+ * or the device. */
 static void
 program_blocks (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The CUDA back end without a device: compiling sources and parsing binaries. Needs NVRTC only,
- * NVIDIA's or the stand-in. */
+/* The CUDA back end without a device: compiling sources and parsing binaries. Only needs NVRTC or
+ * its stand-in. */
 #include "config.h"
 
 #include <elf.h>
@@ -65,7 +65,7 @@ source_languages (void)
     g_assert_cmpint (_gpu_cuda_source_identify (cpp[i]), ==, GPU_CUDA_LANGUAGE_CPP);
 }
 
-/* The rewritten program, without the prelude. */
+/* Returns the rewritten program without the prelude. */
 static char *
 prepare (const char *source, GpuCudaLanguage language)
 {
@@ -120,7 +120,7 @@ source_rewrites (void)
     }
 }
 
-/* Truncated sources are passed on to the compiler. */
+/* Truncated sources are passed on to the compiler, which reports the error. */
 static void
 source_truncated (void)
 {
@@ -324,7 +324,8 @@ assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_siz
     g_assert_cmpuint (g_array_index (got, gsize, i), ==, sizes[i]);
 }
 
-/* As nvcc writes an entry: a header of 64 bytes, with the compressed size in its fifth word. */
+/* Adds an entry in the format of nvcc: a header of 64 bytes with the compressed size in its fifth
+ * word, and the data. */
 static void
 add_to_fatbin (GByteArray *fatbin, guint16 kind, guint32 compressed_size, GBytes *part)
 {
@@ -347,7 +348,7 @@ start_fatbin (GByteArray *fatbin)
   g_byte_array_append (fatbin, header, sizeof header);
 }
 
-/* An unreadable entry of a fatbin does not hide the readable one behind it. */
+/* An unreadable entry of a fatbin does not prevent the use of a readable entry behind it. */
 static void
 assert_in_fatbin (GBytes *image)
 {
@@ -434,7 +435,8 @@ source_junk (void)
   assert_refused ("x", 1);
 }
 
-/* A section without bytes in the file has no symbol names, even if its offset points to some. */
+/* A section of type NOBITS contains no symbol names, even if its offset points to bytes of the
+ * file. */
 static void
 source_empty_sections (void)
 {
@@ -472,7 +474,7 @@ typedef struct
 }
 SmallCubin;
 
-/* One kernel, called k. */
+/* A cubin with one kernel, named k. */
 static const SmallCubin small_cubin =
 {
   .header =
@@ -500,7 +502,7 @@ assert_lists_k (GBytes *image)
   g_assert_cmpstr (names[0], ==, "k");
 }
 
-/* The driver trusts the sizes of the sections in a cubin, so each of them is checked. */
+/* The driver trusts the sizes of the sections in a cubin, so the library checks each size. */
 static void
 source_sections (void)
 {
@@ -523,7 +525,7 @@ source_sections (void)
       }
 }
 
-/* So are those of the entries of a fatbin, and of a cubin in an entry. */
+/* The library also checks the sizes of fatbin entries, and those of a cubin in an entry. */
 static void
 source_fatbin_entries (void)
 {
@@ -641,7 +643,7 @@ source_compile (void)
   assert_in_fatbin (image);
 }
 
-/* The prelude and the appended code compile with every name that a program may use. */
+/* The prelude and the appended code compile in a program that uses any of the valid names. */
 static void
 source_valid (void)
 {
@@ -696,7 +698,7 @@ source_architecture (void)
     assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
   g_clear_pointer (&image, g_bytes_unref);
 
-  /* For a device that the compiler does not support yet, it generates PTX. */
+  /* The library requests PTX for a device that the compiler does not support yet */
   capability = 999;
   image = compile (source, NULL, NULL);
   g_assert_cmpint (_gpu_cuda_binary_identify (image), !=, GPU_CUDA_BINARY_UNKNOWN);
@@ -722,7 +724,7 @@ source_log (void)
                                     &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
 
-  /* A compiler without warnings cannot turn one into an error. */
+  /* A compiler that prints no warning here cannot turn it into an error */
   image = compile (unused, NULL, &log);
   if (log == NULL || strstr (log, "warning") == NULL)
     return;

@@ -107,7 +107,7 @@ sampler_new (TestFixture *fixture,
   return sampler;
 }
 
-/* Runs the kernel @name at @n places and returns four numbers for each. */
+/* Runs the kernel @name at @n coordinates and returns four numbers for each. */
 static GBytes *
 sample (TestFixture *fixture,
         const char  *name,
@@ -200,7 +200,7 @@ texture_texels (TestFixture *fixture)
                  OF_3D);
 }
 
-/* The sides of cubes are +x, -x, +y, -y, +z and -z. */
+/* The order of the faces of a cube is +x, -x, +y, -y, +z, -z. */
 static void
 texture_cubes (TestFixture *fixture)
 {
@@ -247,7 +247,7 @@ texture_cubes (TestFixture *fixture)
 static void
 texture_modes (TestFixture *fixture)
 {
-  /* Outside of the image, in each dimension: clamp, border, wrap and mirror. */
+  /* One coordinate inside of the image, and one outside on each side. */
   static const float places[][4] = { { 0.3125f, 0.5f }, { -0.0625f, 0.5f }, { 1.4375f, 0.5f },
                                      { 0.3125f, -0.3f }, { 0.3125f, 1.3f } };
   static const double first[] = { 18, 16, 23, -3, -3 };
@@ -357,7 +357,8 @@ texture_read_modes (TestFixture *fixture)
   assert_colors (fixture, "sample_colors", integers, by_part, parts);
 }
 
-/* The border color is passed to the driver as integers, not converted from float. */
+/* For integer textures the library passes the border color to the driver as integers, not as
+ * floats. */
 static void
 texture_integer_border (TestFixture *fixture)
 {
@@ -472,7 +473,7 @@ texture_buffers (TestFixture *fixture)
   assert_samples (fixture, row, sampler, OF_BUFFER, places, of_row, 3);
   assert_samples (fixture, rows, sampler, OF_2D, places, of_rows, 3);
 
-  /* The texture reads the current memory of the buffer. */
+  /* The texture reads later writes to the buffer. */
   five = g_bytes_new (&value, sizeof value);
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, five, &error), error);
   assert_samples (fixture, rows, sampler, OF_2D, places, changed, 3);

@@ -39,7 +39,7 @@ fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* A few operations of each kind that calls the driver. */
+/* Submits a few operations of each kind. */
 static void
 work (TestFixture *fixture)
 {
@@ -144,8 +144,8 @@ copy_in_thread (gpointer data)
   return NULL;
 }
 
-/* A GpuStream keeps its order on all threads, although the handle denotes a different queue on
- * each. */
+/* Work on a GpuStream for the per-thread default stream is ordered on all threads, although the
+ * driver's handle denotes a different queue on each thread. */
 static void
 cuda_per_thread_order (TestFixture *fixture)
 {
@@ -257,7 +257,7 @@ cuda_wrapped_addresses (TestFixture *fixture)
 
   test_same_memory (fixture, part, 0, whole, 100);
 
-  /* The owner is notified when the device has finished with the memory, not before. */
+  /* The owner is notified only when the device has finished with the memory. */
   fill (fixture->stream, whole, 1);
   fill (fixture->stream, part, 2);
   test_synchronize (fixture->stream);
@@ -324,7 +324,8 @@ static __typeof__ (_gpu_cuda.cuLinkAddData) add_data;
 static CUjitInputType added[4];
 static guint n_added;
 
-/* The stand-in accepts device code only. */
+/* Records the input type, and passes on only device code, because the stand-in rejects other
+ * inputs. */
 static CUresult CUDAAPI
 note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
            unsigned int n_options, CUjit_option *options, void **values)
@@ -335,8 +336,8 @@ note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, cons
   return add_data (state, type, data, size, name, n_options, options, values);
 }
 
-/* `nvcc -c` writes a host object that contains device code. The driver needs the matching input
- * type; as a cubin it reports an unknown architecture. */
+/* `nvcc -c` writes a host object that contains device code. The driver must get it as a host
+ * object: for a cubin it would report an unknown architecture. */
 static void
 cuda_linked_kinds (TestFixture *fixture)
 {
@@ -417,7 +418,7 @@ cuda_times (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  /* Longer than the back end uses one reference event of its clock. */
+  /* Run for longer than the back end uses one event as the reference of its clock */
   for (guint i = 0; i < 5; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -449,7 +450,7 @@ typedef struct
 {
   GMutex     lock;
   GCond      cond;
-  gboolean   is_open;           /* ends the kernel that blocks the stream */
+  gboolean   is_open;           /* set to end the kernel that blocks the stream */
   gboolean   is_done;
   GpuStream *stream;
 } Held;
@@ -502,7 +503,7 @@ record_time (gpointer data)
   return NULL;
 }
 
-/* Timing does not wait for uploads of the library that belong to other work. */
+/* Timing does not wait for uploads that the library submits for other work. */
 static void
 cuda_times_beside_uploads (TestFixture *fixture)
 {
@@ -542,7 +543,8 @@ copy_between (TestFixture *fixture, GpuContext *other)
   g_autoptr (GpuStream) stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
 
   g_assert_no_error (error);
-  /* Copy to the peer on our stream and back on the peer's stream: each waits for the other. */
+  /* Copy to the peer on our stream and back on the peer's stream: each stream must wait for the
+   * other. */
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (there), 0, GPU_MEMORY (here), 0,
                                    SIZE, &error), error);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (back), 0, GPU_MEMORY (there), 0, SIZE,

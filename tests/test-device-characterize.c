@@ -211,13 +211,13 @@ characterize_conflicts (void)
     guint  ways;
   } cases[] =
   {
-    { 0, 4, { 1, 32, 32 }, 32 },        /* columns of a square */
+    { 0, 4, { 1, 32, 32 }, 32 },        /* accesses along the columns of a square */
     { 0, 4, { 1, 32, 33 }, 1 },         /* padding avoids the conflict */
     { 0, 4, { 1, 32, 48 }, 16 },
     { 0, 4, { 1, 1, 1024 }, 1 },
-    { 0, 4, { 1, 4, 32 }, 4 },          /* only four work-items per column */
+    { 0, 4, { 1, 4, 32 }, 4 },          /* only four work-items access a column */
     { 0, 1, { 1, 1, 1024 }, 1 },        /* several elements per word: no conflict */
-    { 0, 8, { 1, 1, 1024 }, 1 },        /* half of the work-items per transaction */
+    { 0, 8, { 1, 1, 1024 }, 1 },        /* a transaction serves half of the work-items */
     { 0, 16, { 1, 1, 256 }, 1 },
     { 0, 12, { 1, 1, 256 }, 1 },
     { 0, 8, { 1, 16, 16 }, 16 },

@@ -139,7 +139,7 @@ assert_found (const char *name, GpuDevice *device)
   g_assert_true (found == device);
 }
 
-/* Two back ends may share a bus id: the first usable device is found. */
+/* Devices of two back ends may have the same bus id; the lookup returns the first usable device. */
 static void
 assert_found_by_bus_id (GpuDevice *device)
 {
@@ -221,7 +221,7 @@ device_values (TestFixture *fixture)
   g_assert_cmpuint (capabilities, ==, gpu_device_get_capabilities (device));
 }
 
-/* The module of test-program needs the capability Kernel, which is number 6. */
+/* The SPIR-V module in test-program.c needs the capability Kernel, which has the number 6. */
 static void
 check_spirv (GVariant *attributes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Driver errors: the message begins with the public function, and a lost device marks the context
- * as lost even if the program ignores the error. The back ends of this test fail to create streams
- * or memory. */
+/* Driver errors. The message begins with the name of the public function. A device-lost error marks
+ * the context as lost, even if the program ignores the error. Back ends of this test fail to create
+ * streams or memory. */
 #include "config.h"
 
 #include <sys/resource.h>
@@ -10,8 +10,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "test-util.h"
 
-/* Back ends and tables of ops of this test. Never freed, as threads of a context may use them until
- * exit. */
+/* The back ends of this test and their tables of functions. They are never freed, because threads
+ * of a context may use them until exit. */
 static GPtrArray *made;
 
 static gpointer
@@ -40,7 +40,7 @@ lose_wrapped (GpuNativeContext *context, guint64 handle, GpuWrapMode mode,
   return lose (context, NULL, GPU_STREAM_FLAGS_NONE, 0, error);
 }
 
-/* Creates a context whose device is found to be lost later. */
+/* Creates a context on which later operations fail with a lost device. */
 static GpuContext *
 lost_context (TestFixture *fixture)
 {
@@ -115,7 +115,7 @@ report_default_stream (TestFixture *fixture)
 
 /* --- fills in several operations ----------------------------------------------------------- */
 
-/* A larger pattern than drivers accept. */
+/* A pattern larger than drivers accept. */
 #define PATTERN_SIZE 1500
 #define LARGE (256 << 20)
 
@@ -130,14 +130,15 @@ alloc_unless_full (GpuNativeContext *context, GpuMemoryFlags flags, gsize size,
   if (!is_full)
     return real_alloc (context, flags, size, data, error);
 
-  /* With initial data the call would block. */
+  /* The call must not pass initial data, because it would block. */
   g_assert_null (data);
   n_asked++;
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "the driver's words");
   return NULL;
 }
 
-/* Call before any work: the threads that complete work use the back end without a lock. */
+/* Call this before any work, because threads that complete work read the back end without a
+ * lock. */
 static void
 use_full_backend (GpuNativeContext *context)
 {

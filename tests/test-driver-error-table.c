@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The tables that map driver codes to errors, compared row by row, and with the codes of the OpenCL
- * specification. The codes of CUDA are compared with cuda.h at build time. */
+/* Compares the tables that map driver codes to errors with the expected errors, and with the codes
+ * of the OpenCL specification. A build-time check compares the codes of CUDA with cuda.h. */
 #include "config.h"
 
 #include "test-util.h"

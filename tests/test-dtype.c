@@ -34,7 +34,7 @@ static const struct
   { GPU_DTYPE_KIND_OPAQUE, 12, "void96", "|V12", "12x" }
 };
 
-/* Types belong to no device, but the live-object count includes them. */
+/* Types belong to no device, but count as live objects. */
 static void
 dtype_numbers (void)
 {
@@ -185,7 +185,7 @@ dtype_records (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'x'");
 }
 
-/* In native order C's alignment applies, and 'l' is a long. */
+/* In native formats fields have the alignment of C, and 'l' is a C long. */
 static void
 dtype_formats (void)
 {
@@ -241,7 +241,7 @@ dtype_opaque_fields (void)
   g_assert_cmpint (found[0], ==, 2);
 }
 
-/* So many fields that quadratic time would exceed the test's limit. */
+/* Parses so many fields that a quadratic algorithm would exceed the time limit of the test. */
 static void
 dtype_many_fields (void)
 {
@@ -261,7 +261,7 @@ dtype_many_fields (void)
   g_assert_cmpstr (gpu_dtype_get_field_name (record, n - 1), ==, "field99999");
 }
 
-/* @depth records within each other, around a number. */
+/* Creates @depth nested records around a number. */
 static GpuDType *
 nest (guint    depth,
       GError **error)
@@ -293,7 +293,8 @@ nest_format (guint depth)
   return g_string_free (format, FALSE);
 }
 
-/* Each level uses stack when a type is compared, written, parsed or freed. */
+/* The nesting is limited, because comparing, formatting, parsing and freeing a type uses stack for
+ * each level. */
 static void
 dtype_nesting (void)
 {

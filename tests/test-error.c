@@ -27,7 +27,8 @@ n_alive (const char *kind)
   return n;
 }
 
-/* The other tests rely on this count: it must include live objects. */
+/* All tests use the count of live objects to detect leaks, so the count must include every live
+ * object. */
 static void
 error_live_objects (TestFixture *fixture)
 {
@@ -81,7 +82,7 @@ error_texts (TestFixture *fixture)
   assert_begins (error, "gpu_device_find");
 }
 
-/* The example of the documentation, verbatim. */
+/* The example of the documentation of GpuError, verbatim. */
 static void
 error_example (TestFixture *fixture)
 {

@@ -136,8 +136,9 @@ event_user_blocks (TestFixture *fixture)
   test_assert_content (buffer, after);
 }
 
-/* After a user event fails: earlier work succeeds, work behind it fails, and work submitted after
- * the error was reported succeeds. Intel's driver runs the failed work all the same. */
+/* If a user event fails, earlier work succeeds, work behind the event fails, and work submitted
+ * after the error was reported succeeds. Intel's driver nevertheless executes the work that is
+ * reported as failed. */
 static void
 event_user_failed (TestFixture *fixture)
 {
@@ -182,8 +183,7 @@ event_user_failed (TestFixture *fixture)
   test_assert_content (buffer, four);
 }
 
-/* Work submitted right after the failure fails with it or runs; if it runs, it is ordered after the
- * earlier work. */
+/* Work submitted directly after the failure either fails too or runs after the earlier work. */
 static void
 event_failure_keeps_order (TestFixture *fixture)
 {
@@ -211,7 +211,7 @@ event_failure_keeps_order (TestFixture *fixture)
                                        &error), error);
       if (!gpu_stream_synchronize (stream, NULL, &error))
         test_assert_gpu_error (error, GPU_ERROR_FAILED, "in between");
-      /* Only a write makes the buffer readable after a failure. */
+      /* After a failure, reads of the buffer fail until it is written. */
       test_assert_ok (gpu_buffer_write (to, NULL, size - 1, &value, 1, NULL, &error), error);
       bytes = test_content (to);
       data = g_bytes_get_data (bytes, NULL);
@@ -276,7 +276,8 @@ event_failure_reaches_all (TestFixture *fixture)
   g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
 }
 
-/* Dropping a pending user event fails its waiters, because it can no longer be completed. */
+/* Dropping the last reference to a pending user event fails its waiters, because the program can no
+ * longer complete the event. */
 static void
 event_user_dropped (TestFixture *fixture)
 {
@@ -483,7 +484,7 @@ ask_for_delivery (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* In another main loop iteration than the one that created the tasks */
+/* Runs in a later iteration of the main loop than the creation of the tasks */
 static gboolean
 reach (gpointer data)
 {
@@ -501,7 +502,7 @@ reach (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* The callback never runs within the call that finds the point complete */
+/* The callback never runs inside a library call, even if that call detects the completion */
 static void
 event_callback_not_nested (TestFixture *fixture)
 {
@@ -635,7 +636,8 @@ listen (gpointer data)
   return NULL;
 }
 
-/* Results and signals arrive in the GMainContext of the thread that asked for them. */
+/* Results and signals are delivered in the thread-default GMainContext of the thread that started
+ * the operation or the watch. */
 static void
 event_contexts (TestFixture *fixture)
 {
@@ -766,7 +768,8 @@ event_elapsed (TestFixture *fixture)
   g_assert_cmpint (back, ==, -forth);
 }
 
-/* The callback of a wait runs when its event completes, also after a wait for a later event. */
+/* The callback of a wait runs when its event completes, even if a wait for a later event was
+ * started before. */
 static void
 event_callback_after_later_wait (TestFixture *fixture)
 {

@@ -116,7 +116,7 @@ class Fixture {
     }
 }
 
-// An allocator of the program
+// An allocator implemented in JavaScript
 const Counting = GObject.registerClass({
     Implements: [Gpu.Allocator],
 }, class Counting extends GObject.Object {
@@ -166,14 +166,16 @@ function ramp(size) {
     return Uint8Array.from({length: size}, (none, i) => i * 7);
 }
 
-// Like a program: through an array without further references.
+// Writes a byte through a temporary array, as programs do, so that nothing else references the
+// array.
 function setByte(mapping, index, value) {
     const bytes = mapping.toUint8Array();
     equal(bytes.length, mapping.get_size());
     mapping.write(Uint8Array.of(value), index);
 }
 
-// Runs func, which must fail: with a code of Gpu.Error, or a class of errors.
+// Runs func, which must throw the code of Gpu.Error, or an error of the class, with the given words
+// in its message.
 async function raises(what, func, ...words) {
     let error = null;
     try {
@@ -309,7 +311,7 @@ const tests = {
         await raises(TypeError, () => Gpu.Buffer.new_from_bytes(fixture.context, 0, 'text'));
     },
 
-    // Results are arrays of the type that is asked for.
+    // Reads return a typed array of the requested type.
     async typedResults(fixture) {
         const numbers = Float32Array.from(range(30, i => i / 4));
         const buffer = fixture.bufferFrom(numbers);
@@ -562,7 +564,7 @@ const tests = {
         let bytes = mapping.toUint8Array();
         equalData(bytes, mapping.read());
         mapping.write(Uint8Array.of(97), 11);
-        // Where the array is the memory itself, that cannot end, and does when there is none.
+        // If the array shares the mapped memory, the unmap is refused until the array is collected.
         if (bytes[11] === 97) {
             await raises(Gpu.Error.BUSY, () => mapping.unmap());
             assert(mapping.mapped);
@@ -582,7 +584,7 @@ const tests = {
             equalData(await buffer.read(11, 1), Uint8Array.of(turn));
         }
 
-        // Left alone it ends when the collector has found both.
+        // Without an unmap, the mapping ends when the mapping and the array are collected.
         mapping = await buffer.map();
         setByte(mapping, 11, 98);
         mapping = null;
@@ -643,7 +645,7 @@ const tests = {
             Uint32Array.from(range(64, i => 16 * (i >> 4) + 15 - i % 16)));
     },
 
-    // D50, D51: launches that are prepared, timed, or have options
+    // D50, D51: prepared launches, timed launches, and launch options
     async preparedLaunch(fixture) {
         const buffer = fixture.bufferFrom(new Uint32Array(100));
         const kernel = fixture.program().get_kernel('add');
@@ -662,7 +664,7 @@ const tests = {
         }
     },
 
-    // D28: memory that passes as a file descriptor
+    // D28: export and import of memory by file descriptor
     async fileDescriptors(fixture) {
         if (!(fixture.device.get_capabilities() & Gpu.Capabilities.IPC_FDS)) {
             await raises(Gpu.Error.NOT_SUPPORTED, () => Gpu.Buffer.new(fixture.context,
@@ -955,7 +957,7 @@ const tests = {
     },
 };
 
-// 1,000 copies and launches whose memory, data, kernels and stream are dropped at once.
+// Submits 1,000 copies and launches, and drops their memory, data, kernels and stream at once.
 function enqueueMuch(fixture, result, gated) {
     const stream = fixture.newStream();
     const gate = gated ? fixture.gate(stream) : null;
@@ -987,7 +989,8 @@ function expectedMuch() {
 
 // --- running -------------------------------------------------------------------------------------
 
-// As in test-util.c: an id, a back end, a part of the platform, or one of the name.
+// As in test-util.c: returns whether the word is the id or the back end, or a part of the platform
+// or of the name.
 function matches(device, word) {
     const [id, backend] = [device.get_id(), device.get_backend()];
     if (word === id || word === backend)
@@ -1032,8 +1035,8 @@ async function collect() {
     System.gc();
 }
 
-// The collector takes what looks like a pointer on the stack for one, so a few may stay: the
-// tests that drop much drop a thousand.
+// The collector treats every number on the stack that looks like a pointer as a pointer, so a few
+// objects may stay alive. The tests therefore drop a thousand objects and allow a few.
 async function checkFewLive() {
     const deadline = GLib.get_monotonic_time() + DEADLINE * 1e6;
     for (;;) {
@@ -1073,7 +1076,8 @@ tests.arrays = async function (fixture) {
     }
 };
 
-// The main loop runs while the stream waits. Otherwise the gate would never open.
+// The main loop must run while the stream waits, because a callback of the main loop opens the
+// gate.
 tests.arraysWithoutBlocking = async function (fixture) {
     const stream = fixture.newStream();
     const gate = fixture.gate(stream);

@@ -57,7 +57,7 @@ def plain_links():
 
 
 def run_all(guide, fixture):
-    """Runs a guide from top to bottom in one namespace."""
+    """Runs the tutorial from top to bottom in one namespace."""
     fixture.context = fixture.stream = None
     need_tour()
     names = {"__name__": "guide"}

@@ -38,7 +38,7 @@ assert_figures (GpuHostAllocator *allocator, guint64 active, guint64 held)
   g_assert_cmpuint (test_get_number (allocator, "held-bytes"), ==, held);
 }
 
-/* Sizes are rounded to pages only. */
+/* Sizes are rounded up to whole pages, not to powers of two. */
 static void
 allocator_rounding (TestFixture *fixture)
 {
@@ -60,7 +60,7 @@ allocator_rounding (TestFixture *fixture)
     }
 }
 
-/* Reuses the smallest block that wastes at most an eighth. */
+/* The allocator reuses the smallest cached block that fits and wastes at most an eighth. */
 static void
 allocator_reuse (TestFixture *fixture)
 {
@@ -100,7 +100,7 @@ allocator_limit (TestFixture *fixture)
     g_object_unref (memories[i]);
   assert_figures (allocator, 4 * PAGE, 6 * PAGE);
   g_object_unref (memories[3]);
-  /* The two oldest blocks were freed: 3 and 4 pages remain */
+  /* The trim freed the two oldest blocks, so that blocks of 3 and 4 pages remain */
   assert_figures (allocator, 0, 7 * PAGE);
   gpu_host_allocator_trim (allocator, 5 * PAGE);
   assert_figures (allocator, 0, 4 * PAGE);
@@ -110,7 +110,7 @@ allocator_limit (TestFixture *fixture)
   assert_figures (allocator, 0, 0);
 }
 
-/* Memory that work or a view still uses is not reused. */
+/* Memory is not reused while pending work or a view uses it. */
 static void
 allocator_in_use (TestFixture *fixture)
 {
@@ -149,7 +149,7 @@ allocator_in_use (TestFixture *fixture)
     g_usleep (1000);
 }
 
-/* Mapped blocks are reused like others. */
+/* Blocks that have been mapped are reused like other blocks. */
 static void
 allocator_mapped (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The memory that the host back end finds, on systems simulated by files. */
+/* The amounts of memory that the host back end reports on systems that files simulate. */
 #include "config.h"
 
 #include <sys/inotify.h>
@@ -56,8 +56,8 @@ limits_machine (void)
   assert_limits (root_new (), 8192 * MEGA, 4096 * MEGA);
 }
 
-/* An ancestor may have a lower limit than the cgroup of the process; the page cache can be
- * reclaimed. */
+/* The lowest limit of the process's cgroup and its ancestors applies. The page cache counts as
+ * free, because the kernel can reclaim it. */
 static void
 limits_version_2 (void)
 {
@@ -92,7 +92,7 @@ limits_version_1 (void)
   assert_limits (root, 2048 * MEGA, 1 * MEGA);
 }
 
-/* A container's cgroup is the root of its mounted hierarchy. */
+/* In a container, the cgroup of the process is the root of the mounted hierarchy. */
 static void
 limits_container (void)
 {
@@ -155,7 +155,7 @@ count_opened (int fd)
   return opened;
 }
 
-/* The paths of the cgroups are cached for a while; their usage is read every time. */
+/* The paths of the cgroups are cached for a while; the usage of the cgroups is read every time. */
 static void
 limits_cached (void)
 {

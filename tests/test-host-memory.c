@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Host memory: every operation on every kind of it, access of the host in place, and lifetimes. */
+/* Host memory: every operation on every kind of host memory, access by the host, and lifetimes. */
 #include "config.h"
 
 #include "test-util.h"
@@ -65,7 +65,7 @@ make (TestFixture *fixture, Kind kind, gsize size)
   return memory;
 }
 
-/* Blocks a stream with a user event, or else with a kernel. */
+/* Blocks a stream with a user event, or with a kernel if the device has no user events. */
 typedef struct
 {
   GpuEvent *gate;
@@ -127,7 +127,7 @@ assert_memory (GpuHostMemory *memory, GBytes *expected)
 
 /* --- operations ----------------------------------------------------------------------- */
 
-/* Copies to the device and back, from and to memory used in place. */
+/* Copies to the device and back. The driver accesses the host memory directly. */
 static void
 check_copies (TestFixture *fixture, Kind kind)
 {
@@ -200,7 +200,7 @@ memory_fill (TestFixture *fixture)
     }
 }
 
-/* Rows with different pitches, between two host memories, and with a buffer on one side. */
+/* Copies rows with different pitches between host memory and host memory or a buffer. */
 static void
 check_regions (TestFixture *fixture, GpuMemory *to, GpuMemory *from)
 {
@@ -253,7 +253,8 @@ memory_regions (TestFixture *fixture)
     }
 }
 
-/* More than one chunk of the staging buffer, in rows longer and shorter than a chunk. */
+/* Copies of more than one chunk of the staging buffer, with rows longer and shorter than a
+ * chunk. */
 static void
 memory_large (TestFixture *fixture)
 {
@@ -362,7 +363,7 @@ memory_kernel (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (memory)), !=, 0);
 }
 
-/* If kernels cannot access the memory, a launch fails, prepared or not. */
+/* If kernels cannot access the memory, both direct and prepared launches fail. */
 static void
 memory_kernel_refused (TestFixture *fixture)
 {
@@ -395,7 +396,7 @@ memory_kernel_refused (TestFixture *fixture)
 
 /* --- lifetime ------------------------------------------------------------------------- */
 
-/* A GBytes of host memory has the same address, and keeps the bytes alive after a release. */
+/* A GBytes of host memory has the same address, and keeps the memory alive after its release. */
 static void
 memory_view (TestFixture *fixture)
 {
@@ -425,7 +426,7 @@ set_done (gpointer data)
   g_atomic_int_set ((gint *) data, TRUE);
 }
 
-/* Pending work keeps released memory alive, and its registration too. */
+/* Pending work keeps released memory alive, and its registration with the driver. */
 static void
 memory_released_in_use (TestFixture *fixture)
 {
@@ -495,7 +496,8 @@ memory_unregisters (TestFixture *fixture)
   g_bytes_unref (bytes);
 }
 
-/* Host memory counts in a total of its own until it is freed; registered memory does not count. */
+/* The context counts host memory in a separate total until the memory is freed. Registered memory
+ * does not count. */
 static void
 memory_counted (TestFixture *fixture)
 {
@@ -608,7 +610,8 @@ finish_at_once (GObject      *source,
   *done = TRUE;
 }
 
-/* In a main context of its own, with a result that is freed after the callback. */
+/* Synchronizes asynchronously in a thread-default main context. The result is freed after the
+ * callback. */
 static void
 memory_synchronize_main_context (TestFixture *fixture)
 {
@@ -753,7 +756,7 @@ assert_constant (GError **error)
   test_assert_gpu_error (*error, GPU_ERROR_INVALID_ARGUMENT, "read only");
 }
 
-/* Memory registered as read-only is never written. */
+/* The library refuses to write memory that is registered as read-only. */
 static void
 memory_read_only (TestFixture *fixture)
 {
@@ -800,7 +803,7 @@ make_registered (TestFixture *fixture, GpuHostMemoryFlags flags, GBytes *bytes)
   return memory;
 }
 
-/* Work through both registrations is ordered. Only the read-only one refuses writes. */
+/* Work through both registrations is ordered. Only the read-only registration refuses writes. */
 static void
 check_beside (TestFixture *fixture, GpuHostMemory *constant, GpuHostMemory *writable)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The conversion of colors to texels: to the nearest value of the format, a tie to the even one. */
+/* The conversion of colors to texels: rounding to the nearest value of the format, and ties to
+ * even. */
 #include "config.h"
 
 #include "test-util.h"
@@ -30,7 +31,8 @@ static const Case cases[] =
   { "rgba-int32", { -2147483646.5, 2147483646.5, -0.6, 16777217.4 },
     { 2, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 1 } },
 
-  /* Two ties, the second only after the multiplication; then 254.49, 254.52, 0.51, 0.48 of 255 */
+  /* 0.5 is a tie (127.5 of 255), and 0.7 becomes a tie when multiplied. The second row is 254.49,
+   * 254.52, 0.51, 0.48 of 255 */
   { "rgba-unorm8", { 0.5, -0.1, 1.2, 0.7 }, { 128, 0, 255, 178 } },
   { "rgba-unorm8", { 0.998, 0.9981, 0.002, 0.0019 }, { 254, 255, 1, 0 } },
   { "rgba-snorm8", { 0.5, -0.5, -1, 0.3 }, { 64, 0xc0, 0x81, 38 } },
@@ -51,7 +53,7 @@ static const Case cases[] =
   { "rgb-unorm-101010", { 0.5, 0.5, 0.5, 1 }, { 0x00, 0x02, 0x08, 0x20 } }
 };
 
-/* FALSE if the device does not have the format. */
+/* Returns FALSE if the device does not support the format. */
 static gboolean
 check (TestFixture *fixture,
        const Case  *c)
@@ -101,7 +103,7 @@ colors_filled (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     n += check (fixture, &cases[i]);
 
-  /* Every device has integers, and 8 and 16 bits of most kinds */
+  /* Every device supports integer formats, and most other formats of 8 and 16 bits */
   g_assert_cmpuint (n, >=, is_host ? G_N_ELEMENTS (cases) : 12);
 }
 

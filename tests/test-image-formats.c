@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Every format of every image type of a device: writes, copies, fills and mappings are read back
- * and compared texel by texel, with and without gaps between rows, whole and in part. The expected
- * content of copies is made by memcpy(), that of fills by the host back end. */
+/* Every format of every image type of a device: writes, copies, fills and mappings of whole images
+ * and of regions, with and without gaps between rows. The results are read back and compared texel
+ * by texel. memcpy() makes the expected content of copies, and the host back end that of fills. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -319,7 +319,7 @@ image_new (const Case  *c,
   return image;
 }
 
-/* To another place in another image of the same kind, and back. */
+/* Copies to another position in another image of the same type and format, and back. */
 static void
 through_image (Case   *c,
                Region  region)
@@ -425,7 +425,8 @@ get_distance (const Case   *c,
     }
 }
 
-/* Normalized channels may differ by one unit in the last place; all others must be equal. */
+/* Normalized channels may differ by one unit in the last place; all other channels must be
+ * equal. */
 static void
 assert_close (const Case   *c,
               const guint8 *got,
@@ -480,7 +481,8 @@ compare_formats (gconstpointer a,
   return gpu_image_format_equal (a, b) ? 0 : 1;
 }
 
-/* The host back end lacks formats that a driver has beyond those of OpenCL. */
+/* Returns whether the host back end supports the format. It lacks a driver's formats that OpenCL
+ * does not define. */
 static gboolean
 has_format (const Case  *c,
             TestFixture *host)
@@ -497,8 +499,8 @@ has_format (const Case  *c,
   return found;
 }
 
-/* Both images begin with the same content, so that texels outside of the region are compared,
- * too. */
+/* Both images have the same initial content, so that the comparison includes texels outside of the
+ * region. */
 static void
 fill_all (Case        *c,
           TestFixture *host)

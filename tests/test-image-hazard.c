@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels that use one image on two streams: only conflicting uses wait. Levels of an image count
- * as separate memories. */
+/* Kernels that use one image on two streams: a use only waits for conflicting uses. Mip levels of
+ * an image are tracked separately. */
 #include "config.h"
 
 #include "test-util.h"
@@ -60,7 +60,7 @@ get_kernels (Kernels *k)
     k->kernels[ADD] = gpu_program_get_kernel (add, "add", NULL);
 }
 
-/* Returns the value in the image after @use, with @value before. */
+/* Returns the value in the image after @use, if @value was in the image before. */
 static gint32
 get_left (Use    use,
           gint32 value)
@@ -114,7 +114,8 @@ check_left (GpuImage *image,
   check_words (content, value);
 }
 
-/* The second kernel waits for the first, which a closed gate blocks, unless both only read. */
+/* A gate blocks the first kernel. The second kernel must wait for the first, unless both only read
+ * the image. */
 static void
 check_order (Kernels    *k,
              GpuSampler *sampler,
@@ -285,7 +286,7 @@ map_level (GpuImage *level,
   return mapping;
 }
 
-/* A level may be mapped or written while another one is mapped. */
+/* A level may be mapped or written while another level is mapped. */
 static void
 levels_map (TestFixture *fixture)
 {

@@ -48,7 +48,7 @@ content (GpuImage *image)
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
-/* Writes a number to each texel; the grid exceeds the image, and writes outside of it are
+/* Writes a number to each texel; the grid exceeds the image, and writes outside of the image are
  * ignored. */
 static const char writes[] =
   "int number (int x, int y, int z) { return 1 + x + 100 * y + 10000 * z; }\n"
@@ -269,8 +269,8 @@ write_color (TestFixture          *fixture,
     }
 }
 
-/* Kernels convert like fills, which are tested with every format, within one unit in the last
- * place. */
+/* Kernels convert colors like fills, within one unit in the last place. Fills are tested with every
+ * format. */
 static void
 image_conversions (TestFixture *fixture)
 {
@@ -294,7 +294,7 @@ image_conversions (TestFixture *fixture)
       gboolean is_integer = format->channel_type >= GPU_CHANNEL_TYPE_UINT8
                             && format->channel_type <= GPU_CHANNEL_TYPE_INT32;
 
-      /* Depth formats need kernel argument types of their own. */
+      /* Depth formats need separate kernel argument types */
       if (format->channel_order == GPU_CHANNEL_ORDER_DEPTH
           && !g_str_equal (gpu_device_get_backend (fixture->device), "host"))
         continue;

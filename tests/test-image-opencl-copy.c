@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* OpenCL images with row and slice pitches, with and without host memory, and copies for which the
- * driver has no function. */
+/* OpenCL images with row and slice pitches, with and without host memory, and copies that the
+ * driver does not support. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -91,7 +91,7 @@ get_reader (GpuImageType type)
     }
 }
 
-/* The host, a buffer and a kernel agree on the addresses of rows and layers. */
+/* Asserts that reads to the host, copies to a buffer and a kernel see the same rows and layers. */
 static void
 assert_everywhere (TestFixture  *fixture,
                    GpuProgram   *program,
@@ -155,7 +155,7 @@ from_bytes (TestFixture *fixture)
     }
 }
 
-/* Memory used in place has the device's results when it is mapped. */
+/* Host memory that an image uses in place has the device's results while the image is mapped. */
 static void
 for_host_bytes (TestFixture *fixture)
 {
@@ -244,8 +244,8 @@ read_region (GpuStream *stream,
   return bytes;
 }
 
-/* To an offset in a buffer with gaps, and back: a few rows are copied one by one, many through
- * another buffer. The gaps between the rows stay unchanged. */
+/* Copies to an offset in a buffer, with gaps between the rows, and back. The library copies a few
+ * rows one by one, and many rows through another buffer. The gaps must stay unchanged. */
 static void
 through_buffer (TestFixture *fixture,
                 GpuStream   *stream,
@@ -408,8 +408,7 @@ other_formats (TestFixture *fixture)
     }
 }
 
-/* Copies behind a failed event do not run, except with Intel's driver, and the stream stays
- * usable. */
+/* Copies behind a failed event do not run, except with Intel's driver. The stream stays usable. */
 static void
 failed (TestFixture *fixture)
 {
@@ -454,8 +453,8 @@ failed (TestFixture *fixture)
 
 /* --- copies that drivers reject --------------------------------------------------------------- */
 
-/* Makes @function fail @times times, 0 for always, as NVIDIA's driver does for layers other than
- * the first: for the whole copy, then for single rows. */
+/* Makes @function fail @times times, or always if @times is 0. NVIDIA's driver rejects copies of
+ * layers other than the first in this way: first the whole copy, then single rows. */
 static void
 refuse (const char *function,
         guint       times)
@@ -501,7 +500,7 @@ refused_layers (TestFixture *fixture,
   test_assert_bytes (got, bytes);
 }
 
-/* Like a driver that never accepts the copy. */
+/* If the driver rejects the copy in every form, the copy fails. */
 static void
 refused_for_ever (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills of images with every value of a channel: some drivers truncate where they must round, and
- * the texel must have the given value all the same. */
+/* Fills of images with every value of a channel: some drivers truncate instead of rounding, but the
+ * texel must have the given value on every driver. */
 #include "config.h"
 
 #include <math.h>
@@ -85,8 +85,8 @@ get_extent (GpuImageType type,
   return (GpuExtent) { n_values / side, side, 1 };
 }
 
-/* Fills one texel per value, in all channels; the texel must have that value, however the driver
- * converts colors. */
+/* Fills one texel per value, in all channels; the texel must have that value, even if the driver
+ * converts colors incorrectly. */
 static void
 fill_values (TestFixture          *fixture,
              GpuImageType          image_type,
@@ -209,8 +209,7 @@ values_3d (TestFixture *fixture)
   run_values (fixture, GPU_IMAGE_TYPE_IMAGE_3D);
 }
 
-/* Some drivers turn the half infinity into the greatest finite half; fill a whole region with
- * it. */
+/* Some drivers convert infinity to the greatest finite half. Fill a whole region with infinity. */
 static void
 infinite (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* OpenCL C kernels with images: every format of every type is read and written, and compared texel
- * by texel with gpu-texel.c; and the argument information and arguments of such kernels. */
+/* OpenCL C kernels with images: reads and writes of every format and type, compared texel by texel
+ * with gpu-texel.c, and the argument information and invalid arguments of such kernels. */
 #include "config.h"
 
 #include <math.h>
@@ -312,7 +312,7 @@ random_values (const GpuImageFormat *format,
   return g_bytes_new_take (values, n * sizeof *values);
 }
 
-/* Rounding may differ by one where the specification allows it. */
+/* Allows a difference of one where the specification leaves the rounding open. */
 static gboolean
 is_close_channel (const GpuImageFormat *format,
                   const guint8         *got,
@@ -521,7 +521,7 @@ make_any (TestFixture  *fixture,
   return image;
 }
 
-/* Kernels get the attributes of an image; formats have the numbers of OpenCL. */
+/* Kernels can query the attributes of an image, with OpenCL's numbers for the formats. */
 static void
 queries (TestFixture *fixture)
 {
@@ -553,8 +553,8 @@ queries (TestFixture *fixture)
   test_assert_mem (g_bytes_get_data (content, NULL), expected, sizeof expected);
 }
 
-/* All objects are dropped right after submission: pending launches keep samplers and images
- * alive. */
+/* Drops all objects directly after submission, because pending launches must keep samplers and
+ * images alive. */
 static void
 dropped (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images over buffers on OpenCL, and the other workarounds for PoCL 3.1: no call reaches a function
- * that crashes, ends the process or returns a wrong result. */
+/* Images over buffers on OpenCL, and the other workarounds for PoCL 3.1: the library never calls a
+ * function of the driver that crashes, ends the process or returns a wrong result. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -19,8 +19,8 @@ is_pocl (TestFixture *fixture)
 
 /* --- images over buffers ---------------------------------------------------------------------- */
 
-/* PoCL crashes when such an image is filled or copied to a buffer, and cannot copy it to another
- * image. */
+/* PoCL crashes when an image over a buffer is filled or copied to a buffer, and cannot copy such an
+ * image to another image. */
 static void
 over_buffer (TestFixture *fixture)
 {
@@ -74,7 +74,7 @@ over_buffer (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* A buffer without host access gives images without host access. */
+/* An image over a buffer without host access has no host access. */
 static void
 over_closed_buffer (TestFixture *fixture)
 {
@@ -118,7 +118,7 @@ static const char over_source[] =
   "  write_imageui (to, i, read_imageui (from, i) + (uint4) (1));\n"
   "}\n";
 
-/* PoCL crashes in launches whose only memory is such an image, and in no others. */
+/* PoCL crashes in launches whose only memory argument is an image over a buffer. */
 static void
 over_buffer_kernels (TestFixture *fixture)
 {
@@ -171,7 +171,8 @@ over_buffer_kernels (TestFixture *fixture)
   test_assert_image (image, expected, sizeof expected);
 }
 
-/* PoCL needs whole buffers; an image over a slice works if the slice begins with its buffer. */
+/* PoCL creates images only at the start of a buffer, so an image over a slice is only supported if
+ * the slice begins with its buffer. */
 static void
 over_slice (TestFixture *fixture)
 {
@@ -214,8 +215,8 @@ over_slice (TestFixture *fixture)
 
 /* --- rows of texels over buffers -------------------------------------------------------------- */
 
-/* PoCL lacks such images. The layer simulates them, with a row alignment of 16 texels and a base
- * alignment of 64. */
+/* PoCL lacks two-dimensional images over buffers. The OpenCL layer emulates them, with a row
+ * alignment of 16 texels and a base alignment of 64. */
 #define VIEWS "16:64"
 
 static GpuImage *
@@ -243,7 +244,8 @@ assert_rows (GpuImage     *image,
     test_assert_mem (got + y * 4 * WIDTH, expected + y * row_pitch, 4 * WIDTH);
 }
 
-/* Tests both directions, and a mapping that reaches further than it would without gaps. */
+/* Tests writes through the image and through the buffer, and a mapping whose size includes gaps
+ * between rows. */
 static void
 rows_alias (TestFixture *fixture,
             GpuBuffer   *buffer)
@@ -404,7 +406,7 @@ only_level (TestFixture *fixture)
   test_assert_image (level, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
 }
 
-/* PoCL's compiler supports read-write images if the standard is given in the options. */
+/* PoCL's compiler supports read-write images only if the options name the language standard. */
 static void
 read_write (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Images and samplers of OpenCL: wrapped and exported handles, attributes of the driver, and calls
- * refused before they reach it. */
+ * that are refused before they reach the driver. */
 #include "config.h"
 
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -98,8 +98,8 @@ wraps_images (TestFixture *fixture)
   assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE3D, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 9, 7, 3 });
 }
 
-/* The buffer behind the wrapped image is found. Commands use it, because PoCL crashes in some
- * commands on the image. */
+/* Wrapping an image finds the buffer under it. Commands then use the buffer, because PoCL crashes
+ * in some commands on such an image. */
 static void
 wraps_over_buffer (TestFixture *fixture)
 {
@@ -156,7 +156,8 @@ wraps_borrowed (TestFixture *fixture)
   clReleaseMemObject (mem);
 }
 
-/* Commands of the program on our image's handle, in stream order. */
+/* The program enqueues commands on the native handle of an image, ordered with work of the
+ * stream. */
 static void
 exports_images (TestFixture *fixture)
 {
@@ -252,7 +253,7 @@ address_modes[] =
   { GPU_ADDRESS_MODE_MIRRORED_REPEAT, CL_ADDRESS_MIRRORED_REPEAT }
 };
 
-/* A sampler's handle is wrapped again, and has the same modes. */
+/* A wrapper of a sampler's native handle has the same modes. */
 static void
 samplers (TestFixture *fixture)
 {

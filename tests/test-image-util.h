@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images and samplers for tests. A failure ends the test. */
+/* Functions that create images and samplers for tests. If one fails, the test fails. */
 #pragma once
 
 #include "test-util.h"
@@ -43,5 +43,5 @@ void        test_copy_region    (GpuStream            *stream,
 /* Creates an image over a buffer: a row of @width texels of four 8-bit integers. */
 GpuImage   *test_image_over     (GpuBuffer            *buffer,
                                  gsize                 width);
-/* Skips the test, with a reason, unless this returns TRUE. */
+/* Returns whether the device supports OpenCL images. Otherwise skips the test with a reason. */
 gboolean    test_has_opencl_images (TestFixture       *fixture);

@@ -237,7 +237,7 @@ image_refuses_data (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "handle is 0");
 }
 
-/* Images that were never initialized, and released ones. */
+/* Uninitialized images and released images. */
 static void
 image_unusable (TestFixture *fixture)
 {
@@ -356,7 +356,7 @@ image_streams (TestFixture *fixture)
     }
 }
 
-/* The image shows writes through the buffer and the buffer shows writes through the image, on
+/* Reads of an image over a buffer return writes through the buffer, and the reverse, even on
  * different streams. */
 static void
 image_over_buffer (TestFixture *fixture)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sizes above 4 GiB, and invalid values of every kind: each returns a GError whose message names
- * the values. */
+/* Sizes above 4 GiB, and invalid values of every kind. Each invalid value causes a GError whose
+ * message quotes it. */
 #include "config.h"
 
 #include "test-util.h"
@@ -10,7 +10,8 @@
 
 /* --- above 4 GiB ------------------------------------------------------------------------ */
 
-/* Memory that is never touched takes no space, so a few pages of a huge buffer are enough. */
+/* Creates a huge buffer, of which the test touches only a few pages: untouched pages use no
+ * memory. */
 static GpuBuffer *
 huge_buffer (TestFixture *fixture, gsize size)
 {
@@ -44,7 +45,7 @@ assert_at (GpuBuffer *buffer, gsize offset, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE);
 }
 
-/* Marks the offset, and the offset that it would have if it was truncated to 32 bits. */
+/* Writes a value at the offset, and another value at the offset truncated to 32 bits. */
 static void
 mark (GpuBuffer *buffer, gsize offset, guint8 value)
 {
@@ -407,7 +408,8 @@ limits_regions (TestFixture *fixture)
     }
 }
 
-/* Marks the bytes of the region in a map of SIZE bytes; TRUE if one was marked already. */
+/* Marks the bytes of the region in a map of SIZE bytes. Returns TRUE if a byte was marked
+ * already. */
 static gboolean
 mark_region (guint8 *map, const GpuLayout *layout, const GpuExtent *extent)
 {
@@ -426,7 +428,8 @@ mark_region (guint8 *map, const GpuLayout *layout, const GpuExtent *extent)
   return found;
 }
 
-/* Regions of equal pitches within one memory: refused if they share a byte, and only then. */
+/* A copy between regions of equal pitches within one memory is refused if and only if they share a
+ * byte. */
 static void
 limits_overlap_regions (TestFixture *fixture)
 {

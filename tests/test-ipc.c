@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory and events shared by two processes. The other process is this program again; it reads
- * commands line by line: a verb, and bytes in base64. */
+/* Memory and events shared by two processes. The other process runs this program and reads
+ * commands, one per line: a verb, and bytes in base64. */
 #include "config.h"
 
 #include <signal.h>
@@ -177,7 +177,7 @@ ask (Child *self, const char *verb, GBytes *bytes)
   return answer;
 }
 
-/* @fd is passed on to the child, -1 for none. */
+/* Starts the child. The child inherits @fd, unless it is -1. */
 static void
 child_start (Child *self, TestFixture *fixture, int fd)
 {
@@ -242,7 +242,8 @@ ipc_handle (TestFixture *fixture)
   child_start (&other, fixture, -1);
   answer = ask (&other, "handle", handle);
   assert_seen (answer, part);
-  /* The second import is the same memory, which is filled by now. */
+  /* The second import has the same address. Its content differs, because the child has filled the
+   * memory. */
   again = ask (&other, "handle", handle);
   g_assert_cmpstr (strchr (answer, ' '), ==, strchr (again, ' '));
   child_stop (&other);
@@ -284,8 +285,8 @@ ipc_bad_handles (TestFixture *fixture)
       g_assert_nonnull (error);
       g_clear_error (&error);
       g_clear_object (&buffer);
-      /* The changed bytes may denote another allocation: then the import may succeed, but must
-       * return memory. */
+      /* The changed bytes may denote another valid allocation. In that case the import may
+       * succeed. */
       buffer = gpu_buffer_new_from_handle (fixture->context, other, &error);
       g_assert_true (buffer != NULL || error != NULL);
       g_clear_error (&error);
@@ -293,7 +294,7 @@ ipc_bad_handles (TestFixture *fixture)
     }
 }
 
-/* After the exporter is killed, the memory stays readable or calls fail, without a crash. */
+/* After the exporter is killed, the memory stays readable or calls fail, but nothing crashes. */
 static void
 ipc_killed_exporter (TestFixture *fixture)
 {
@@ -328,7 +329,7 @@ ipc_killed_exporter (TestFixture *fixture)
     g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* Imports of one handle share one memory, and its hazards. */
+/* Two imports of one handle share the memory and the tracking of its hazards. */
 static void
 ipc_handle_twice (TestFixture *fixture)
 {
@@ -366,7 +367,8 @@ ipc_handle_twice (TestFixture *fixture)
 /* The envelope of gpumem/device/gpu-ipc.c. */
 #define ENVELOPE "(sstuiay)"
 
-/* @handle as a hostile process may send it, with @payload, and with @size unless it is 0. */
+/* Returns @handle as a hostile process may send it: with @payload as the driver's handle, and with
+ * @size unless it is 0. */
 static GBytes *
 forge (GBytes *handle, guint64 size, gconstpointer payload, gsize payload_size)
 {
@@ -413,8 +415,9 @@ exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
   return buffer;
 }
 
-/* A process sends the handle of one memory with the descriptor of another one. The import must not
- * be taken for the first memory, which its owner sends later. */
+/* A hostile process sends the identity of one memory with the descriptor of another memory. When
+ * the owner sends the first memory later, the library must not mistake the hostile import for
+ * it. */
 static void
 ipc_mismatched_fd (TestFixture *fixture)
 {
@@ -450,7 +453,8 @@ ask_handle (Child *other, guint8 value)
   return decode (answer);
 }
 
-/* The same for drivers whose handle is the tail of the bytes. */
+/* The same attack on drivers that export handles, where the driver's handle is the end of the
+ * bytes. */
 static void
 ipc_mismatched_handle (TestFixture *fixture)
 {
@@ -493,7 +497,7 @@ ipc_mismatched_handle (TestFixture *fixture)
 }
 
 #ifdef HAVE_CUDA
-/* A CUDA handle with other sizes. */
+/* Returns a CUDA handle with other sizes. */
 static GBytes *
 resize (GBytes *handle, guint64 offset, guint64 size, guint64 whole_size)
 {
@@ -541,7 +545,7 @@ ipc_sizes (TestFixture *fixture)
   assert_resized (fixture, handle, 0, large);
   assert_resized (fixture, handle, large, 1);
 
-  /* A smaller size must not limit later imports. */
+  /* A handle with a smaller size must not limit later imports of the same memory. */
   less = gpu_buffer_new_from_handle (fixture->context, small, &error);
   g_assert_no_error (error);
   all = gpu_buffer_new_from_handle (fixture->context, handle, &error);
@@ -554,7 +558,7 @@ ipc_sizes (TestFixture *fixture)
   child_stop (&other);
 }
 
-/* The same for memory with a descriptor. */
+/* The same check for memory imported by file descriptor. */
 static void
 ipc_sizes_fd (TestFixture *fixture)
 {
@@ -673,7 +677,7 @@ ipc_fd_outlives (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 6, SIZE);
 }
 
-/* On the host, imports also share the exported memory. */
+/* On the host, an import also shares the memory with the exporting buffer of this process. */
 static void
 ipc_fd_twice (TestFixture *fixture)
 {

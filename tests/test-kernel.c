@@ -335,7 +335,8 @@ kernel_bad_grids (TestFixture *fixture)
     }
 }
 
-/* Each group sums its part in local memory; each barrier halves the number of active items. */
+/* Each group sums its part in local memory; after each barrier half as many work-items are
+ * active. */
 static void
 kernel_reduction (TestFixture *fixture)
 {

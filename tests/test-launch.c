@@ -135,7 +135,7 @@ launch_released_memory (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_launch_new");
 }
 
-/* Prepared launches are ordered by hazards across streams, as all launches are. */
+/* Prepared launches are ordered by hazards across streams, like other launches. */
 static void
 launch_hazards (TestFixture *fixture)
 {
@@ -232,7 +232,7 @@ launch_many_arguments (TestFixture *fixture)
   g_assert_cmpint (*(const gint32 *) g_bytes_get_data (content, NULL), ==, 7);
 }
 
-/* Reversed and released arrays. */
+/* Checks launches with reversed and with released arrays. */
 static void
 check_unusual (GpuArguments *arguments, GpuArray *array)
 {
@@ -263,8 +263,9 @@ count_buffers (void)
   return n;
 }
 
-/* Caller maps the fifth row. The first rows are passed without a slice object; a reversed array
- * covers all rows, although its pointer is that of the last row. */
+/* Caller maps the fifth row. A view of the first rows is accepted, and needs no slice object. A
+ * reversed array is refused although its pointer is that of the last row, because it covers all
+ * rows. */
 static void
 check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
 {
@@ -294,7 +295,8 @@ check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "bytes 0");
 }
 
-/* Rows in the middle, next to mapped bytes; a launch on the whole array would fail. */
+/* Launches on rows in the middle of an array, next to mapped rows. A launch on the whole array
+ * would be refused. */
 static void
 launch_arrays (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Loading the library or its typelib runs no driver code. On a machine without a driver the host
  * back end works, and the other back ends report the reason for their absence. Each test runs in a
- * process of its own, because a loaded driver stays loaded. */
+ * separate process, because a loaded driver stays loaded. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -17,8 +17,8 @@ add_driver_of (GPtrArray *drivers, const char *icd)
     g_ptr_array_add (drivers, g_path_get_basename (g_strstrip (text)));
 }
 
-/* Lists the CUDA driver and the files that an OpenCL loader would load: those named in .icd files
- * (a single file or a folder of files) and those named directly in a variable. */
+/* Lists the CUDA driver and the files that an OpenCL loader would load: those named in .icd files,
+ * and those named in environment variables. */
 static GPtrArray *
 list_drivers (void)
 {
@@ -104,7 +104,7 @@ child_library (void)
   before = read_maps ();
   g_assert_cmpuint (count_mapped (before), ==, 0);
 
-  /* Check that count_mapped() detects drivers: now they are loaded. */
+  /* The drivers are loaded now: check that count_mapped() detects them. */
   if (!gpu_device_check_backend ("cuda", NULL) && !gpu_device_check_backend ("opencl", NULL))
     return;
   after = read_maps ();

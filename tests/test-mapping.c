@@ -86,7 +86,7 @@ mapping_write (TestFixture *fixture)
   test_assert_value (data + 3100, 1, SIZE - 3100);
 }
 
-/* Copies out of a mapping and into it, which keep no reference on it. */
+/* Copies out of a mapping and into it. The copies hold no reference on the mapping. */
 static void
 mapping_copies (TestFixture *fixture)
 {
@@ -190,7 +190,7 @@ fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboo
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 }
 
-/* Each mapping excludes operations from its own bytes only, and only until it is unmapped. */
+/* While it exists, each mapping excludes operations from its own bytes, but from no others. */
 static void
 mapping_several_mappings (TestFixture *fixture)
 {
@@ -227,7 +227,7 @@ mapping_several_mappings (TestFixture *fixture)
 typedef struct
 {
   GpuMapping *mapping;
-  gint        round;                /* atomic; the reader sets `followed` to it */
+  gint        round;                /* atomic; the reader copies it to `followed` */
   gint        followed;             /* atomic */
 } Race;
 
@@ -295,7 +295,8 @@ mapping_unmap_race (TestFixture *fixture)
   g_thread_join (thread);
 }
 
-/* Operations on bytes mapped for writing fail; operations beside them or after unmapping work. */
+/* Operations on bytes mapped for writing fail; operations on other bytes, and all operations after
+ * the unmap, succeed. */
 static void
 mapping_excludes (TestFixture *fixture)
 {
@@ -492,7 +493,8 @@ mapping_unmap_reads (TestFixture *fixture)
   test_assert_content (copy, ones);
 }
 
-/* Unmapping after reading writes nothing, so the failure of the last write is still reported. */
+/* The unmap of a read-only mapping is no write, so a later use still reports the failure of the
+ * last write. */
 static void
 mapping_unmap_keeps_failure (TestFixture *fixture)
 {
@@ -531,8 +533,8 @@ mapping_unmap_keeps_failure (TestFixture *fixture)
     }
 }
 
-/* A region fill that consists of several operations fails under its own name, independent of the
- * operation that meets the mapped range. */
+/* If a region fill consists of several operations and any of them meets a mapped range, the error
+ * names the fill. */
 static void
 mapping_excludes_region (TestFixture *fixture)
 {
@@ -555,7 +557,7 @@ mapping_excludes_region (TestFixture *fixture)
     }
 }
 
-/* The mapping is dropped at once, without a wait: the unmap must not overtake the map. */
+/* Drops a mapping at once on an out-of-order stream: the unmap must not overtake the map. */
 static void
 mapping_out_of_order (TestFixture *fixture)
 {

@@ -134,7 +134,7 @@ info_nvidia (TestFixture *fixture)
   g_assert_cmpuint (source, ==, GPU_MEMORY_INFO_SOURCE_NVML);
 }
 
-/* The vendor's source is missing or reports nothing, so the library's accounting is used. */
+/* If the vendor's source is missing or reports nothing, the library uses its own accounting. */
 static void
 info_accounting_fallback (TestFixture *fixture)
 {

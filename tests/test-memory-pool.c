@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools: memory of each kind has the right content, is reused at once, and is never handed out
- * while other work on it is pending. */
+/* Pools: memory from every kind of pool has the right content, is reused at once, and is never
+ * allocated while other work on it is pending. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -83,8 +83,8 @@ count_release (guint *n)
   (*n)++;
 }
 
-/* The last unref makes memory available for reuse at once; the recycled buffer object has no data,
- * handlers or weak references of its former owner. */
+/* The last unref makes memory available for reuse at once; the recycled buffer object keeps no
+ * data, handlers or weak references of its previous use. */
 static void
 check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -169,7 +169,7 @@ pool_in_flight (TestFixture *fixture)
     test_pool_each_kind (fixture, check_in_flight);
 }
 
-/* The pool is dropped first, then the program's context, then the memory, with work in flight. */
+/* Drops the pool first, then the context, and then the memory, with work in flight. */
 static void
 check_pool_dropped_first (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -314,8 +314,8 @@ pool_stop_holding (TestFixture *fixture)
   test_pool_each_kind (fixture, check_stop_holding);
 }
 
-/* A pool that holds nothing frees memory when the work on it completes, whether or not the program
- * calls gpu_memory_pool_free_held(). */
+/* After gpu_memory_pool_stop_holding(), a pool frees memory when the work on it completes, whether
+ * or not the program calls gpu_memory_pool_free_held(). */
 static void
 check_stop_holding_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -386,8 +386,8 @@ give_up (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, GPtrArray *victim
   return TRUE;
 }
 
-/* The pool retries as long as a handler frees memory; then the allocation fails with an error that
- * quotes the figures. */
+/* The pool retries as long as a handler frees memory. After that the allocation fails with an error
+ * that quotes the pool's figures. */
 static void
 check_out_of_memory (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -422,7 +422,7 @@ pool_out_of_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_out_of_memory);
 }
 
-/* The threshold applies to unused memory only; each release frees the excess. */
+/* The threshold applies to unused memory only; each release frees the excess over the threshold. */
 static void
 check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -598,7 +598,7 @@ pool_blocks_at_once (TestFixture *fixture)
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
 
-/* A third stream gets a block that two streams use only after both. */
+/* If two streams use a block, a third stream gets the block only after the work of both. */
 static void
 pool_block_streams (TestFixture *fixture)
 {
@@ -634,8 +634,8 @@ pool_block_streams (TestFixture *fixture)
   test_hold_free (hold);
 }
 
-/* Work that the program itself submits to a driver's stream counts as a use until it completes,
- * even if the GpuStream that borrows the stream is finalized before. */
+/* Work that the program submits to a native stream counts as a use of the memory until the work
+ * completes, even if the GpuStream that borrows the native stream is finalized before. */
 static void
 check_borrowed_stream (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -697,7 +697,8 @@ set_knobs (GpuMemoryPool *pool, guint64 value)
                 NULL);
 }
 
-/* Thawing notifies once for each changed property; setting the same value notifies nothing. */
+/* g_object_thaw_notify() notifies once for each changed property. Setting the same value does not
+ * notify. */
 static void
 check_notifications (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -733,8 +734,8 @@ pool_notifications (TestFixture *fixture)
   test_pool_each_kind (fixture, check_notifications);
 }
 
-/* A buffer that is dropped while its notifications are frozen is not reused, and the pool is
- * finalized without waiting for it. */
+/* A buffer that is dropped while its notifications are frozen is not recycled, and does not delay
+ * the finalization of the pool. */
 static void
 check_frozen_notifications (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -854,7 +855,7 @@ run_dropper (gpointer data)
   return NULL;
 }
 
-/* A buffer object that one thread is still finalizing is not reused by another thread. */
+/* A thread does not reuse a buffer object that another thread is still finalizing. */
 static void
 check_object_reuse_race (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -949,7 +950,8 @@ pool_on_pool (TestFixture *fixture)
     }
 }
 
-/* Sizes that are never requested again must not accumulate in the default kind of pool. */
+/* Memory of sizes that are never requested again must not accumulate in a pool of the default
+ * kind. */
 static void
 pool_unique_sizes (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpu_memory_add_stream(): memory that the program itself uses on a stream stays allocated until
- * that work completes. A kernel that blocks the stream represents such work; the kernel itself does
- * not use the memory. */
+/* gpu_memory_add_stream(): memory that the program uses on a stream without the library stays
+ * allocated until that use completes. The tests simulate the use by a kernel that blocks the stream
+ * and does not access the memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -32,8 +32,8 @@ await_free (TestFixture *fixture, guint64 before)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* The memory is dropped, released, or added through a slice that is dropped first: each time it
- * stays allocated until the work submitted so far completes. */
+/* Drops the memory, releases it, or adds the stream through a slice that is dropped first. In each
+ * case the memory stays allocated until the work submitted before completes. */
 static void
 stream_freed_after_work (TestFixture *fixture)
 {
@@ -67,7 +67,7 @@ stream_freed_after_work (TestFixture *fixture)
     }
 }
 
-/* An idle stream delays nothing. */
+/* An idle stream does not delay the free. */
 static void
 stream_idle (TestFixture *fixture)
 {
@@ -81,8 +81,8 @@ stream_idle (TestFixture *fixture)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* A third stream reuses the memory after the work of the added stream. The recycled buffer object
- * has no added streams. */
+/* Another stream reuses the memory only after the work of the added stream. The recycled buffer
+ * object has no added streams. */
 static void
 check_pooled_memory (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -125,8 +125,8 @@ stream_pooled_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_pooled_memory);
 }
 
-/* Work that the program submits to the driver's own stream counts, also if the GpuStream only
- * borrows that stream and is dropped before the memory. */
+/* Work that the program submits to the native stream counts, even if the GpuStream only borrows the
+ * native stream and is dropped before the memory. */
 static void
 stream_borrowed_stream (TestFixture *fixture)
 {
@@ -236,8 +236,8 @@ assert_wait_fails (GpuBuffer *buffer)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_memory_wait", "on purpose");
 }
 
-/* A wait for the memory fails with the error of its last use, even if an earlier check has already
- * seen that use complete. */
+/* A wait for the memory fails with the error of the last use, even if the library had already
+ * detected that the use has ended. */
 static void
 stream_wait_fails (TestFixture *fixture)
 {
@@ -273,8 +273,8 @@ stream_wait_fails (TestFixture *fixture)
     }
 }
 
-/* The wait completes after the work of both streams and reports the error of the failed one; a
- * cancelled wait ends at once. */
+/* The wait completes after the work of both streams and reports the error of the stream that
+ * failed. A cancelled wait ends at once. */
 static void
 stream_wait_async (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernel arguments that change between memory objects and pointers. NVIDIA's driver rejects
- * launches of a kernel with such arguments, so the library creates a second kernel for pointers
- * there. The layer counts the kernels. */
+/* Kernel arguments that are memory objects in some launches and pointers in others. NVIDIA's driver
+ * rejects such launches of one kernel, so on that driver the library creates a second kernel for
+ * pointers. The OpenCL layer counts the kernels. */
 #include "config.h"
 
 #include "gpumem/device/gpu-device-private.h"
@@ -61,7 +61,7 @@ check_launch (Memories *memories, gboolean to_pointer, gboolean from_pointer, gu
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), <=, 2);
 }
 
-/* One kernel for memory objects, and one for arguments that are now pointers. */
+/* Checks that the library uses two kernels: one for memory objects, and one for pointers. */
 static void
 check_kernels (Memories *memories)
 {
@@ -78,7 +78,7 @@ check_kernels (Memories *memories)
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), ==, 2);
 }
 
-/* If the second kernel cannot be created, only that launch fails. */
+/* If the second kernel cannot be created, only the launch that needs it fails. */
 static void
 check_failure (Memories *memories, const char *function)
 {
@@ -129,7 +129,7 @@ pointers_nvidia (TestFixture *fixture)
   check_failure (&memories, "clGetKernelInfo");
   device->platform = platform;
 
-  /* Each successful launch has added ones */
+  /* Each successful launch has added 1 */
   test_synchronize (fixture->stream);
   content = test_content (sum);
   test_assert_value (g_bytes_get_data (content, NULL), 11, SIZE);

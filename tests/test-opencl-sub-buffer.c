@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Release of OpenCL sub-buffers: at once, or, on NVIDIA's driver, which crashes in some orders of
- * release, after all newer sub-buffers of the same bytes. The layer counts the memory objects. */
+/* Release of OpenCL sub-buffers. The library releases a sub-buffer at once, but on NVIDIA's driver
+ * only after all newer sub-buffers of the same bytes, because that driver crashes in other orders
+ * of release. The OpenCL layer counts the memory objects. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -29,7 +30,7 @@ has_layer (TestFixture *fixture)
   return FALSE;
 }
 
-/* Each view is created before the previous one is dropped; only one stays alive. */
+/* Creates each view before it drops the previous view. Only one sub-buffer must stay alive. */
 static void
 replace (TestFixture *fixture)
 {
@@ -54,7 +55,8 @@ slice_replace (TestFixture *fixture)
     replace (fixture);
 }
 
-/* A sub-buffer outlives newer ones of the same bytes. There is one for each range and access. */
+/* A sub-buffer outlives newer sub-buffers of the same bytes. Slices of the same range and access
+ * share a sub-buffer. */
 static void
 order (TestFixture *fixture)
 {
@@ -76,7 +78,7 @@ order (TestFixture *fixture)
   g_object_unref (c);
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, live);
   g_object_unref (d);
-  /* `again` shares the sub-buffer of b, which is newer than that of a: both stay */
+  /* `again` shares the sub-buffer of b, which is newer than the sub-buffer of a: both stay alive */
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 3);
   g_clear_object (&again);
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 1);
@@ -117,8 +119,8 @@ run_reader (gpointer data)
   return NULL;
 }
 
-/* A thread that enqueues waits for a slice that is being created, even if other threads are
- * enqueuing already. */
+/* While a thread creates a slice, another thread that enqueues work waits, even if further threads
+ * are already enqueuing. */
 static void
 turns (TestFixture *fixture)
 {
@@ -141,7 +143,8 @@ turns (TestFixture *fixture)
       g_thread_yield ();
     }
 
-  /* The slicer waits for this thread; a reader that does not queue behind the slicer runs now */
+  /* The slicer waits for this thread. A reader that wrongly does not wait for the slicer would run
+   * now */
   reader = g_thread_new ("reader", run_reader, &turns);
   g_mutex_lock (&turns.lock);
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Information and settings of some drivers only, and copies between contexts: each call works or
- * fails with GPU_ERROR_NOT_SUPPORTED (parity rows D4, D7, D9, D17 to D21, D41, D43, D56). */
+/* Information and settings that only some drivers have, and copies between contexts. Each call
+ * succeeds or fails with GPU_ERROR_NOT_SUPPORTED (parity rows D4, D7, D9, D17 to D21, D41, D43,
+ * D56). */
 #include "config.h"
 
 #include "test-util.h"
@@ -21,7 +22,8 @@ assert_code (const GError *error, GpuError code)
   g_assert_cmpint (error->code, ==, (gint) code);
 }
 
-/* Returns FALSE, after checking the error, if the back end has no such call. */
+/* Returns @success. If it is FALSE, checks that the error says that the back end does not support
+ * the call. */
 static gboolean
 check_support (TestFixture *fixture, gboolean success, GError **error, const char *function)
 {
@@ -219,7 +221,7 @@ driver_default_streams (TestFixture *fixture)
     }
 }
 
-/* An event with a time, on a stream whose other events have none. */
+/* Records an event with a time on a stream whose other events have no times. */
 static void
 driver_timing (TestFixture *fixture)
 {
@@ -250,7 +252,7 @@ driver_timing (TestFixture *fixture)
   g_assert_cmpint (nanoseconds, >=, 0);
 }
 
-/* Times of two contexts cannot be compared, not even if the driver would. */
+/* Times of two contexts cannot be compared, even if the driver would compare them. */
 static void
 driver_timing_contexts (TestFixture *fixture)
 {
@@ -369,7 +371,7 @@ driver_copy_peer (TestFixture *fixture)
                                    SIZE, &error), error);
   test_assert_content (back, bytes);
 
-  /* One of the two must belong to the stream's context. */
+  /* The source or the destination must belong to the stream's context. */
   g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (back), 0, GPU_MEMORY (source), 0, SIZE,
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy", "contexts");
@@ -468,7 +470,8 @@ driver_stream_ordered_memory (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags alloc-host request");
 }
 
-/* The stream may be dropped first, and a slice may be the last reference. */
+/* Stream-ordered memory may outlive its stream, and a slice may hold the last reference to the
+ * memory. */
 static void
 driver_stream_ordered_outlives_stream (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each row of parity in the guide for PyCUDA, run as /parity/ROW on every device that GPUMEM_TEST
-chooses."""
+"""Runs each section of the guide for users of PyCUDA as the test /parity/ROW, on every device that
+GPUMEM_TEST selects."""
 
 import sys
 

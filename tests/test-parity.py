@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each row of parity in the guides for PyOpenCL and Numba, run as /parity/ROW on every device that
-GPUMEM_TEST chooses. The rows for PyCUDA are in test-parity-pycuda.py."""
+"""Runs each section of the guides for users of PyOpenCL and Numba as the test /parity/ROW, on every
+device that GPUMEM_TEST selects. test-parity-pycuda.py runs the guide for users of PyCUDA."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from python_util import Skip, equal
 
 
 def plain_rows():
-    """Every row has one section, which shows the call of the other library."""
+    """Checks that every row has one section, which shows the call of the other library."""
     shown = {}
     for name in COMING_FROM:
         for section in Guide(name).sections:
@@ -31,7 +31,8 @@ def plain_rows():
 
 
 def plain_indexes():
-    """Every name of PyOpenCL and PyCUDA that a section shows is in the index of its guide."""
+    """Checks that the index of each guide has every name of PyOpenCL or PyCUDA that a section
+    shows."""
     for name, prefix in ("coming-from-pyopencl", "cl"), ("coming-from-pycuda", "drv"):
         guide = Guide(name)
         with open(guide.path, encoding="utf-8") as file:

@@ -14,8 +14,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   gsize    size;
-  guint8   byte;                    /* value written by the user */
-  guint    n_uses;                  /* number of uses when it was freed, if the test sets it */
+  guint8   byte;                    /* value that the user wrote */
+  guint    n_uses;                  /* number of uses when it was freed; optional */
   guint    streams[POOL_N_STREAMS];
   guint64  points[POOL_N_STREAMS];
 } PoolMemory;
@@ -27,7 +27,7 @@ typedef struct
   guint64      capacity, used;
   guint        n_live, n_allocs, n_frees, n_refused;
   GError      *failure;             /* of the next alloc_item(), nullable */
-  GArray      *freed;               /* sizes, in order */
+  GArray      *freed;               /* sizes of freed items, in order */
   GString     *steps;               /* a: alloc_item, f: free_item, rN: make_room(N) */
   guint        n_rooms;             /* number of make_room() calls that return TRUE */
   GPtrArray   *garbage;             /* items that make_room() releases */
@@ -35,15 +35,15 @@ typedef struct
   GpuPoolItem *churned;             /* released and taken again after a refusal, nullable */
 } PoolOwner;
 
-/* A simulated stream: submitted and completed work; all fields are atomic. */
+/* A simulated stream, which counts submitted and completed work. All fields are atomic. */
 typedef struct
 {
   guint    number;
   guint    refs;
   guint64  submitted, completed;
-  guint64  waits[POOL_N_STREAMS];   /* point of each other stream that it waits for */
+  guint64  waits[POOL_N_STREAMS];   /* point of each other stream for which this stream waits */
   guint    n_fences, n_waits;
-  gboolean broken;                  /* recording a mark fails */
+  gboolean broken;                  /* recording a fence fails */
   gboolean gone;                    /* closed, and all work completed */
 } PoolStream;
 
@@ -63,11 +63,11 @@ GpuPoolItem *pool_take            (GpuPoolBins *bins,
 /* Submits work that uses the item and releases the item. */
 void         pool_give            (GpuPoolItem *item,
                                    PoolStream  *stream);
-/* Asserts the steps of the owner since the last call. */
+/* Asserts that the owner has recorded these steps since the last call. */
 void         pool_assert_steps    (PoolOwner   *owner,
                                    const char  *steps);
-/* Asserts that the known uses of an item have completed or that @stream waits for them; NULL is
- * the host. */
+/* Asserts that the known uses of an item have completed, or that @stream waits for them. With NULL
+ * (the host) all must have completed. */
 void         pool_assert_is_over  (const PoolMemory *memory,
                                    const PoolStream *stream);
 guint        pool_count_fences    (void);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool of whole items in bins: sizes are those of PyOpenCL's pools, no item is reused before
- * its use has completed, the slow path out of memory, and that all items return to their owner. */
+/* A pool of whole items in bins: the sizes of bins are those of PyOpenCL's pools, no item is reused
+ * before its use has completed, and all items return to their owner. Also tests the slow path when
+ * the owner is out of memory. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
 
 /* --- bins ------------------------------------------------------------------------- */
 
-/* Values of PyOpenCL 2022.3. */
+/* Expected values, from PyOpenCL 2022.3. */
 #define U64 G_GUINT64_CONSTANT
 
 static const struct
@@ -150,7 +151,7 @@ check_size (guint bits,
   g_assert_cmpuint (gpu_pool_bin_number (bits, size + (size < G_MAXSIZE)), >=, bin);
   if (capacity < G_MAXSIZE)
     g_assert_cmpuint (gpu_pool_bin_number (bits, capacity + 1), >, bin);
-  /* Nothing is lost up to 2^bits, and less than one part in 2^bits beyond */
+  /* Bins of sizes up to 2^bits are exact; larger bins waste less than one part in 2^bits */
   if (size > 0)
     g_assert_cmpuint (capacity - size, <=, (size - 1) >> bits);
 }
@@ -274,7 +275,7 @@ check_same_stream (void)
   pool_end (&owner);
 }
 
-/* Order in which another stream gets items, and the waits that each item costs. */
+/* The order in which another stream gets items, and the number of waits for each item. */
 static void
 check_other_stream (void)
 {
@@ -292,12 +293,13 @@ check_other_stream (void)
   pool_give (busy, &pool_streams[1]);
   pool_streams[2].completed = pool_streams[2].submitted;
 
-  /* Skips the top item, which is in use: first completed items, then those of its own stream */
+  /* Skips the top item, which is in use. Prefers completed items, then items of its own stream */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == free);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == mine);
   g_assert_cmpuint (pool_count_fences () + pool_streams[0].n_waits, ==, 0);
 
-  /* Then items of other streams: with a wait, unless their use is known to have completed */
+  /* Then it gets items of other streams, with a wait unless the pool already detected the
+   * completion of their use */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_cmpuint (pool_streams[0].waits[1], ==, 1);
@@ -374,7 +376,7 @@ check_broken_stream (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 64, &pool_streams[1], &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "stream 0 is broken");
 
-  /* The item is not lost: its own stream can reuse it, and it is freed in the end */
+  /* The item is not lost: its own stream can reuse it, and it is finally freed */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == item);
   pool_give (item, &pool_streams[0]);
   _gpu_pool_bins_trim (bins, 0, TRUE);
@@ -382,7 +384,7 @@ check_broken_stream (void)
   pool_end (&owner);
 }
 
-/* The pool releases streams that were closed, even if their last use is still recorded */
+/* The pool drops its references to closed streams, even if items still record a use on them */
 static void
 check_closed_streams (void)
 {
@@ -406,7 +408,7 @@ check_closed_streams (void)
   for (guint i = 0; i < 100; i++)
     g_assert_cmpuint (gone[i].refs, ==, 0);
 
-  /* Their items are free, and a new stream at a reused address is distinct */
+  /* Their items are reusable, and a new stream at the address of a closed stream is distinct */
   gone[99] = (PoolStream) { .number = 0 };
   g_assert_true (pool_take (bins, 100, &gone[99]) == item);
   g_assert_cmpuint (gone[99].n_waits + gone[99].n_fences + pool_n_blocked, ==, 0);
@@ -440,8 +442,8 @@ give_at_random (GpuPoolItem *item)
     _gpu_pool_bins_release_all (item, keys, memory->n_uses);
 }
 
-/* Random uses on streams with pending work, with enough memory for all items in use but not for
- * held items */
+/* Random uses on streams with pending work. The memory is enough for all items in use, but not for
+ * these and all held items */
 static void
 check_random_streams (void)
 {

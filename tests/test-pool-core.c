@@ -113,7 +113,8 @@ test_same_stream (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
 }
 
-/* A cache serves a slightly larger block, by an eighth at most, and counts its size. */
+/* A cache serves a request with a block that is at most an eighth larger, and counts the size of
+ * the block. */
 static void
 test_cache_fit (Fixture       *fixture,
                 gconstpointer  data)
@@ -162,7 +163,7 @@ add_cached (gpointer              data,
     *(guint64 *) data += size;
 }
 
-/* A thread cache evicts class by class, and never exceeds its budget. */
+/* A thread cache evicts blocks one size class after another, and never exceeds its budget. */
 static void
 test_cache_eviction (Fixture       *fixture,
                      gconstpointer  data)
@@ -186,8 +187,8 @@ test_cache_eviction (Fixture       *fixture,
     }
 }
 
-/* Another stream gets the block with a wait, and a second block behind the same fence without
- * one. */
+/* Another stream waits before it reuses the block, but does not wait again for a second block
+ * behind the same fence. */
 static void
 test_other_stream (Fixture       *fixture,
                    gconstpointer  data)
@@ -211,7 +212,7 @@ test_other_stream (Fixture       *fixture,
   give (fixture, second, fixture->b);
 }
 
-/* A block whose use has completed costs another stream no wait. */
+/* Another stream reuses a block without a wait if the block's use has completed. */
 static void
 test_completed_use (Fixture       *fixture,
                     gconstpointer  data)
@@ -248,7 +249,7 @@ test_host_waits_last (Fixture       *fixture,
   give (fixture, block, fixture->b);
 }
 
-/* Allocated for a stream with pending work, and freed by the host without a use. */
+/* A block is allocated for a stream with pending work, and freed by the host without a use. */
 static void
 test_freed_without_use (Fixture       *fixture,
                         gconstpointer  data)
@@ -268,7 +269,7 @@ test_freed_without_use (Fixture       *fixture,
     }
 }
 
-/* Used on several streams: a third one gets it after all of them. */
+/* A block is used on several streams. Another stream gets the block only after all these uses. */
 static void
 test_several_streams (Fixture       *fixture,
                       gconstpointer  data)
@@ -293,7 +294,7 @@ test_several_streams (Fixture       *fixture,
   sim_stream_unref (c);
 }
 
-/* The pool forgets closed streams: a program may create many. */
+/* The pool frees its records of closed streams, because a program may create many streams. */
 static void
 test_many_streams (Fixture       *fixture,
                    gconstpointer  data)
@@ -310,7 +311,8 @@ test_many_streams (Fixture       *fixture,
     }
 }
 
-/* A block that is released on streams that have not used it keeps the use from before it. */
+/* A block that is released on streams that did not use it still has the pending use of its previous
+ * owner. */
 static void
 test_released_on_other_streams (Fixture       *fixture,
                                 gconstpointer  data)
@@ -336,8 +338,8 @@ test_released_on_other_streams (Fixture       *fixture,
   sim_stream_unref (d);
 }
 
-/* A free range whose use has completed does not join one whose use is pending: it would then cost
- * its stream a wait. */
+/* A free range whose use has completed is not merged with a range whose use is pending, because the
+ * merged range could only be reused after a wait. */
 static void
 test_completed_neighbour (Fixture       *fixture,
                           gconstpointer  data)
@@ -404,7 +406,7 @@ test_alignment (Fixture       *fixture,
     _gpu_pool_release (blocks[i], fixture->a);
 }
 
-/* Neighbours are joined in any order of frees. */
+/* Adjacent free ranges are merged, whatever the order of the frees. */
 static void
 test_coalesce (Fixture       *fixture,
                gconstpointer  data)
@@ -474,7 +476,7 @@ give_way (gpointer data)
   return TRUE;
 }
 
-/* The error quotes the figures, and make_room() may help before. */
+/* The pool calls make_room() before it fails. The error quotes the pool's figures. */
 static void
 test_out_of_memory (Fixture       *fixture,
                     gconstpointer  data)
@@ -501,7 +503,8 @@ test_out_of_memory (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
-/* Memory held by another stream, at another address or in a cache is found. */
+/* A request uses free memory that another stream holds, that is mapped elsewhere, or that is in a
+ * cache. */
 static void
 test_use_all_memory (Fixture       *fixture,
                      gconstpointer  data)
@@ -571,7 +574,8 @@ test_close (Fixture       *fixture,
   g_assert_true (closed);
 }
 
-/* Above the soft limit, completed memory is reused and empty segments are freed before growth. */
+/* Above the soft limit, the pool reuses completed memory and frees empty segments before it
+ * grows. */
 static void
 test_soft_limit (Fixture       *fixture,
                  gconstpointer  data)
@@ -591,7 +595,7 @@ test_soft_limit (Fixture       *fixture,
   give (fixture, block, NULL);
 }
 
-/* A pool that holds nothing returns memory as soon as its use has completed. */
+/* A pool that stopped holding memory frees it as soon as its use has completed. */
 static void
 test_stop_holding (Fixture       *fixture,
                    gconstpointer  data)
@@ -661,7 +665,7 @@ work_a_bit (Fixture *fixture)
     }
 }
 
-/* Fails each of the first fallible calls and some later ones, in two ways; nothing leaks. */
+/* Fails each of the first fallible calls and some later calls, in two ways. Nothing must leak. */
 static void
 test_failures (Fixture       *fixture,
                gconstpointer  data)
@@ -702,7 +706,7 @@ typedef struct
   GpuMemoryBlock **shared;          /* N_SHARED, atomic: between threads */
 } Worker;
 
-/* Allocates, and frees blocks of other threads. */
+/* Allocates blocks, and frees blocks of other threads. */
 static gpointer
 run_worker (gpointer data)
 {
@@ -722,7 +726,8 @@ run_worker (gpointer data)
         {
           sim_take (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
           sim_use (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
-          /* A thread that frees it on another stream must be ordered after this one. */
+          /* Another thread may free the block on another stream, which must be ordered after this
+           * stream. */
           sim_stream_finish (worker->stream);
         }
 
@@ -747,7 +752,7 @@ test_threads (Fixture       *fixture,
   GThread *threads[N_THREADS];
   GpuPoolStats stats;
 
-  /* Several rounds, so that threads exit with their caches. */
+  /* Run several rounds, so that threads exit while they have caches. */
   for (guint round = 0; round < 3; round++)
     {
       for (guint i = 0; i < N_THREADS; i++)
@@ -879,7 +884,7 @@ test_random (gconstpointer data)
       run_model (random, GPOINTER_TO_INT (data), 5000);
     }
 
-  /* Ten million steps in all, half of them on one pool. */
+  /* Runs ten million steps, half of them on a single pool. */
   if (g_test_slow ())
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (n_models);

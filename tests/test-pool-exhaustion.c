@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools at their limit: filled until an allocation fails, again and again, they lose no memory and
- * count correctly. Also: the progress of a program whose limit is little more than its live
- * memory. */
+/* Pools at their limit. Tests that repeatedly fill a pool until an allocation fails: the pool must
+ * lose no memory and count correctly. Also tests how far a program gets if the limit is little more
+ * than its live memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -31,7 +31,7 @@ typedef struct
   GpuStream     *streams[N_STREAMS];
   GRand         *rand;
   GArray        *pieces;            /* of Piece */
-  gboolean       blocks, check;     /* in this round */
+  gboolean       blocks, check;     /* settings of this round */
   guint64        bytes;             /* of all pieces */
   guint64        n_allocs;
 } Filler;
@@ -46,7 +46,7 @@ has_blocks (GpuMemoryPool *pool)
   return error == NULL;
 }
 
-/* Counts the objects of the stand-in CUDA driver; 0 with a real driver. */
+/* Counts the live objects of the stand-in for the CUDA driver. Returns 0 with a real driver. */
 static guint
 count_of_driver (void)
 {
@@ -80,7 +80,7 @@ choose_size (GRand *rand)
   return 1 + g_rand_int (rand) % most;
 }
 
-/* Returns: %FALSE if out of memory */
+/* Returns FALSE if the pool is out of memory. */
 static gboolean
 add_piece (Filler *filler)
 {
@@ -155,7 +155,7 @@ drop_pieces (Filler *filler)
   filler->bytes = 0;
 }
 
-/* Returns: the average part of the limit in use at the first refusal */
+/* Returns the average share of the limit in use at the first refusal of a round. */
 static double
 fill_and_empty (Filler *filler, guint n_rounds)
 {
@@ -253,12 +253,12 @@ bins_full (TestFixture *fixture)
 /* --- a limit of little more than the live memory ---------------------------------------- */
 
 #define N_STEPS   4000
-#define LEAST     (1024 * MIB)      /* below it, chunks are large relative to live memory */
+#define LEAST     (1024 * MIB)      /* with less, chunks are large relative to live memory */
 #define MOST      (16000 * MIB)
 #define MAX_LIVES 64                /* of the largest size */
 
-/* Random sizes: 73 of 100 steps allocate, if there is room; the others free a random allocation.
- * Without a pool, a walk only counts the live bytes. */
+/* A random walk. If there is room, 73 of 100 steps allocate a random size; the other steps free a
+ * random allocation. Without a pool, the walk only counts the live bytes. */
 typedef struct
 {
   GpuMemoryPool *pool;              /* nullable */
@@ -345,8 +345,8 @@ check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double
                   (double) test_pool_get_figure (pool, "peak-managed-bytes") / needs.peak);
   g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, walk.n_refused);
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);
-  /* No request fails before the memory is full for the first time. After that, bins serve all but a
-   * 16th of the requests and expandable pools serve nearly all. */
+  /* No request fails before the memory is full for the first time. After that, a pool of bins
+   * serves all but a 16th of the requests, and an expandable pool serves nearly all requests. */
   g_assert_cmpuint (walk.done, >=, 150);
   if ((kind == GPU_MEMORY_POOL_BINS && margin >= 1.1)
       || (kind == GPU_MEMORY_POOL_EXPANDABLE && margin >= 1.3))

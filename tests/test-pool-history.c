@@ -95,7 +95,7 @@ history_events (TestFixture *fixture)
   test_pool_each_kind (fixture, check_events);
 }
 
-/* Allocations from the driver minus frees are the bytes that the pool manages. */
+/* In the events, allocations from the driver minus frees equal the bytes that the pool manages. */
 static void
 check_driver_events (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -126,7 +126,7 @@ history_driver_events (TestFixture *fixture)
   test_pool_each_kind (fixture, check_driver_events);
 }
 
-/* Keeps the newest events; a new size clears the history, and 0 disables it. */
+/* The history keeps the newest events. Setting its size clears it, and the size 0 disables it. */
 static void
 check_newest_events (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -153,7 +153,8 @@ history_newest_events (TestFixture *fixture)
   test_pool_each_kind (fixture, check_newest_events);
 }
 
-/* Blocks, freed singly and several at once, with other references. */
+/* Events of blocks that are freed one by one, several at once, or while another reference
+ * exists. */
 static void
 history_blocks (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The kind that an automatic pool selects, also if no addresses are left. */
+/* The kind that an automatic pool selects, including when the driver cannot reserve addresses. */
 #include "config.h"
 
 #include <sys/resource.h>
@@ -25,7 +25,8 @@ get_mapped_size (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* Makes the next address reservation, or all of them, fail. Returns FALSE if that is impossible. */
+/* Makes the address reservations that @spec selects fail. Returns FALSE if the driver cannot fail
+ * on demand. */
 static gboolean
 refuse_addresses (TestFixture *fixture, const char *spec)
 {
@@ -73,8 +74,8 @@ check_works (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
 }
 
-/* An automatic pool gets the best kind, and the next best if the driver refuses addresses; a
- * request for an expandable pool then fails. */
+/* An automatic pool gets the best kind, or the second best if the driver refuses addresses. In that
+ * case, creating an expandable pool fails. */
 static void
 choice_no_addresses (TestFixture *fixture)
 {

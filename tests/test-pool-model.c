@@ -14,9 +14,9 @@ typedef struct
   GpuMemoryBlock *block;
   guint64         address;
   gsize           size;
-  guint64         data;             /* 0: none */
+  guint64         data;             /* owner data, 0 for none */
   gint            owner;            /* the allocation stream, -1 for the host */
-  guint           streams;          /* bit map of streams that used it since */
+  guint           streams;          /* bit map of the streams that have used the block since */
 } Live;
 
 struct _Model
@@ -30,7 +30,7 @@ struct _Model
   guint        n_blocks;
   guint64      n_bytes;
   guint64      n_allocs, n_frees, n_refused;
-  gint         n_data;              /* set and not destroyed */
+  gint         n_data;              /* number of owner data that were set and not destroyed */
 };
 
 static guint64
@@ -77,7 +77,8 @@ use (Model *model,
 {
   SimStream *stream = model->streams[index];
 
-  /* The program's duty: order the work of one stream after that of another. */
+  /* Order the stream after the other streams that use the block, which is the duty of the
+   * program. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     if (((live->streams & 1u << i) != 0 || (gint) i == live->owner) && i != index)
       sim_order (stream, model->streams[i]);
@@ -201,7 +202,8 @@ give_to_all (Model *model,
   gpointer keys[2 * MAX_STREAMS];
   guint n = 0;
 
-  /* In any order, some twice, and some that have not used the block. */
+  /* Release on the streams in any order, on some streams twice, and on some that have not used the
+   * block. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     {
       if ((live->streams & 1u << i) != 0 || pick (model, 4) == 0)
@@ -226,7 +228,7 @@ give_one (Model *model)
   switch (pick (model, 6))
     {
     case 0:
-      /* Released by the host, which first waits for the program's own work. */
+      /* The host releases the block, and first waits for the program's work on it. */
       live = remove_block (model, at);
       for (guint i = 0; i < MAX_STREAMS; i++)
         if ((live.streams & 1u << i) != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runs pool operations chosen by a sequence of numbers, and checks all visible results. Random
+ * Runs pool operations that a sequence of numbers chooses, and checks all visible results. Random
  * tests and the fuzz target supply the numbers.
  */
 #pragma once

@@ -6,7 +6,7 @@
 #define RANGE_ADDRESS (G_GUINT64_CONSTANT (1) << 40)
 #define NEVER         G_MAXUINT64
 
-/* A point that other streams wait for, or a wait for another stream. */
+/* An item in a stream: a point for which other streams wait, or a wait for another stream. */
 typedef struct
 {
   guint64 seq;
@@ -24,17 +24,17 @@ struct _SimStream
   guint64  lag;
   guint64  submitted;
   guint64  completed;
-  guint64  known[SIM_MAX_STREAMS];  /* has completed before the next work begins */
+  guint64  known[SIM_MAX_STREAMS];  /* points that complete before the next work begins */
   GQueue   items;                   /* of SimItem, not yet completed */
 };
 
 typedef struct
 {
-  guint64  used[SIM_MAX_STREAMS];   /* the last work that touched it */
+  guint64  used[SIM_MAX_STREAMS];   /* the last work that used the unit, by stream */
   gboolean taken;
 } SimUnit;
 
-/* A segment, or the range of addresses. */
+/* A segment, or the address range. */
 typedef struct
 {
   guint64  address;
@@ -66,7 +66,7 @@ struct _Sim
   gboolean  (*make_room) (gpointer data);
   gpointer    make_room_data;
   SimStream  *streams[SIM_MAX_STREAMS];
-  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams; new ones continue from them */
+  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams, continued by new streams */
   SimStats    stats;
 };
 
@@ -302,7 +302,7 @@ sim_alloc_segment (gpointer         owner,
       segment->address = sim->next_address;
       segment->size = size;
       segment->data = add_area (sim, segment->address, size);
-      /* Segments may be adjacent, which the pool must not notice. */
+      /* Some segments are adjacent: the pool must not merge ranges of different segments. */
       sim->next_address += size + (sim->stats.n_allocs % 2) * sim->unit;
       sim->stats.n_segments++;
     }
@@ -479,7 +479,8 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Completes work up to @seq; if @force, also the work it waits for. Returns FALSE if blocked. */
+/* Completes work up to @seq. If @force, also completes the work of other streams for which that
+ * work waits. Returns FALSE if a wait blocks the work. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A simulated owner of a pool and simulated streams, whose work completes when the test says so.
- * Aborts if the pool returns memory that does not exist or has pending uses. It records for every
- * unit whether the unit is allocated and the work of each stream that used it, and for every stream
- * the points that must complete before its next work begins.
+ * A simulated owner of a pool and simulated streams, whose work completes under control of the
+ * test. The simulation aborts if the pool returns memory that does not exist or has pending uses.
+ * For every unit of memory, it records whether the unit is allocated and which work of each stream
+ * used it. For every stream, it records the points that must complete before its next work begins.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ typedef struct _SimStream SimStream;
 typedef struct
 {
   guint64 n_segments, n_chunks;     /* current */
-  guint64 bytes, peak_bytes;        /* current; chunks also while they have no address */
+  guint64 bytes, peak_bytes;        /* current; includes chunks without an address */
   guint64 n_allocs, n_frees;        /* number of calls, for segments or chunks */
   guint64 n_maps, n_unmaps;
   guint64 n_mapped;                 /* chunks, in all calls */
@@ -27,8 +27,8 @@ typedef struct
   guint64 n_rooms;
 } SimStats;
 
-/* @granularity 0: segments. @checked: with the checks described above, which cost time and
- * memory. */
+/* With a @granularity of 0 the owner allocates segments, otherwise chunks. If @checked, makes the
+ * checks described above, which cost time and memory. */
 Sim        *sim_new             (gsize                  capacity,
                                  gsize                  unit,
                                  gsize                  granularity,
@@ -42,11 +42,11 @@ void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,
                                  gsize                  capacity);
-/* Makes the @nth fallible call from now on, from 1, fail with @code. */
+/* Makes the @nth of the next fallible calls (counted from 1) fail with @code. */
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);
-/* Returns whether the call has failed. */
+/* Returns whether the failure of sim_fail() has happened. */
 gboolean    sim_has_failed      (Sim                   *sim);
 /* Sets the callback of make_room(), which returns FALSE without a callback. */
 void        sim_set_make_room   (Sim                   *sim,
@@ -65,7 +65,7 @@ void        sim_stream_finish   (SimStream             *stream);
 void        sim_stream_close    (SimStream             *stream);
 guint       sim_stream_get_refs (SimStream             *stream);
 
-/* Marks the memory as allocated; @stream NULL is the host. */
+/* Marks the memory as allocated for @stream, or for the host if @stream is NULL. */
 void        sim_take            (Sim                   *sim,
                                  SimStream             *stream,
                                  guint64                address,
@@ -78,7 +78,7 @@ void        sim_use             (Sim                   *sim,
 void        sim_give            (Sim                   *sim,
                                  guint64                address,
                                  gsize                  size);
-/* Orders @stream after another one on behalf of the program. */
+/* Orders @stream after another stream, as the program may do. */
 void        sim_order           (SimStream             *stream,
                                  SimStream             *after);
 

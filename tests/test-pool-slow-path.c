@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The slow path of a pool of items: the order and amount of the memory it frees, its calls of
- * make_room(), its errors, its use by threads; and trimming. */
+/* The slow path of a pool of items, which runs when the owner is out of memory: the order and
+ * amount of freed memory, calls of make_room(), errors, and threads. Also tests trimming. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
@@ -16,7 +16,8 @@ freed (PoolOwner *owner,
   return g_array_index (owner->freed, gsize, number);
 }
 
-/* Holds one item of each size up to the terminating 0, all used on @stream. */
+/* Makes the pool hold one item of each size in @sizes, which ends with 0. All items were used on
+ * @stream. */
 static void
 hold (GpuPoolBins *bins,
       PoolStream  *stream,
@@ -46,7 +47,7 @@ check_largest_first (void)
   hold (bins, &pool_streams[0], sizes);
   pool_assert_steps (&owner, "aaaaa");
 
-  /* Frees one item, then two; the rest stays held */
+  /* Frees one item, then two items; the other items stay held */
   item = pool_take (bins, 3000, &pool_streams[0]);
   pool_assert_steps (&owner, "afa");
   g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
@@ -90,7 +91,7 @@ check_make_room_last (void)
   pool_end (&owner);
 }
 
-/* Another thread freed the held items after the refusal, so there is room now */
+/* If another thread freed the held items after the refusal, there is room for the request */
 static void
 check_freed_meanwhile (void)
 {
@@ -163,7 +164,7 @@ check_fails_while_others_free (void)
   pool_end (&owner);
 }
 
-/* Only out-of-memory errors are retried */
+/* The pool only retries after out-of-memory errors */
 static void
 check_other_failure (void)
 {
@@ -188,7 +189,7 @@ check_other_failure (void)
   pool_end (&owner);
 }
 
-/* Items with completed uses are freed first, others only after a wait */
+/* The pool frees items with completed uses first, and other items only after a wait */
 static void
 check_completed_first (void)
 {
@@ -257,7 +258,7 @@ alloc_slowly (gpointer   owner,
   GpuPoolBins **bins = owner;
   g_autoptr (GError) refused = NULL;
 
-  /* As if another thread allocated at the same time */
+  /* Simulate an allocation by another thread at the same time */
   if (size > CAPACITY (1000))
     {
       g_assert_null (_gpu_pool_bins_alloc (*bins, 1000, NULL, &refused));
@@ -275,7 +276,7 @@ free_slowly (gpointer owner G_GNUC_UNUSED,
   g_free (data);
 }
 
-/* Allocations in progress count */
+/* Allocations in progress count for the limit */
 static void
 check_limit (void)
 {
@@ -294,7 +295,7 @@ check_limit (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 200, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "207", "limit of 3000");
 
-  /* A freed item makes room for another bin as well */
+  /* A freed item also makes room for items of another bin */
   _gpu_pool_bins_release (other, NULL);
   other = take_any (bins, 200);
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -307,7 +308,7 @@ check_limit (void)
   _gpu_pool_bins_free (bins);
 }
 
-/* The pool frees completed held items to stay below it */
+/* The pool frees held items with completed uses to stay below the soft limit */
 static void
 check_soft_limit (void)
 {
@@ -336,7 +337,7 @@ check_soft_limit (void)
   pool_end (&owner);
 }
 
-/* The pool holds this much unused memory, independent of memory in use */
+/* The pool holds unused memory up to the threshold, however much memory is in use */
 static void
 check_release_threshold (void)
 {
@@ -361,7 +362,7 @@ check_release_threshold (void)
   pool_assert_steps (&owner, "f");
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (200));
 
-  /* Only after its use has completed, in the next call */
+  /* The item is freed by the next call after its use has completed */
   two = pool_take (bins, 500, NULL);
   pool_give (two, &pool_streams[1]);
   pool_assert_steps (&owner, "af");
@@ -398,7 +399,7 @@ check_trim (void)
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (2000));
   g_assert_cmpuint (pool_streams[0].completed, ==, pool_streams[0].submitted);
 
-  /* Items in use are skipped */
+  /* Trimming skips items with pending uses */
   hold (bins, &pool_streams[1], busy);
   _gpu_pool_bins_trim (bins, 0, FALSE);
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -425,7 +426,7 @@ check_stop_holding (void)
   _gpu_pool_bins_stop_holding (bins);
   g_assert_cmpuint (owner.n_live, ==, 3);
 
-  /* Freed after its use has completed, without another request */
+  /* An item with a pending use is freed when the use has completed, without another request */
   pool_give (two, &pool_streams[0]);
   pool_give (three, &pool_streams[1]);
   g_assert_cmpuint (owner.n_live, ==, 3);
@@ -491,7 +492,7 @@ trace (void)
   pool_end (&owner);
 }
 
-/* Runs in a process of its own, with GPUMEM_DEBUG */
+/* Runs in a separate process, with GPUMEM_DEBUG */
 static void
 run_trace (const char *debug)
 {
@@ -554,7 +555,7 @@ work_once (Worker      *worker,
 
   if (*item != NULL)
     {
-      /* No other thread has used it */
+      /* No other thread has used the memory meanwhile */
       memory = _gpu_pool_item_get_data (*item);
       g_assert_cmpuint (memory->byte, ==, worker->number + 1);
       memory->byte = 0;
@@ -632,7 +633,7 @@ run_threads (GpuPoolBins  *bins,
   g_assert_cmpuint (stats->n_refused, ==, 0);
 }
 
-/* With enough memory for all uses at once, no request fails, however much is held */
+/* With enough memory for all items in use at once, no request fails, however many items are held */
 static void
 check_threads (void)
 {
@@ -647,7 +648,8 @@ check_threads (void)
   pool_end (&owner);
 }
 
-/* The same with limits: they are never exceeded, and releases free the excess */
+/* The same test with limits, which are never exceeded. Releases free the excess over the
+ * threshold */
 static void
 check_threads_limits (void)
 {

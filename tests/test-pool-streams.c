@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams on threads of their own take memory of one small pool from each other while kernels
- * that fill and verify every word of it are pending. */
+/* Several threads, each with a stream, allocate and free memory of one small pool, so that memory
+ * moves between the streams. Pending kernels fill and verify every word of the memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -12,7 +12,7 @@
 #define LIMIT     (4 * MAX_WORDS * 4)
 #define QUEUE     16                /* operations between waits for the stream, on average */
 
-/* Counts wrong words and checked words. */
+/* The size of the counters of wrong words and of checked words. */
 #define COUNTS_SIZE (2 * sizeof (guint32))
 
 static const char source[] =
@@ -91,7 +91,8 @@ kernels_clear (Kernels *kernels)
 
 /* --- one operation -------------------------------------------------------------------- */
 
-/* Retries: an allocation may fail while other threads hold too much, but they free it soon. */
+/* Retries, because an allocation may fail while other threads hold too much memory, which they free
+ * soon. */
 static gpointer
 take (Worker *worker, gsize size)
 {
@@ -139,7 +140,7 @@ use_buffer (Worker *worker, guint32 n, guint32 seed)
                                      buffer, n, seed, worker->counts), error);
 }
 
-/* Small sizes are as frequent as large ones. */
+/* Small sizes are as frequent as large sizes. */
 static guint32
 choose_words (GRand *rand)
 {
@@ -184,7 +185,7 @@ assert_counts (GpuBuffer *counts, guint32 n_wrong, guint32 n_seen)
   g_assert_cmpuint (got[1], ==, n_seen);
 }
 
-/* Returns: the number of refused allocations */
+/* Returns the number of refused allocations. */
 static guint
 run_streams (TestFixture *fixture, GpuMemoryPool *pool, const Kernels *kernels, guint n_operations)
 {
@@ -246,7 +247,8 @@ check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
 }
 
-/* Skips the test if the device has no such pool, or if such memory has no addresses. */
+/* Skips the test if the device does not support this kind of pool, or if the test needs addresses
+ * and the pool's memory has none. */
 static gboolean
 has_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
 {
@@ -296,7 +298,7 @@ TEST_KIND (bins_buffers, BINS, FALSE)
 typedef struct
 {
   const Kernels  *kernels;
-  GpuMemoryBlock *block;            /* a reference */
+  GpuMemoryBlock *block;            /* holds a reference */
   GpuStream      *stream;
   GpuEvent       *filled;
   GpuBuffer      *counts;
@@ -340,8 +342,8 @@ take_block (GpuMemoryPool *pool, GpuStream *stream)
   return block;
 }
 
-/* Two threads read the block on their own streams while a third one frees it, in any order; the
- * next owner writes it only after both. */
+/* Two threads read the block on their own streams while a third thread frees it, in any order. The
+ * next owner must write the block only after both reads. */
 static void
 share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 seed)
 {

@@ -21,8 +21,8 @@ static const char source[] =
 static const GpuExtent items = { N, 1, 1 };
 static const GpuExtent one = { 1, 1, 1 };
 
-/* Returns NULL if pools cannot split the device's SVM, because the host and streams hand it over as
- * a whole. */
+/* Returns NULL if the device hands over SVM between the host and streams only as a whole: pools
+ * cannot split such memory. */
 static GpuMemoryPool *
 pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
@@ -151,7 +151,7 @@ svm_content (TestFixture *fixture)
     }
 }
 
-/* Released while work is pending: the next stream waits for that work. */
+/* If memory is released while work on it is pending, the next stream waits for that work. */
 static void
 check_reuse_order (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -199,7 +199,7 @@ svm_reuse_order (TestFixture *fixture)
     }
 }
 
-/* SVM objects keep the pool's resources alive. */
+/* SVM objects keep the memory of their pool alive after the pool is freed. */
 static void
 svm_outlives_pool (TestFixture *fixture)
 {
@@ -312,7 +312,7 @@ svm_blocks (TestFixture *fixture)
     check_blocks (fixture, shared);
 }
 
-/* An address is rejected for an argument that is not a pointer. */
+/* A block is rejected as an argument that is not a pointer. */
 static void
 svm_address_for_value (TestFixture *fixture)
 {

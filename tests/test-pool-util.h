@@ -8,7 +8,8 @@ G_BEGIN_DECLS
 
 typedef void (*TestPoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
 
-/* Returns NULL if the device does not support the kind, which is only valid for address ranges. */
+/* Returns NULL if the device does not support the kind. Only kinds with address ranges may be
+ * unsupported. */
 GpuMemoryPool *test_pool             (TestFixture       *fixture,
                                       GpuMemoryPoolKind  kind);
 /* Calls @func with a new pool of every kind that the device supports. */

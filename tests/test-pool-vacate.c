@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpu_buffer_vacate(): the buffer returns its memory to the pool, stays, and gets memory again
- * later. */
+/* gpu_buffer_vacate(): the buffer returns its memory to the pool, stays alive, and later gets
+ * memory again. */
 #include "config.h"
 
 #include "test-util.h"
@@ -68,7 +68,8 @@ check (GpuBuffer *buffer,
     g_assert_cmphex (data[i], ==, value);
 }
 
-/* Work submitted before continues; later work is ordered after it. */
+/* Work submitted before the buffer loses its memory continues, and later work is ordered after
+ * it. */
 static void
 vacate_refill (TestFixture *fixture)
 {
@@ -104,7 +105,7 @@ vacate_refill (TestFixture *fixture)
     }
 }
 
-/* Memory that has other users stays in the buffer. */
+/* A buffer keeps memory that has other users. */
 static void
 vacate_in_use (TestFixture *fixture)
 {

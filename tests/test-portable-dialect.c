@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The portable dialect: one source gives the same bits on every device, including the host. */
+/* The portable dialect: one source produces bit-identical results on every device, including the
+ * host. */
 #include "config.h"
 
 #include "test-util.h"
@@ -112,7 +113,7 @@ static const char tiles[] =
   "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
   "}\n";
 
-/* Kernels with names made by macros, in place of templates. */
+/* Kernels whose names are made by macros, as a replacement for templates. */
 static const char named[] =
   "#define JOIN(a, b) a##b\n"
   "#define NAME(a, b) JOIN (a, b)\n"
@@ -165,7 +166,7 @@ static const char atomics[] =
   "  atomic_xchg (&out[552], 5u);\n"
   "}\n";
 
-/* The same computation by components and with vectors. */
+/* The same computation, by components and with vectors. */
 static const char by_components[] =
   "#pragma OPENCL FP_CONTRACT OFF\n"
   "__kernel void run (__global const uint *in, __global uint *out)\n"
@@ -208,7 +209,7 @@ static const char by_vectors[] =
   "  out[i * 16 + 15] = last.w;\n"
   "}\n";
 
-/* Vectors used by component only: the host supports no more. */
+/* Vectors whose components are used one by one, because the host supports no other use. */
 static const char literals[] =
   "#define PAIR(a, b) ((uint2) (a, b))\n"
   "typedef struct { uint2 at; uint n; } Place;\n"
@@ -308,8 +309,8 @@ get_input (void)
   return g_bytes_new_take (data, N_ITEMS * sizeof *data);
 }
 
-/* Divisions and square roots are correctly rounded, as in C: OpenCL does this on request, if it
- * can. */
+/* Divisions and square roots are correctly rounded, as in C. OpenCL only does this on request, on
+ * devices that support it. */
 static GpuProgram *
 build (GpuContext *context, const char *source, const char *options, GError **error)
 {
@@ -549,7 +550,7 @@ dialect_reserved_names (TestFixture *fixture)
   g_assert_null (strstr (error->message, "built-in function"));
 }
 
-/* A program that undefines the name of a built-in function may define its own. */
+/* A program that undefines the name of a built-in function may define a function of that name. */
 static void
 dialect_undefined_builtin (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs that the cache may keep: their builds read no file and no clock. */
+/* Checks which programs may be cached: only those whose builds read no file and no clock. */
 #include "config.h"
 
 #include "gpumem/program/gpu-program-cache-private.h"
@@ -13,7 +13,7 @@ typedef struct
 {
   const char *text;
   gboolean    closed;               /* cacheable if the assembler cannot read files */
-  gboolean    open;                 /* cacheable if it can */
+  gboolean    open;                 /* cacheable if the assembler can read files */
 } Case;
 
 static const Case sources[] =
@@ -29,7 +29,7 @@ static const Case sources[] =
   { "__attribute__ ((section (\".x\\n.incbin \\\"a\\\"\"))) int x;", TRUE, FALSE },
   { "#define S(x) #x\n__attribute__ ((__section__ (S (.x)))) int x;", TRUE, FALSE },
   { "__attribute__ ((weakref (\"a\\n.incbin 'a'\"))) static void f (void);", TRUE, FALSE },
-  /* Pragmas: only known ones are safe */
+  /* Pragmas: only known pragmas are safe */
   { "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#pragma unroll 4\n#pragma once\n", TRUE, TRUE },
   { "# /**/ pragma /**/ GCC diagnostic ignored \"-Wall\"\n", TRUE, TRUE },
   { "#pragma GCC dependency \"a.h\"\n", FALSE, FALSE },
@@ -40,7 +40,7 @@ static const Case sources[] =
   { "_Pragma (\"GCC dependency \\\"a.h\\\"\")", FALSE, FALSE },
   { "_Pragma (\"unroll\") _Pragma (X)", FALSE, FALSE },
   { "__pragma (comment (a))", FALSE, FALSE },
-  /* Macros that build such words */
+  /* Macros that build forbidden words */
   { "#define word __TI ## ME__\n", FALSE, FALSE },
   { "#define word __TI/**/##/**/ME__\n", FALSE, FALSE },
   { PASTE "const int x = sizeof J (__TI, ME__);", FALSE, FALSE },
@@ -64,7 +64,7 @@ static const Case sources[] =
   { PASTE "#define S(x) #x\nJ (a, sm) (S (.incbin));", TRUE, FALSE },
   { PASTE "__attribute__ ((J (sec, tion) (\".x\\n.incbin \\\"a\\\"\"))) int x;", TRUE, FALSE },
   { "#define P(a) __attribute__ ((sec##a (\".x\"))) int x;\nP (tion)", TRUE, FALSE },
-  /* Macros that do not */
+  /* Macros that build no forbidden words */
   { PASTE "float J (load, 4) (__global float *a, int s, int m);", TRUE, TRUE },
   { "#define L(T, n) convert_##T##n##_rte (vload##n (a, s + m))\nchar f[] = \"%d\";", TRUE, TRUE },
   { "#define half(x) x##2 % 3\n#define file \"include\"", TRUE, TRUE },
@@ -133,7 +133,7 @@ cacheable_options (void)
     }
 }
 
-/* Macros defined in the options can also paste words that the source spells in parts. */
+/* Macros defined in the options can also paste a forbidden word from parts in the source. */
 static void
 cacheable_options_with_source (void)
 {

@@ -126,7 +126,7 @@ link_not_supported (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_new_linked");
 }
 
-/* Only languages with templates change names in the binary. */
+/* Only in languages with templates do the names of kernels differ in the binary. */
 static void
 link_template_names (TestFixture *fixture)
 {
@@ -146,7 +146,7 @@ link_template_names (TestFixture *fixture)
                                                    GPU_PROGRAM_FLAGS_NONE, none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no name");
 
-  /* Twice, the second time from the cache. */
+  /* Build twice, the second time from the cache. */
   for (guint i = 0; i < 2; i++)
     {
       g_autoptr (GpuKernel) kernel = NULL;
@@ -211,7 +211,7 @@ link_global (TestFixture *fixture)
   test_assert_mem (g_bytes_get_data (content, NULL), set, sizeof set);
 }
 
-/* The variable keeps the program alive. */
+/* The buffer of a variable keeps the program alive. */
 static void
 link_global_outlives_program (TestFixture *fixture)
 {

@@ -191,8 +191,8 @@ program_binary (TestFixture *fixture)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* The kernel of set_source in SPIR-V 1.0, with the value 31. An instruction begins with its length
- * in words and its number. */
+/* The kernel of set_source in SPIR-V 1.0, with the value 31. Each instruction begins with its
+ * length in words and its opcode. */
 #define OP(length, number) ((length) << 16 | (number))
 
 static const guint32 set_il[] =
@@ -432,7 +432,7 @@ program_cache_external_inputs (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Kernels of a program from the cache have the same argument information. */
+/* Kernels of a cached program have the same argument information as after the build. */
 static void
 program_cache_arguments (TestFixture *fixture)
 {
@@ -507,7 +507,7 @@ program_cache_damaged_entry (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Changes only the digest: the entry must be rejected although its content is valid. */
+/* An entry with a wrong digest is rejected, although the rest of its content is valid. */
 static void
 program_cache_digest (TestFixture *fixture)
 {
@@ -530,7 +530,7 @@ program_cache_digest (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* An entry that other users own or can write is replaced. */
+/* An entry that another user owns or can write is not used but replaced. */
 static void
 program_cache_owner (TestFixture *fixture)
 {
@@ -576,8 +576,8 @@ add_old_file (const char *directory, const char *name, const char *text)
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* Files of other programs stay, for any name and age. Incomplete files of a dead process are
- * removed. */
+/* The cache never removes files of other programs, whatever their name and age. It removes
+ * incomplete files of processes that have ended. */
 static void
 program_cache_foreign (TestFixture *fixture)
 {
@@ -667,7 +667,7 @@ assert_uncached (TestFixture *fixture, const char *start, guint32 value)
   g_assert_cmpuint (run_program (fixture, program), ==, value);
 }
 
-/* Every way in which a source can read a file. The build reads the file anew each time. */
+/* Tests every way in which a source can include a file. Each build must read the file again. */
 static void
 program_cache_includes (TestFixture *fixture)
 {
@@ -707,7 +707,8 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Builds that depend on more than their text: assemblers read files, and macros can build names. */
+/* Builds that depend on more than the source text are not cached: assemblers can read files, and
+ * macros can build the names of such features. */
 static void
 program_cache_volatile (TestFixture *fixture)
 {
@@ -763,8 +764,9 @@ program_cache_volatile (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A parent may leave SIGCHLD ignored. Then the exit status of the compiler is lost, and so is that
- * of its subprocesses if the compiler inherits the setting. */
+/* A process may inherit an ignored SIGCHLD from its parent. Then the exit status of the compiler is
+ * lost. If the compiler inherits the setting too, the exit statuses of its subprocesses are also
+ * lost. */
 static void
 program_sigchld_ignored (TestFixture *fixture)
 {
@@ -793,7 +795,7 @@ program_sigchld_ignored (TestFixture *fixture)
   signal (SIGCHLD, before);
 }
 
-/* An entry that cannot be loaded stays, as the failure may be temporary. */
+/* An entry that cannot be loaded is not removed, because the failure may be temporary. */
 static void
 program_cache_temporary_failure (TestFixture *fixture)
 {
@@ -909,7 +911,7 @@ program_cache_least_recently_used (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* An entry under the name of another program is rejected. */
+/* An entry under the file name of another program is rejected. */
 static void
 program_cache_swapped_entries (TestFixture *fixture)
 {
@@ -932,7 +934,7 @@ program_cache_swapped_entries (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A cache directory that cannot be created is no error. */
+/* If the cache directory cannot be created, programs are still built, without an error. */
 static void
 program_cache_unwritable (TestFixture *fixture)
 {
@@ -967,8 +969,8 @@ program_shared_child (TestFixture *fixture)
     }
 }
 
-/* Uses the original environment: Khronos' OpenCL loader truncates OCL_ICD_FILENAMES in place, after
- * the first driver. */
+/* Passes on the original environment, because Khronos' OpenCL loader truncates OCL_ICD_FILENAMES in
+ * place after the first driver. */
 static GSubprocess *
 start_sharer (const char *path, const char *directory)
 {
@@ -996,8 +998,8 @@ program_cache_processes (TestFixture *fixture)
   if (directory == NULL)
     return;
 
-  /* Fill PoCL's own cache: processes that enter one program into it at the same time can end in an
-   * assertion of PoCL. */
+  /* Fill PoCL's own cache: processes that store one program in this cache at the same time can fail
+   * an assertion of PoCL. */
   g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
   for (guint i = 0; i < N_SHARED; i++)
     {

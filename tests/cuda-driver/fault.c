@@ -9,7 +9,8 @@
  * these functions, with that code
  *
  * A failing call that frees or waits still frees or waits before it returns the error, as after a
- * failure of the device. Calls that return names of errors or addresses of functions never fail.
+ * failure of the device. Calls that return names of errors or addresses of functions fail only if a
+ * pattern names them.
  */
 #include "config.h"
 
