@@ -365,8 +365,8 @@ program_shared_limit_per_function (TestFixture *fixture)
   g_object_unref (kernels[1]);
 }
 
-/* Grids that are no multiple of the default block, and blocks that exceed the limits of the kernel
- * or the device. */
+/* Grids that the default block does not divide, and blocks that exceed the limits of the kernel or
+ * the device. */
 static void
 program_blocks (TestFixture *fixture)
 {

@@ -10,8 +10,7 @@
 
 /* --- above 4 GiB ------------------------------------------------------------------------ */
 
-/* Creates a huge buffer, of which the test touches only a few pages: untouched pages use no
- * memory. */
+/* Creates a huge buffer. Pages that the test does not touch use no memory. */
 static GpuBuffer *
 huge_buffer (TestFixture *fixture, gsize size)
 {

@@ -406,7 +406,7 @@ test_alignment (Fixture       *fixture,
     _gpu_pool_release (blocks[i], fixture->a);
 }
 
-/* Adjacent free ranges are merged, whatever the order of the frees. */
+/* Adjacent free ranges are merged, regardless of the order of the frees. */
 static void
 test_coalesce (Fixture       *fixture,
                gconstpointer  data)

@@ -576,7 +576,7 @@ add_old_file (const char *directory, const char *name, const char *text)
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* The cache never removes files of other programs, whatever their name and age. It removes
+/* The cache never removes files of other programs, regardless of their name and age. It removes
  * incomplete files of processes that have ended. */
 static void
 program_cache_foreign (TestFixture *fixture)

@@ -13,7 +13,7 @@ from gi.repository import Gio, GLib, GObject, Gpu
 
 
 class Shelf(GObject.Object, Gpu.Allocator):
-    """Caches freed memory and allocates it again."""
+    """An allocator in Python that caches freed memory and allocates it again."""
 
     def __init__(self, context):
         super().__init__()

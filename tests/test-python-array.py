@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Arrays of the device from Python, beside those of NumPy."""
+"""Arrays on the device from Python, compared with arrays of NumPy."""
 
 import array as arrays
 import asyncio
@@ -202,7 +202,7 @@ def test_as_memory(fixture):
 
 
 def test_strided_transfers(fixture):
-    """From and to arrays of NumPy's that are not contiguous."""
+    """Copies from and to NumPy arrays that are not contiguous."""
     need_numpy()
     host = sample((6, 7, 8), "float64")
     array = Gpu.Array.from_numpy(fixture.context, host[::2, ::-1, 1:5])
@@ -219,7 +219,7 @@ def test_strided_transfers(fixture):
 
 
 def wait_gone(make):
-    """The NumPy array that make() used is freed with its bytes."""
+    """Waits until the NumPy array that make() returns is freed."""
     host = weakref.ref(make())
     deadline = time.monotonic() + DEADLINE
     while host() is not None:
@@ -289,7 +289,8 @@ def test_streams(fixture):
 
 
 def test_to_numpy_waits(fixture):
-    """Also for a stream, as that of buffers does, from any thread; copy_to_host() does not."""
+    """to_numpy() waits for the copy even if a stream is given, on any thread. copy_to_host() does
+    not wait."""
     need_numpy()
     stream = fixture.new_stream()
     host = sample((30, 40))
@@ -315,7 +316,7 @@ def test_to_numpy_waits(fixture):
 
 
 def test_strides(fixture):
-    """New arrays with strides have bytes as those of NumPy."""
+    """New arrays with strides have the same memory layout as NumPy arrays with these strides."""
     need_numpy()
     context, pool = fixture.context, Gpu.MemoryPool(fixture.context)
     for shape, strides in (((4, 4), (4, 16)), ((3, 5), (32, 4)), ((2, 3), (-12, 4)),
@@ -324,7 +325,7 @@ def test_strides(fixture):
             array = Gpu.Array.empty(source, shape, "int32", strides=strides)
             equal((array.shape, array.strides), (shape, strides))
             if 0 in strides:
-                continue                        # several elements at one place
+                continue                        # several elements at one address
             host = sample(shape, "int32")
             array.write(host)
             same(array.to_numpy(), host)
@@ -336,7 +337,8 @@ def test_strides(fixture):
 
 
 def test_sources(fixture):
-    """Pools and other allocators in the place of a context, and memory that is there."""
+    """Arrays from pools and other allocators instead of a context, and arrays over existing
+    memory."""
     need_numpy()
     host = sample((10, 10))
     pool = Gpu.MemoryPool(fixture.context)
@@ -359,7 +361,7 @@ def test_sources(fixture):
 
 
 def test_zero_copy(fixture):
-    """numpy.asarray() shares memory that the host may touch, and copies other."""
+    """numpy.asarray() shares memory that the host can access, and copies other memory."""
     need_numpy()
     host = sample((64, 1024))
     array = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), host)
@@ -382,7 +384,7 @@ def test_zero_copy(fixture):
 
 
 def test_array_protocol(fixture):
-    """array.__array__() copies where numpy.asarray() does."""
+    """array.__array__() copies the memory in the same cases as numpy.asarray()."""
     need_numpy()
     host = sample((8, 16))
     for array in (Gpu.Array.from_numpy(fixture.context, host),
@@ -425,7 +427,7 @@ def test_records(fixture):
 
 
 def test_record_layouts(fixture):
-    """Records with gaps, with fields on one another, and without any."""
+    """Records with gaps, with overlapping fields, and without fields."""
     need_numpy()
     aligned = np.dtype([("id", "u1"), ("x", "f4")], align=True)
     shared = np.dtype({"names": ["a", "b"], "formats": ["u4", "u2"], "offsets": [0, 0],
@@ -469,7 +471,7 @@ def test_full(fixture):
 
 
 def test_brain_floats(fixture):
-    """NumPy cannot convert the array by itself; the error says what to call."""
+    """NumPy cannot convert the array itself. The error names the function to call."""
     need_numpy()
     array = Gpu.Array.full(Gpu.HostAllocator(fixture.context), 3, 1.5, "bfloat16")
     known = sys.modules.get("ml_dtypes")
@@ -490,7 +492,7 @@ def test_brain_floats(fixture):
 
 
 def test_interface_waits(fixture):
-    """A view of the memory waits for the uses of that memory only."""
+    """Creating a NumPy view of host memory only waits for pending uses of this memory."""
     need_numpy()
     if not fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
         raise Skip("the device has no user events")
@@ -508,7 +510,7 @@ def test_interface_waits(fixture):
 
 
 def test_copy_to(fixture):
-    """Between every pair of devices, by streams of either side."""
+    """Copies between every pair of devices, on streams of either device."""
     need_numpy()
     host = sample((3, 4, 5), "int16")
     array = Gpu.Array.from_numpy(fixture.context, host)
@@ -536,7 +538,7 @@ def test_copy_to(fixture):
 
 
 def test_no_elements(fixture):
-    """Arrays of NumPy's without any element, whose strides may lead anywhere."""
+    """NumPy arrays without elements, whose strides and addresses may be invalid."""
     need_numpy()
     for host in (np.ones((4, 4), "float32")[::-1, :0], np.zeros((0, 3), "float32")[:, ::-1],
                  np.ndarray((0, 3), "float32", bytearray(100), 88, (12, -4))):

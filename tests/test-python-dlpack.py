@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Arrays that other libraries have: DLPack by NumPy and by hand, and the CUDA Array Interface."""
+"""Arrays of other libraries: DLPack with NumPy and with handwritten tensors, and the CUDA Array
+Interface."""
 
 import ctypes
 import gc
@@ -13,7 +14,7 @@ from gi.repository import Gpu
 
 
 class Tensor(ctypes.Structure):
-    """DLTensor"""
+    """The structure DLTensor of DLPack."""
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
                 ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
                 ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
@@ -22,7 +23,7 @@ class Tensor(ctypes.Structure):
 
 
 class Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned"""
+    """The structure DLManagedTensorVersioned of DLPack."""
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
                 ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
                 ("flags", ctypes.c_uint64), ("tensor", Tensor)]
@@ -33,7 +34,7 @@ get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 class Producer:
-    """An array of another library, known only through DLPack."""
+    """Simulates another library, whose array is only accessible through DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -61,7 +62,7 @@ def test_numpy_from_dlpack(fixture):
     array = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), sample())
     kind, number = array.__dlpack_device__()
     if kind != 1:
-        # NumPy takes memory of CPUs only.
+        # NumPy only imports memory of CPUs.
         equal((kind, number), (3, int(fixture.device.id.rpartition(":")[2])))
         return
     part = array[1:, ::-2, 1]
@@ -130,7 +131,8 @@ def test_from_refusal(fixture):
 
 
 def test_from_device(fixture):
-    """A device instead of a context, by object, by name and by numbers, as far as there are."""
+    """Imports to a device instead of a context, given as an object, by name, or by DLPack's numbers
+    if the device has them."""
     need_numpy()
     data = sample()
     devices = [fixture.device, fixture.device.id]
@@ -156,7 +158,8 @@ READ_ONLY, IS_COPIED = 1, 2
 
 
 def test_copies(fixture):
-    """Copies say that they are some, may be written, and are another array."""
+    """Exported copies have the flag IS_COPIED, are writable, and do not share memory with the
+    array."""
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())
     repeated = array[0, 0].broadcast_to((3, 5))
@@ -180,7 +183,7 @@ def test_copies(fixture):
 
 
 class ReadOnly(Producer):
-    """Says that its array is only to be read."""
+    """Exports its array with the read-only flag."""
 
     def __dlpack__(self, **keywords):
         capsule = self.array.__dlpack__(**keywords)
@@ -205,7 +208,8 @@ take (__global const uint *from, __global uint *to)
 
 
 def check_constant(fixture, array):
-    """Writes by streams, by the host and by kernels with a pointer without const are refused."""
+    """Asserts that all writes to a read-only import are refused: by streams, by the host, and by
+    kernels through pointers that are not const."""
     context, memory, size = fixture.context, array.memory, array.memory.size
     source = fixture.buffer(bytes(size))
     part = memory[:8] if isinstance(memory, Gpu.Buffer) else memory
@@ -240,7 +244,8 @@ def check_constant(fixture, array):
 
 
 def test_constant_own_memory(fixture):
-    """A read-only tensor over memory of this library: the memory itself may still be written."""
+    """Imports a read-only tensor over memory of this library. The memory may still be written
+    through its buffer."""
     need_numpy()
     numbers = np.arange(1, 65, dtype="uint32")
     buffer = fixture.buffer(numbers)
@@ -265,7 +270,7 @@ def test_constant_host_memory(fixture):
 
 
 def test_read_only_import(fixture):
-    """An import that is only to be read is handed on as that, or as a copy."""
+    """A read-only import can be exported again as a read-only tensor, or as a copy."""
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())
     got = Gpu.Array.from_dlpack(ReadOnly(array), fixture.context)
@@ -289,14 +294,14 @@ def test_read_only_import(fixture):
 
 
 class Copied(Producer):
-    """copy=True copies, also with NumPy versions without that argument."""
+    """Always exports a copy, because older NumPy versions cannot pass copy=True."""
 
     def __dlpack__(self, **keywords):
         return self.array.__dlpack__(**dict(keywords, copy=True))
 
 
 def test_structure(fixture):
-    """The fields of the tensor in the capsule."""
+    """Checks the fields of the exported tensor."""
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())[1:, :, ::2]
     capsule = array.__dlpack__(max_version=(1, 0))
@@ -317,7 +322,7 @@ def test_structure(fixture):
 
 
 def test_there_and_back(fixture):
-    """Either side may be freed first."""
+    """The exporting array or the imported array may be freed first."""
     need_numpy()
     for producer in (Producer, OldProducer):
         array = Gpu.Array.from_numpy(fixture.context, sample())[:, ::-1, 1:]
@@ -344,7 +349,7 @@ def test_there_and_back(fixture):
 def test_capsules(fixture):
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())
-    array.__dlpack__()                          # no consumer takes it: it must not leak
+    array.__dlpack__()                          # no consumer imports the capsule: it must not leak
     capsule = array.__dlpack__(max_version=(1, 0))
     got = Gpu.Array.from_dlpack(capsule, fixture.context)
     with raises(ValueError, "consumed"):
@@ -359,7 +364,7 @@ def test_capsules(fixture):
 def test_refused(fixture):
     need_numpy()
     records = Gpu.Array.zeros(fixture.context, 3, [("a", "f4"), ("b", "u1")])
-    for array in (records, records["a"]):       # no such type; a stride of 5 bytes
+    for array in (records, records["a"]):       # unsupported type; a stride of 5 bytes
         with raises(BufferError):
             array.__dlpack__()
     with raises(BufferError):
@@ -370,7 +375,7 @@ N_LATE = 1 << 16
 
 
 class Other:
-    """Another library on the same device, whose work the context does not track."""
+    """Simulates another library on the same device, whose work the library does not track."""
 
     def __init__(self, fixture):
         if fixture.device.backend != "cuda":
@@ -425,7 +430,8 @@ def test_import_order(fixture):
 
 
 def test_legacy_stream(fixture):
-    """A pool waits for a consumer's work on the legacy default stream."""
+    """Memory that a consumer uses on the legacy default stream is only reused by a pool after that
+    use."""
     need_numpy()
     other = Other(fixture)
     pool = Gpu.MemoryPool(fixture.context)
@@ -482,7 +488,7 @@ def test_not_reached(fixture):
 
 
 def test_to_host(fixture):
-    """A consumer may ask for a copy in memory of the host."""
+    """A consumer may request a copy in host memory."""
     need_numpy()
     part = Gpu.Array.from_numpy(fixture.context, sample())[:, ::-1, 1:]
     host = Gpu.Context("host")
@@ -500,7 +506,8 @@ def test_to_host(fixture):
 
 
 def test_errors_stay(fixture):
-    """An unused capsule does not replace the consumer's error."""
+    """If the consumer fails, the free of the unused capsule does not replace the consumer's
+    error."""
     need_numpy()
     array = Gpu.Array.zeros(fixture.context, 3, "bfloat16")
     with raises(RuntimeError, "Unsupported"):
@@ -550,7 +557,7 @@ def plain_taken_by_two_threads():
 
 
 def test_refused_capsule_stays(fixture):
-    """A capsule whose import fails can be imported by another context."""
+    """After a failed import, the capsule can be imported into another context."""
     need_numpy()
     if fixture.device.backend == "host":
         raise Skip("the host reaches it")
@@ -562,14 +569,14 @@ def test_refused_capsule_stays(fixture):
 
 
 def plain_at_exit():
-    """Capsules that the interpreter frees at its end."""
+    """The interpreter frees unused capsules at exit, without an error."""
     result = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True,
                             timeout=120)
     equal((result.returncode, result.stderr), (0, ""))
 
 
 def plain_without_fast():
-    """All of this, without the module in C."""
+    """Repeats all tests of this file without the C module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         raise Skip("this is without it")
     result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
@@ -579,7 +586,7 @@ def plain_without_fast():
 
 
 class Foreign:
-    """An array of another library for CUDA."""
+    """Simulates a CUDA array of another library."""
 
     def __init__(self, array, stream):
         self.array = array
@@ -612,7 +619,8 @@ RECORDS = [("id", "u1"), ("x", "<f4")]
 
 
 def test_foreign_records(fixture):
-    """Gaps of records have no name there, and no field here."""
+    """Gaps of records are unnamed fields in the CUDA Array Interface, and no fields in an
+    import."""
     need_numpy()
     if fixture.device.backend != "cuda":
         raise Skip("the interface is one of CUDA")

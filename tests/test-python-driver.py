@@ -13,7 +13,8 @@ CAPABILITIES = Gpu.Capabilities
 
 
 def works(fixture, call, *args):
-    """The result of a call that CUDA has; elsewhere it must be NOT_SUPPORTED, and is None."""
+    """Calls a function that only CUDA supports, and returns its result. On other back ends the call
+    must fail with NOT_SUPPORTED, and the result is None."""
     if fixture.device.backend == "cuda":
         return call(*args)
     with raises(Gpu.Error.NOT_SUPPORTED):
@@ -50,12 +51,12 @@ def test_in_out_numpy(fixture):
     numbers = np.arange(50, dtype=np.float32)
     kernel(fixture.stream, 50, None, Gpu.InOut(numbers), np.float32(2))
     assert np.array_equal(numbers, np.arange(50, dtype=np.float32) * 2)
-    with raises(ValueError):                    # it is not contiguous, so it cannot be written
+    with raises(ValueError):                    # not contiguous, so not writable
         kernel(fixture.stream, 25, None, Gpu.Out(numbers[::2]), np.float32(2))
 
 
 def test_prepared(fixture):
-    """D51: a launch that is looked up once."""
+    """D51: a prepared launch."""
     buffer = fixture.buffer(b"\0" * 400)
     launch = fixture.program().add.prepare(100, None, (buffer, 3))
     for _ in range(10):
@@ -78,7 +79,7 @@ def test_timed(fixture):
 
 
 def test_launch_options(fixture):
-    """D50, D52: shared memory outside of the arguments, flags, attributes of kernels."""
+    """D50, D52: launch options (dynamic shared memory, flags) and attributes of kernels."""
     kernel = fixture.program().add
     buffer = fixture.buffer(b"\0" * 400)
     works(fixture, lambda: fixture.stream.launch(kernel, 100, args=(buffer, 3), shared_size=64))
@@ -114,7 +115,7 @@ def test_context_flags(fixture):
 
 
 def test_peers(fixture):
-    """D20, D43: peers, and copies between contexts."""
+    """D20, D43: peer access, and copies between contexts."""
     equal(fixture.device.can_access_peer(fixture.device), False)
     other = Gpu.Context(fixture.device, Gpu.ContextFlags.OWN)
     data = random.Random(1).randbytes(1000)
@@ -127,7 +128,7 @@ def test_peers(fixture):
 # --- programs ------------------------------------------------------------------------------------
 
 def test_linked(fixture):
-    """C7, D12: parts that are compiled by themselves."""
+    """C7, D12: programs linked from parts that are compiled separately."""
     need(fixture, CAPABILITIES.LINKING)
     need(fixture, CAPABILITIES.SOURCE)
     parts = [Gpu.Program.compile(fixture.context, source) for source in (
@@ -159,7 +160,7 @@ def test_global(fixture):
 
 
 def test_names(fixture):
-    """C4: names as one writes them."""
+    """C4: kernels by the name expressions of the source, including templates."""
     need(fixture, CAPABILITIES.SOURCE)
     source = "template <typename T> __global__ void one (T *p) { p[0] = 1; }"
     if fixture.device.backend != "cuda":
@@ -176,7 +177,7 @@ def test_names(fixture):
 # --- other processes -----------------------------------------------------------------------------
 
 def test_fds(fixture):
-    """D28: memory that passes as a file descriptor."""
+    """D28: export and import of memory by file descriptor."""
     if not fixture.device.capabilities & CAPABILITIES.IPC_FDS:
         with raises(Gpu.Error.NOT_SUPPORTED):
             fixture.buffer(100, Gpu.MemoryFlags.SHAREABLE)
@@ -200,7 +201,7 @@ def test_fds(fixture):
 
 
 def test_handles(fixture):
-    """D23, D28: handles as bytes; a test of its own does it with two processes."""
+    """D23, D28: handles as bytes, in one process. test-ipc uses two processes."""
     if not fixture.device.capabilities & CAPABILITIES.IPC_HANDLES:
         with raises(Gpu.Error.NOT_SUPPORTED):
             fixture.buffer(100).export_handle()
@@ -217,7 +218,7 @@ def test_handles(fixture):
 
 
 def test_ordered(fixture):
-    """Memory in the order of a stream."""
+    """Stream-ordered memory."""
     need(fixture, CAPABILITIES.STREAM_ORDERED)
     buffer = Gpu.Buffer.new_on_stream(fixture.stream, Gpu.MemoryFlags.NONE, 100)
     fixture.stream.fill(buffer, 5)
@@ -254,8 +255,8 @@ slow (unsigned int *x, int n)
 
 
 class ForeignWork:
-    """Writes a buffer late, without the library: with a slow kernel of CUDA, or with a fill of
-    OpenCL that waits for an event which another thread sets."""
+    """Writes a buffer with a delay, by calling the driver directly: on CUDA with a slow kernel, on
+    OpenCL with a fill that waits for an event of another thread."""
 
     def __init__(self, fixture):
         self.fixture = fixture
@@ -302,8 +303,8 @@ def wait_for_dlpack(stream, buffer):
 
 
 def test_foreign_work(fixture):
-    """Waiting for a stream includes work that was submitted by its handle. The library does not
-    know of that write, so another stream reads without waiting."""
+    """A wait for a stream also waits for work that the program submitted through the native handle.
+    The library does not track this write, so the read on another stream does not wait itself."""
     work = ForeignWork(fixture)
     reader = fixture.new_stream()
     waits = [lambda stream, buffer: stream.synchronize(),
@@ -320,13 +321,14 @@ def test_foreign_work(fixture):
             work.submit(stream, buffer)
             wait(stream, buffer)
             assert buffer.read(stream=reader)[0] % 2 == 1, f"{number} did not wait"
-            while not stream.is_idle():         # which may answer a little late on OpenCL
+            while not stream.is_idle():         # on OpenCL the query may lag behind the wait
                 pass
-    del wrapped, stream                         # the borrower is freed first
+    del wrapped, stream                         # the borrowing wrapper must be freed first
 
 
 def test_foreign_work_elsewhere(fixture):
-    """On CUDA a context also waits for streams that the library does not know."""
+    """On CUDA a wait for the context also waits for streams that the program created through the
+    driver."""
     work = ForeignWork(fixture)
     if fixture.device.backend != "cuda":
         raise Skip("only CUDA waits for all of a context")
@@ -374,7 +376,7 @@ def test_equal_handles(fixture):
         around = Gpu.Context.new_wrapped(fixture.device, own.get_native_handle(),
                                          Gpu.WrapMode.BORROW)
         assert around is not own and around == own and hash(around) == hash(own)
-        del around                              # the borrower is freed first
+        del around                              # the borrowing wrapper must be freed first
 
 
 if __name__ == "__main__":

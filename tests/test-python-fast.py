@@ -38,13 +38,14 @@ def pools(fixture):
 
 
 def take_spare(pool, size=5000):
-    """A buffer whose wrapper was one before."""
+    """Returns a buffer with a recycled Python wrapper."""
     pool.alloc_buffer(size)
     return pool.alloc_buffer(size)
 
 
 def is_reused(pool, change):
-    """Whether a wrapper is reused after change() has changed it and restored it."""
+    """Returns whether the wrapper of a buffer is recycled after change() was called for the
+    buffer."""
     buffer = take_spare(pool)
     before = id(buffer)
     change(buffer)
@@ -54,7 +55,7 @@ def is_reused(pool, change):
 
 
 def test_is_fast(fixture):
-    """The wrapper is used again: else the rest here tests nothing."""
+    """Wrappers are recycled: otherwise the other tests of this file would test nothing."""
     need_fast()
     for pool in pools(fixture):
         assert is_reused(pool, lambda buffer: None)
@@ -65,7 +66,7 @@ def test_is_fast(fixture):
 
 
 def test_data(fixture):
-    """The content of a buffer does not depend on the reuse of wrappers."""
+    """The content of buffers is correct even if their wrappers are recycled."""
     for pool in pools(fixture):
         live = []
         for number in range(300):
@@ -95,7 +96,7 @@ def test_in_flight(fixture):
             fixture.stream.fill(source, number)
             fixture.stream.copy(target, source)
             del source
-            # Bins would wait here for the other stream.
+            # A pool of bins would wait for the blocked stream here.
             stream = fixture.stream if pool.kind == Gpu.MemoryPoolKind.BINS else other
             new = pool.alloc_buffer(5000, stream)
             stream.fill(new, 255)
@@ -151,7 +152,7 @@ def test_attributes(fixture):
 
 
 def test_signals(fixture):
-    """Handlers go with the buffer that they were connected to."""
+    """Signal handlers are not called for the next buffer that uses the recycled wrapper."""
     for pool in pools(fixture):
         called = []
         for number in range(5):
@@ -183,7 +184,7 @@ def test_released(fixture):
 
 
 def test_other_references(fixture):
-    """Slices, containers and C keep the memory."""
+    """Slices, containers and references in C keep the memory allocated."""
     for pool in pools(fixture):
         buffer = take_spare(pool)
         fixture.stream.fill(buffer, 42)
@@ -262,7 +263,7 @@ def test_pool_first(fixture):
 
 
 def test_errors(fixture):
-    """As without the module, and the wrapper that was to be used stays good."""
+    """Errors are the same as without the C module, and do not damage the recycled wrapper."""
     for pool in pools(fixture):
         for wrong in -1, 1 << 64:
             with raises(OverflowError):
@@ -382,7 +383,8 @@ def sources(size):
 
 
 def test_data_of_hosts(fixture):
-    """Written and read back in each way, small and large, idle or behind other work."""
+    """Writes and reads small and large data with every function, on idle streams and behind other
+    work."""
     for size in 64, 200000:
         buffer = Gpu.Buffer(fixture.context, size + 8)
         for data, expected in sources(size):
@@ -449,7 +451,7 @@ def test_synchronize(fixture):
 
 
 def test_launch(fixture):
-    """Numbers of Python and NumPy become what the parameter is."""
+    """Numbers of Python and NumPy are converted to the type of the kernel's parameter."""
     program = fixture.program()
     add, scale, kinds = program.add, program.scale, program.kinds
     stream = fixture.stream
@@ -517,7 +519,8 @@ def plain_signatures():
 # --- all of it -----------------------------------------------------------------------------------
 
 def test_threads(fixture):
-    """Many threads take, fill, check and drop; buffers go to others, too."""
+    """Several threads allocate, fill, check and drop buffers, and pass some buffers to other
+    threads."""
     failures = []
 
     def work(pool, number, exchange):
@@ -559,7 +562,7 @@ def test_closed_elsewhere(fixture):
 
 
 def test_rounds(fixture):
-    """Many buffers leave no live objects behind, and memory does not grow."""
+    """After many buffers, no objects stay alive and memory does not grow."""
     pool = Gpu.MemoryPool(fixture.context)
     stream = fixture.stream
     take_spare(pool)
@@ -599,13 +602,14 @@ def run_child(text, **environment):
 
 
 def plain_switch():
-    """GPUMEM_PYTHON_FAST=0 leaves it out; and a process may end with pools and buffers around."""
+    """GPUMEM_PYTHON_FAST=0 disables the C module. A process may end while pools and buffers are
+    alive."""
     equal(run_child(CHILD, GPUMEM_PYTHON_FAST="0"), "False")
     equal(run_child(CHILD, GPUMEM_PYTHON_FAST="1"), str(_gpumem_fast is not None))
 
 
 def plain_without():
-    """All of this, without the module."""
+    """Repeats all tests of this file without the C module."""
     need_fast()
     result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
                             env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
@@ -614,7 +618,7 @@ def plain_without():
 
 
 def plain_fork():
-    """A child that ends at once, and a parent that continues."""
+    """A forked child exits at once, and its parent continues."""
     pool = Gpu.MemoryPool(Gpu.Context("host"))
     live = [pool.alloc_buffer(100) for i in range(10)]
     take_spare(pool)

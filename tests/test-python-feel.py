@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding: scopes, asyncio and what objects look like, over every device that
-GPUMEM_TEST chooses (parity row D54)."""
+"""The Python binding on every device that GPUMEM_TEST selects: pools for a scope, asyncio and
+repr() (parity row D54)."""
 
 import asyncio
 import contextvars
@@ -17,10 +17,10 @@ from gi.repository import GLib, GObject
 CAPABILITIES = Gpu.Capabilities
 
 
-# --- pools for a stretch (D54) -------------------------------------------------------------------
+# --- pools for a scope (D54) -------------------------------------------------------------------
 
 def test_pool_scope(fixture):
-    """Arrays that go to a launch and back are copied by way of the pool."""
+    """Within the scope of a pool, arrays that a launch copies use memory of the pool."""
     kernel = fixture.program().add
     pool = Gpu.MemoryPool(fixture.context)
     equal(Gpu.get_current_allocator(fixture.context), None)
@@ -34,10 +34,10 @@ def test_pool_scope(fixture):
         equal(Gpu.get_current_allocator(Gpu.Context(fixture.device)), None)
         managed = pool.managed_bytes
         assert managed >= 400
-    equal(pool.managed_bytes, managed)          # it keeps holding
+    equal(pool.managed_bytes, managed)          # the pool keeps its memory
     equal(Gpu.get_current_allocator(fixture.context), None)
     kernel(fixture.stream, 100, None, Gpu.In(bytearray(1 << 24)), 5)
-    equal(pool.managed_bytes, managed)          # and is asked no more
+    equal(pool.managed_bytes, managed)          # the pool is no longer used
 
 
 def test_pool_scope_nested(fixture):
@@ -67,7 +67,8 @@ def test_pool_scope_nested(fixture):
 
 
 def test_pool_scope_disorder(fixture):
-    """Scopes that end out of order do end, with an error unless another exception is raised."""
+    """Scopes that are left in the wrong order do end. They raise an error unless another exception
+    is raised already."""
     one, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
 
     def current():
@@ -98,7 +99,7 @@ def test_pool_scope_disorder(fixture):
 
 
 def test_pool_scope_tasks(fixture):
-    """Tasks of asyncio do not see each other's."""
+    """A scope in one asyncio task does not affect other tasks."""
     async def use(pool, mine, other):
         with pool:
             mine.set()
@@ -114,7 +115,7 @@ def test_pool_scope_tasks(fixture):
 
 
 def test_using_allocator(fixture):
-    """Any allocator will do, also one of shared virtual memory."""
+    """A scope accepts any allocator, including an allocator of shared virtual memory."""
     kernel = fixture.program().add
     allocators = [Gpu.StatisticsAllocator(Gpu.DeferredAllocator(fixture.context))]
     if fixture.device.capabilities & CAPABILITIES.SVM_COARSE:
@@ -131,7 +132,8 @@ def test_using_allocator(fixture):
 
 
 def test_pool_scope_arrays(fixture):
-    """New arrays come from the pool, unless they name another allocator."""
+    """Within the scope, new arrays use memory of the pool, unless the program names another
+    allocator."""
     pool, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
     with pool:
         arrays = [Gpu.Array.empty(fixture.context, 100, "float32"),
@@ -158,7 +160,7 @@ def run_async(func):
 
 
 def test_async_buffer(fixture):
-    """None of these calls blocks the loop, which runs while the stream is held."""
+    """None of these calls blocks the main loop, which must run while a gate blocks the stream."""
     stream = fixture.new_stream()
     buffer = fixture.buffer(b"0123456789")
     other = fixture.buffer(b"abcdefghij")
@@ -185,7 +187,8 @@ def test_async_buffer(fixture):
 
 
 def test_async_across(fixture):
-    """A copy that no stream can do is not done by the loop, which has to open the gate."""
+    """Without staging memory a thread must wait and copy. It must not be the thread of the main
+    loop, which has to open the gate."""
     need(fixture, CAPABILITIES.USER_EVENTS)
     stream = fixture.new_stream()
     buffer = fixture.buffer(b"0123456789")
@@ -203,7 +206,7 @@ def test_async_across(fixture):
 
 
 def test_async_wait(fixture):
-    """For all uses of a memory, on any stream."""
+    """An asynchronous wait for memory waits for its uses on all streams."""
     buffer = fixture.buffer(4096)
     stream = Gpu.Stream(fixture.context)
     stream.fill(buffer, 7)
@@ -219,7 +222,7 @@ def test_async_wait(fixture):
 
 
 def test_async_callbacks(fixture):
-    """With a callback they are what they are in C."""
+    """With a callback, asynchronous methods behave as in C."""
     buffer = fixture.buffer(b"0123456789")
     dashes = fixture.buffer(b"-" * 10)
     results = []
@@ -237,7 +240,7 @@ def test_async_callbacks(fixture):
 
 
 def test_async_memory(fixture):
-    """Shared virtual memory and memory of the host."""
+    """Asynchronous calls with shared virtual memory and host memory."""
     host = Gpu.HostMemory(fixture.context, 64)
     has_svm = fixture.device.capabilities & CAPABILITIES.SVM_COARSE
     svm = Gpu.Svm(fixture.context, 64) if has_svm else None
@@ -294,7 +297,8 @@ def test_async_program(fixture):
 
 
 def test_async_beside_main_loop(fixture):
-    """A program that does not run its default main context, and a program that does."""
+    """Awaits in a program that does not iterate its default main context, and in a program that
+    does."""
     buffer = fixture.buffer(b"0123456789")
 
     async def read():
@@ -309,7 +313,8 @@ def test_async_beside_main_loop(fixture):
 
 
 def test_async_after_fork(fixture):
-    """A forked child has no helper thread: it gets an error, and does not wait for the thread."""
+    """A forked child has no helper thread. A call in the child fails instead of waiting for this
+    thread."""
     buffer = fixture.buffer(100000)
     run_async(lambda: buffer.read_async(0, 4))
     read, write = os.pipe()
@@ -339,7 +344,7 @@ def looks(value, *words):
 
 
 def test_repr(fixture):
-    """The main properties on one line, without waiting."""
+    """repr() shows the main properties on one line, and does not wait for pending work."""
     context, stream, ident = fixture.context, fixture.new_stream(), fixture.device.id
     gate = fixture.gate(stream, must_hold=False)
     buffer = fixture.buffer(96)
@@ -394,14 +399,14 @@ def test_repr_allocators(fixture):
     pool = Gpu.MemoryPool(context)
     looks(pool, "0 in use")
     del memory, kept
-    if fixture.device.backend != "opencl":      # whose memory has no addresses
+    if fixture.device.backend != "opencl":      # because memory of OpenCL has no addresses
         with pool.alloc_block(256) as block:
             looks(block, 256)
         looks(block, "freed")
 
 
 def plain_repr_unmade():
-    """Also for objects of g_object_new()."""
+    """repr() works for objects that were created by g_object_new() alone."""
     for name in ("Buffer", "Context", "DeferredAllocator", "Event", "OomAllocator",
                  "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "Kernel",
                  "LimitAllocator", "Mapping", "MemoryPool", "Program", "StatisticsAllocator",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory of the host from Python, over every device that GPUMEM_TEST chooses."""
+"""Host memory from Python, on every device that GPUMEM_TEST selects."""
 
 import gc
 import sys

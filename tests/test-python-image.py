@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Images and samplers from Python, over every device that GPUMEM_TEST chooses and that has them."""
+"""Images and samplers from Python, on every device that GPUMEM_TEST selects and that supports
+images."""
 
 import asyncio
 import copy
@@ -102,7 +103,8 @@ def test_properties(fixture):
 
 
 def test_types(fixture):
-    """The extent decides the type of an image, in every form that extents are given."""
+    """The number of dimensions of the extent determines the type of an image. Extents may be
+    numbers, sequences, iterators or Gpu.Extent."""
     types = [Gpu.ImageType.IMAGE_1D, Gpu.ImageType.IMAGE_2D, Gpu.ImageType.IMAGE_3D]
     extents = [[4, (4,), iter((4,)), Gpu.Extent(4)],
                [(4, 3), iter((4, 3)), [4, 1], Gpu.Extent(4, 3)],
@@ -119,7 +121,8 @@ def test_types(fixture):
 
 
 def test_constructors(fixture):
-    """Every one takes texts for formats and tuples for extents, and no flags of another kind."""
+    """Every constructor accepts strings as formats and tuples as extents, and rejects flags of
+    another type."""
     need(fixture, Gpu.Capabilities.IMAGES)
     none, kind, content = Gpu.MemoryFlags.NONE, Gpu.ImageType.IMAGE_2D, GLib.Bytes(data(4096 * 4))
     common = (none, "rgba-unorm8", kind, (64, 64))
@@ -146,7 +149,7 @@ def test_constructors(fixture):
 
 
 def test_refuses(fixture):
-    """Errors name the values."""
+    """Errors quote the invalid values."""
     need(fixture, Gpu.Capabilities.IMAGES)
     with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_image_new:", "0 x 7"):
         image(fixture, (0, HEIGHT))
@@ -169,7 +172,7 @@ def test_refuses(fixture):
 
 
 def test_data(fixture):
-    """M19: all of an image, and regions of it."""
+    """M19: reads and writes of a whole image and of regions."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -188,7 +191,7 @@ def test_data(fixture):
 
 
 def test_sizes(fixture):
-    """Too much data is as wrong as too little, unless pitches say that there are gaps."""
+    """Both too much and too little data is an error. With pitches, the data includes gaps."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -215,7 +218,8 @@ def test_sizes(fixture):
 
 def test_regions(fixture):
     """Omitted numbers of an origin are 0, and of an extent 1; without an extent the region is the
-    whole image. A region outside of the image is an error before memory is allocated for it."""
+    whole image. A region outside of the image is rejected before memory for the region is
+    allocated."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -238,7 +242,7 @@ def test_regions(fixture):
 
 
 def test_read_into(fixture):
-    """Memory of the program, as large as the region."""
+    """Reads into memory of the program, which must be as large as the region."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -262,7 +266,7 @@ def test_read_into(fixture):
 
 
 def test_pitches(fixture):
-    """Rows with gaps on the side of the host."""
+    """Rows with gaps in host memory."""
     rows = data(64 * HEIGHT)
     need(fixture, Gpu.Capabilities.IMAGES)
     one = Gpu.Image.new_from_data(fixture.context, "rgba-unorm8", (WIDTH, HEIGHT), rows,
@@ -275,7 +279,7 @@ def test_pitches(fixture):
 
 
 def test_numpy(fixture):
-    """D44: arrays, with channels in the last dimension."""
+    """D44: NumPy arrays, with the channels in the last dimension."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
     pixels = np.frombuffer(data(WIDTH * HEIGHT * 4), np.uint8).reshape(HEIGHT, WIDTH, 4)
@@ -292,7 +296,7 @@ def test_numpy(fixture):
 
 
 def test_shapes(fixture):
-    """Arrays have the shape and the dtype of the image."""
+    """Reads return NumPy arrays with the shape and the dtype of the image."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
     rows, layers = Gpu.ImageType.IMAGE_1D_ARRAY, Gpu.ImageType.IMAGE_2D_ARRAY
@@ -310,7 +314,8 @@ def test_shapes(fixture):
 
 
 def test_arrays(fixture):
-    """Any byte order, structures of equal fields; what images cannot hold is named."""
+    """Arrays in any byte order and structures of equal fields are accepted. For other types the
+    error names the type."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
     swapped = np.arange(3, dtype=np.int16).astype(">i2")
@@ -333,7 +338,7 @@ def test_arrays(fixture):
 
 
 def test_mappings(fixture):
-    """M21: a region in the memory of the host, by its pitches."""
+    """M21: a mapped region, accessed by its pitches."""
     need(fixture, Gpu.Capabilities.MAP)
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
@@ -355,8 +360,8 @@ def test_mappings(fixture):
 
 
 def test_packed(fixture):
-    """Texels whose channels share bytes are one number, also where there are as many in a row as
-    there are channels."""
+    """A texel whose channels share bytes is a single number, even if a row has as many texels as
+    the format has channels."""
     need_numpy()
     need(fixture, Gpu.Capabilities.MAP)
     try:
@@ -379,7 +384,7 @@ def test_packed(fixture):
 
 
 def test_copies(fixture):
-    """M20, D42: between images, and between images and buffers."""
+    """M20, D42: copies between images, and between images and buffers."""
     whole = data(WIDTH * HEIGHT * 4)
     first, second = image(fixture), image(fixture)
     first.write(whole)
@@ -396,7 +401,7 @@ def test_copies(fixture):
 
 
 def test_copy(fixture):
-    """The method that waits: from images and from buffers."""
+    """The blocking copy method, from images and from buffers."""
     whole = data(WIDTH * HEIGHT * 4)
     first, second = image(fixture), image(fixture)
     first.write(whole)
@@ -414,7 +419,7 @@ def test_copy(fixture):
 
 
 def test_over_buffer(fixture):
-    """M22: one memory, seen as a buffer and as an image."""
+    """M22: an image over the memory of a buffer."""
     need(fixture, Gpu.Capabilities.IMAGES)
     content = data(64 * 4)
     buffer = fixture.buffer(content)
@@ -456,7 +461,8 @@ def test_samplers(fixture):
 
 
 def test_sampler_properties(fixture):
-    """Each of them is an argument, an attribute and part of repr()."""
+    """Each property of a sampler is an argument of the constructor, an attribute, and part of
+    repr()."""
     need(fixture, Gpu.Capabilities.IMAGES)
     values = {"normalized_coordinates": True, "address_mode_x": Gpu.AddressMode.REPEAT,
               "address_mode_y": Gpu.AddressMode.REPEAT, "address_mode_z": Gpu.AddressMode.REPEAT,
@@ -474,7 +480,8 @@ def test_sampler_properties(fixture):
 
 
 def test_sampler_arguments(fixture):
-    """Errors name wrong values, where GObject only warns and creates another sampler."""
+    """Invalid values raise errors that quote the value. GObject alone would only warn and create a
+    different sampler."""
     need(fixture, Gpu.Capabilities.IMAGES)
     repeat, linear = Gpu.AddressMode.REPEAT, Gpu.FilterMode.LINEAR
     for name, args in (("normalized_coordinates", (repeat, linear)),
@@ -495,7 +502,7 @@ def test_sampler_arguments(fixture):
 
 
 def test_wrong_values(fixture):
-    """Wrong colors, streams and images."""
+    """Invalid colors, streams and images raise errors."""
     one = image(fixture)
     for color in (None, "1234", b"1234", {1: 2}, ["1", "2"], [None]):
         with raises(TypeError, repr(color)):
@@ -540,7 +547,8 @@ def test_kernels(fixture):
 
 
 def test_objects(fixture):
-    """D37, D38: textures and surfaces for launches of the program's own."""
+    """D37, D38: texture and surface objects for kernels that the program launches through the
+    driver."""
     need(fixture, Gpu.Capabilities.IMAGES)
     one = image(fixture)
     edge = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.CLAMP_TO_EDGE)
@@ -556,7 +564,8 @@ def test_objects(fixture):
 
 
 def test_argument_errors(fixture):
-    """A buffer is no image, and an image no sampler."""
+    """Arguments of the wrong class are rejected: a buffer as an image, and an image as a
+    sampler."""
     kernels = program(fixture)
     one = image(fixture)
     with raises(Gpu.Error.INVALID_ARGUMENT):
@@ -594,7 +603,7 @@ def test_formats(fixture):
 
 
 def test_async(fixture):
-    """In the main context, with the error of a failure."""
+    """Callbacks run in the main context, and failures raise the error."""
     one = image(fixture)
     whole = data(WIDTH * HEIGHT * 4)
     one.write(whole)
@@ -611,7 +620,7 @@ def test_async(fixture):
 
 
 def test_asyncio(fixture):
-    """The asynchronous methods with await."""
+    """The asynchronous methods work with await."""
     one = image(fixture)
     whole = data(WIDTH * HEIGHT * 4)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding: bad input raises. Sizes and offsets that are not integers, texts with a
-null character, setters with values outside their limits, and every method of objects that were
-never initialised, over every device that GPUMEM_TEST chooses."""
+"""The Python binding raises exceptions for invalid input, on every device that GPUMEM_TEST selects.
+Tests sizes and offsets that are not integers, strings with a null character, setters with values
+outside their limits, and every method of uninitialised objects."""
 
 import fractions
 import os
@@ -26,7 +26,7 @@ if np is not None:
 # --- numbers -------------------------------------------------------------------------------------
 
 def get_calls(fixture, number):
-    """Functions that take the number as a size, an offset or a count."""
+    """Returns calls that pass the number as a size, an offset or a count."""
     context, stream = fixture.context, fixture.stream
     buffer, other = fixture.buffer(4096), fixture.buffer(4096)
     pool = Gpu.MemoryPool(context)
@@ -94,7 +94,7 @@ def test_numbers(fixture):
 
 
 def test_whole_numbers(fixture):
-    """NumPy's integers are accepted, too."""
+    """Integers of NumPy are accepted too."""
     for good in GOOD:
         for i, call in enumerate(get_calls(fixture, good)):
             result = call()
@@ -108,7 +108,7 @@ def test_whole_numbers(fixture):
 
 
 def test_limits_of_numbers(fixture):
-    """Negative and too large numbers: the error has the number."""
+    """Negative numbers and too large numbers raise an error that quotes the number."""
     buffer = fixture.buffer(64)
     pool = Gpu.MemoryPool(fixture.context)
     for number in (-1, -1 << 63, 1 << 64, 1 << 200):
@@ -127,7 +127,8 @@ def test_limits_of_numbers(fixture):
 
 
 def functions():
-    """(class, function, checks of its arguments) of all functions that take numbers or texts."""
+    """Yields (class, function, checks of its arguments) for all functions that take numbers or
+    strings."""
     gpu = get_introspection_module("Gpu")
     for info in gi.Repository.get_default().get_infos("Gpu"):
         if not hasattr(info, "get_methods") or info.get_name() == "Arguments":
@@ -139,7 +140,7 @@ def functions():
 
 
 def plain_every_function():
-    """Functions of the GIR refuse fractions, truth values and texts with a null character."""
+    """All functions of the GIR reject fractions, booleans and strings with a null character."""
     bads = {_gpumem_checks.to_index: (2.5, True, "1"),
             _gpumem_checks.to_indices: ([1, 2.5], (1, True)),
             _gpumem_checks.to_text: ("a\0b", b"a\0b"),
@@ -160,8 +161,8 @@ def plain_every_function():
 
 
 def test_optional_arguments(fixture):
-    """As in PyGObject: trailing arguments that may be None can be omitted, arguments have names,
-    and a callback gets any number of data."""
+    """As in PyGObject, trailing arguments that may be None can be omitted, arguments can be passed
+    by name, and any number of values can be passed to a callback."""
     stream, buffer = fixture.stream, fixture.buffer(64)
     gpu = get_introspection_module("Gpu")
     buffer.fill(7)
@@ -185,7 +186,7 @@ def test_optional_arguments(fixture):
 
 
 def plain_without_fast():
-    """The same tests without the module in C."""
+    """Repeats all tests of this file without the C module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         raise Skip("this is without it")
     result = subprocess.run([sys.executable, __file__, "host/"], timeout=600, text=True,
@@ -195,7 +196,8 @@ def plain_without_fast():
     assert "\nok" in result.stdout, result.stdout
 
 
-# --- texts ---------------------------------------------------------------------------------------
+# --- strings
+# ---------------------------------------------------------------------------------------
 
 def test_null_characters(fixture):
     source = "__kernel void k (__global int *a) { a[0] = 1; }"
@@ -211,7 +213,7 @@ def test_null_characters(fixture):
 # --- setters -------------------------------------------------------------------------------------
 
 def test_setters(fixture):
-    """A setter that refuses a value raises, and keeps the old value."""
+    """A setter that rejects a value raises an error and keeps the old value."""
     pool = Gpu.MemoryPool(fixture.context)
     pool.fragmentation_target, pool.history_size, pool.limit = 0.5, 10, 1 << 20
     for bad in (-1.0, float("nan"), -0.001):
@@ -234,14 +236,14 @@ def test_setters(fixture):
 
 
 def get_setters(thing, name):
-    """Every way to set a property of an object from Python."""
+    """Returns every way to set a property of an object from Python."""
     return [lambda value: thing.set_property(name, value),
             lambda value: thing.set_properties(**{name.replace("-", "_"): value}),
             lambda value: setattr(thing.props, name.replace("-", "_"), value)]
 
 
 def test_properties(fixture):
-    """The properties of GObject take what the setters take."""
+    """Setting a GObject property accepts and rejects the same values as the setter."""
     deferred = Gpu.DeferredAllocator(fixture.context)
     pool = Gpu.MemoryPool(fixture.context)
     for thing, name in ((pool, "limit"), (pool, "history-size"), (pool, "release-threshold"),
@@ -276,7 +278,8 @@ def test_properties(fixture):
 
 
 def test_constructors(fixture):
-    """Numbers that become properties. No class with some leaves its constructor to PyGObject."""
+    """Constructors check the numbers that become properties. No class with such properties uses the
+    constructor of PyGObject."""
     context = fixture.context
     deferred = Gpu.DeferredAllocator(context)
     for bad in BAD:
@@ -302,7 +305,7 @@ def test_constructors(fixture):
 
 
 def test_property_names(fixture):
-    """props lists what PyGObject lists, of objects and of classes."""
+    """props of objects and of classes lists the same properties as in PyGObject."""
     pool = Gpu.MemoryPool(fixture.context)
     equal(Gpu.MemoryPool.props.limit.name, "limit")
     assert "history_size" in dir(pool.props) and "limit" in dir(Gpu.MemoryPool.props)
@@ -334,7 +337,7 @@ def test_stream_of_another_context(fixture):
 
 
 def make_objects():
-    """An object of each class that has void setters."""
+    """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")
     deferred = Gpu.DeferredAllocator(context)
     return {"Context": context, "DeferredFreeAllocator": Gpu.DeferredFreeAllocator(deferred),
@@ -345,7 +348,7 @@ def make_objects():
 
 
 def set_extremes():
-    """Gives every void setter of the GIR the least and the greatest values of its type."""
+    """Calls every void setter of the GIR with the minimum and the maximum of its type."""
     objects = make_objects()
     gpu = get_introspection_module("Gpu")
     for info in gi.Repository.get_default().get_infos("Gpu"):
@@ -381,8 +384,8 @@ ARGUMENTS = ((), (0,), (0, 16), (None,), (None, None), (0, 0, 0), (0, 16, None),
 
 
 def walk():
-    """Calls every method of an object of every class from g_object_new() alone; prints each before
-    it is called."""
+    """Calls every method of an object of every class. The objects are created by g_object_new()
+    alone. Prints each method before the call."""
     inherited = set(dir(GObject.Object))
     for name in sorted(name for name in dir(Gpu) if name[0].isupper()):
         kind = getattr(Gpu, name)
@@ -411,7 +414,7 @@ def plain_never_initialised():
     calls = result.stdout.split("\n")
     assert result.returncode == 0, (result.returncode, calls[-2:], result.stderr[-2000:])
     assert len(calls) > 400 and "Context.trim_staging" in calls, calls
-    # unhold() without hold() is a mistake of the program, not of its input.
+    # unhold() without hold() is a programming error, not invalid input, so a critical is correct.
     critical = [line for line in result.stderr.split("\n")
                 if "CRITICAL" in line and "_unhold" not in line]
     equal(critical, [])

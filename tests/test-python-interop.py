@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One process, one GPU, several libraries: memory and streams of this library in CuPy, PyTorch and
-Numba, and theirs in this one, without a copy. Skipped where a library is missing."""
+"""Several libraries on one GPU in one process: memory and streams of this library in CuPy, PyTorch
+and Numba, and the reverse, without a copy. Tests of missing libraries are skipped."""
 
 import gc
 import importlib
@@ -120,7 +120,8 @@ def test_buffer_in_numba(fixture):
 
 
 def lend(fixture, from_dlpack, add, get_address, to_numpy):
-    """An array of this library in another one, which changes it and outlives it."""
+    """Passes an array of this library to another library, which changes the memory and keeps it
+    after the array is freed."""
     array = Gpu.Array.from_numpy(fixture.context, numbers().reshape(1024, -1))
     part = array[::2, 1:]
     triple(fixture, array.memory, fixture.new_stream())
@@ -132,13 +133,14 @@ def lend(fixture, from_dlpack, add, get_address, to_numpy):
     assert np.array_equal(array.to_numpy(), expected)
     del array, part
     gc.collect()
-    for _ in range(4):                          # another allocation would get the memory now
+    for _ in range(4):                          # would reuse the memory if it was freed
         Gpu.Array.zeros(fixture.context, (1024, 1024), np.float32)
     assert np.array_equal(to_numpy(theirs), expected[::2, 1:])
 
 
 def borrow(fixture, theirs, get_address, to_numpy, forget):
-    """The other direction: each side stays valid when the other is freed first."""
+    """Imports an array of another library. Each of the two arrays stays valid if the other array is
+    freed first."""
     array = Gpu.Array.from_dlpack(theirs, fixture.context)
     equal(array.device_address, get_address(theirs), "the address")
     before = to_numpy(theirs).copy()

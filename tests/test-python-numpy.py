@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""NumPy arrays there and back, over every device that GPUMEM_TEST chooses: by one copy each way, or
-by none, where the array is the memory that kernels have."""
+"""Moves NumPy arrays to a device and back, on every device that GPUMEM_TEST selects: by one copy in
+each direction, or without a copy if kernels access the memory of the array."""
 
 import sys
 
@@ -23,7 +23,7 @@ increment (__global uint *numbers, __global ulong *address)
 
 
 def shares_memory(device):
-    """Whether the device has no other memory than the host."""
+    """Returns whether the device has no memory other than host memory."""
     return device.backend == "host" or device.device_type == Gpu.DeviceType.CPU
 
 
@@ -32,7 +32,8 @@ def new_numbers():
 
 
 def increment(fixture, memory):
-    """Launches over all numbers; returns their address in the kernel, after waiting for it."""
+    """Launches a kernel that increments all numbers, and waits for it. Returns the address of the
+    numbers in the kernel."""
     need(fixture, Gpu.Capabilities.SOURCE)
     kernel = Gpu.Program(fixture.context, SOURCE).increment
     address = fixture.buffer(8)
@@ -98,7 +99,7 @@ def test_svm_of_fine_grain(fixture):
 
 
 def new_page_locked(fixture):
-    """An array that kernels reach."""
+    """Creates an array in host memory that kernels can access."""
     try:
         return Gpu.HostMemory.empty(fixture.context, N, np.uint32,
                                     flags=Gpu.HostMemoryFlags.MAPPED)
@@ -115,14 +116,14 @@ def test_page_locked(fixture):
     seen = increment(fixture, array)
     Gpu.memory_of(array).synchronize()
     equal(np.asarray(Gpu.memory_of(array)).ctypes.data, array.ctypes.data)
-    # OpenCL may show it to a GPU at another address.
+    # On OpenCL a GPU may see the memory at another address.
     if fixture.device.backend != "opencl" or shares_memory(fixture.device):
         equal(array.ctypes.data, seen)
     check(array)
 
 
 def test_array_page_locked(fixture):
-    """The array was there before."""
+    """The device uses a NumPy array that existed before."""
     need_numpy()
     array = new_numbers()
     buffer = fixture.buffer(array)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pools from Python: buffers and blocks of every kind of pool, collected and freed at bad moments,
-over every device that GPUMEM_TEST chooses."""
+"""Pools from Python, on every device that GPUMEM_TEST selects: buffers and blocks of every kind of
+pool, collected and freed at difficult moments."""
 
 import ctypes
 import gc
@@ -27,7 +27,7 @@ add_at (ulong address, uint summand)
 
 
 def pools(fixture):
-    """A pool of each kind that the device supports, and the automatic kind."""
+    """Yields a pool of the automatic kind, and of each kind that the device supports."""
     yield Gpu.MemoryPool(fixture.context)
     n = 0
     for kind in KINDS:
@@ -44,7 +44,7 @@ def pools(fixture):
 
 
 def block_pools(fixture):
-    """The pools that have blocks."""
+    """Yields the pools that have blocks."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
         with raises(Gpu.Error.NOT_SUPPORTED, "no device addresses"):
             Gpu.MemoryPool(fixture.context).alloc_block(10)
@@ -63,7 +63,7 @@ def collect():
 
 
 def check_data(fixture, pool):
-    """Neighbours do not touch each other, and each way to a buffer gives one."""
+    """Adjacent buffers keep their own content. Every method that allocates returns a buffer."""
     buffers = []
     for number, size in enumerate((1, 511, 512, 513, 70000, 1 << 20), 1):
         take = (pool, pool.allocate, pool.alloc_buffer, pool.alloc_buffer)[number % 4]
@@ -80,7 +80,7 @@ def check_data(fixture, pool):
 
 
 def test_released_buffers(fixture):
-    """The wrapper is freed after its memory was freed to the pool and reused."""
+    """The Python wrapper may be freed after its memory was returned to the pool and reused."""
     for pool in pools(fixture):
         for i in range(50):
             buffer = pool.alloc_buffer(4096)
@@ -126,7 +126,7 @@ def test_nothing(fixture):
 
 
 def test_peak_of_threads(fixture):
-    """Blocks that another thread has freed into its cache do not count for the peak."""
+    """Blocks that another thread has freed to its thread cache do not count for the peak."""
     pool = Gpu.MemoryPool(fixture.context)
 
     def take_and_drop():
@@ -158,7 +158,7 @@ def test_numpy(fixture):
 
 
 def test_reuse(fixture):
-    """Dropping the last reference frees the memory, also while work still uses it."""
+    """Dropping the last reference frees the memory, even while pending work uses it."""
     for pool in pools(fixture):
         handles = {pool(5000).native_handle}
         managed = pool.managed_bytes
@@ -196,7 +196,7 @@ def test_attributes(fixture):
             collect()
             assert gone() is None
         buffer = pool(100)
-        buffer.me = buffer                      # a cycle: only the collector ends it
+        buffer.me = buffer                      # a reference cycle for the collector
         equal(pool.active_blocks, 1)
         del buffer
         collect()
@@ -239,7 +239,7 @@ def test_blocks(fixture):
 
 
 def test_collected_blocks(fixture):
-    """Blocks go back when they are collected; another reference keeps them."""
+    """A block is freed when it is collected, unless another reference keeps it alive."""
     for pool in block_pools(fixture):
         block = pool.alloc_block(3000)
         address = block.address
@@ -262,7 +262,7 @@ def test_collected_blocks(fixture):
         collect()
         equal(pool.active_blocks, 0)
 
-        block = pool.alloc_block(10)                  # holds what it needs of the pool
+        block = pool.alloc_block(10)                  # keeps the pool's resources alive
         del pool
         collect()
         assert block.address != 0
@@ -270,7 +270,7 @@ def test_collected_blocks(fixture):
 
 
 def test_block_arguments(fixture):
-    """A kernel takes a block for its address."""
+    """A block can be passed to a kernel as its address."""
     need(fixture, Gpu.Capabilities.SOURCE)
     stream = fixture.new_stream()
     for pool in block_pools(fixture):
@@ -322,7 +322,8 @@ def test_block_streams(fixture):
 
 
 def test_bins(fixture):
-    """Each size has a bin whose size holds it, with no more waste than the leading bits allow."""
+    """Each size has a bin of sufficient size, and the waste is within the bound of
+    "leading-bits"."""
     for bits in 0, 2, 4, 8:
         allocator = Gpu.ImmediateAllocator(fixture.stream)
         pool = Gpu.MemoryPool.new_for_allocator(allocator, BINS, bits)
@@ -347,7 +348,8 @@ def test_bins(fixture):
 
 
 def test_mempool(fixture):
-    """Ten blocks of each size are live at a time, and no more are allocated for many requests."""
+    """Ten buffers of each size are live at a time. Many requests do not allocate more memory than
+    these buffers need."""
     pool = Gpu.MemoryPool.new_for_allocator(Gpu.ImmediateAllocator(fixture.stream), BINS)
     for exponent in 6, 7:
         live = []
@@ -396,7 +398,7 @@ def test_statistics(fixture):
 
 
 def check_out_of_memory(fixture, pool):
-    """The handler collects a reference cycle, and the request succeeds."""
+    """The handler of "out-of-memory" collects a reference cycle, so that the request succeeds."""
     pool.limit = 4 << 20
     hoard = [[pool(3 << 20)]]
     sizes = []
@@ -433,7 +435,7 @@ def test_out_of_memory(fixture):
 
 
 def test_handler_raises(fixture):
-    """An exception in a handler is reported and makes no room."""
+    """An exception in a handler is reported, and the handler counts as unsuccessful."""
     pool = Gpu.MemoryPool(fixture.context)
     pool.limit = 1 << 20
     raised = []
@@ -454,7 +456,8 @@ def test_handler_raises(fixture):
 
 
 def work(pool, stream, seed, failures):
-    """Takes, writes, reads and drops, partly by cycles that the collector finds on any thread."""
+    """Allocates, writes, reads and drops buffers. Some of them are in reference cycles, which the
+    garbage collector frees on any thread."""
     try:
         chooser = random.Random(seed)
         live = []
@@ -516,7 +519,7 @@ def test_block_threads(fixture):
 
 
 def test_python_allocator(fixture):
-    """A pool over an adaptor and an adaptor over a pool."""
+    """A pool on top of an adaptor, and an adaptor on top of a pool."""
     statistics = Gpu.StatisticsAllocator(Gpu.ImmediateAllocator(fixture.stream))
     pool = Gpu.MemoryPool.new_for_allocator(statistics, BINS)
     tracking = Gpu.TrackingAllocator(pool)
@@ -534,7 +537,7 @@ def test_python_allocator(fixture):
 
 
 class Plain(GObject.Object, Gpu.Allocator):
-    """An allocator in Python runs on the thread that makes the pool grow."""
+    """An allocator in Python, whose functions run on the thread that makes the pool grow."""
 
     def __init__(self, context):
         super().__init__()
@@ -548,7 +551,8 @@ class Plain(GObject.Object, Gpu.Allocator):
 
 
 def test_growth_and_collection(fixture):
-    """Blocks are freed while another thread is in the allocator, which waits for Python."""
+    """Frees blocks while another thread is in the Python allocator and waits for the interpreter
+    lock."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
         raise Skip(f"{fixture.device.id} has no device addresses")
     pool = Gpu.MemoryPool.new_for_allocator(Plain(fixture.context), Gpu.MemoryPoolKind.SEGMENTS)
@@ -584,7 +588,7 @@ def test_pool_gone(fixture):
 
 
 def plain_address():
-    """A block reads as a number where one is wanted."""
+    """A block converts to its address where Python expects an integer."""
     try:
         context = Gpu.Context("host")
     except Exception:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The plug-in for pytest, in processes of its own (parity row T16)."""
+"""The plug-in for pytest, in separate processes (parity row T16)."""
 
 import os
 import re
@@ -63,7 +63,7 @@ def test_fixture(filled):
 
 
 def run(suite, *options, **environment):
-    """Exit status and output of pytest, and the result of each test."""
+    """Runs pytest. Returns its exit status, its output, and the result of each test."""
     if pytest is None:
         raise Skip("pytest is not installed")
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +104,7 @@ def check_suite(results, output, ids):
 
 
 def plain_chosen_devices():
-    """By the environment."""
+    """GPUMEM_TEST selects the devices."""
     ids = chosen()
     code, output, results = run(SUITE, GPUMEM_TEST=",".join(ids))
     equal(code, 0, output)
@@ -114,7 +114,8 @@ def plain_chosen_devices():
 
 
 def plain_all_devices():
-    """Without a choice all that can be used, and a reason for the others."""
+    """Without a selection, tests run on all usable devices. Other devices are listed with the
+    reason."""
     code, output, results = run(SUITE, GPUMEM_TEST="")
     equal(code, 0, output)
     usable = []
@@ -128,7 +129,8 @@ def plain_all_devices():
 
 
 def plain_words():
-    """By the words of an option: names, back ends and platforms, in that order and once."""
+    """An option selects devices by names, back ends and platforms. The tests run on each device
+    once, in the order of the words."""
     host = Gpu.Device("host")
     first = (host.name or "host").split()[0]
     for words, ids in (("host", ["host"]), ("HOST;host", ["host"])):
@@ -146,7 +148,7 @@ def plain_words():
 
 
 def plain_refused():
-    """A suite without tests that can run is an error."""
+    """It is an error if no test of a suite can run."""
     code, output, _ = run(SUITE, GPUMEM_TEST="nothing-like-it")
     equal(code, 4, output)
     assert "no device matches 'nothing-like-it'" in output and "host" in output, output
@@ -169,7 +171,8 @@ def test_one(): pass
 
 
 def plain_failures():
-    """Tests that fail do, also those whose work fails after their end."""
+    """Failing tests are reported, including tests whose work on the device fails after their
+    end."""
     code, output, results = run("""
 from gi.repository import GLib, Gpu
 def test_wrong(gpu_context):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory of several drivers from Python: copies between them, and file descriptors, over every
-device that GPUMEM_TEST chooses."""
+"""Memory of several drivers from Python, on every device that GPUMEM_TEST selects: copies between
+drivers, and file descriptors."""
 
 import os
 import random
@@ -14,7 +14,7 @@ SIZE = 100000
 
 
 def others(fixture):
-    """A context on every device that has one, beside that of the test."""
+    """Yields a context of every other device."""
     for device in Gpu.Device.list():
         if device.get_id() != fixture.device.get_id():
             yield Gpu.Context(device)
@@ -28,7 +28,7 @@ def test_copy(fixture):
         back = Gpu.Buffer(context, SIZE)
         fixture.stream.copy(near, far)
         fixture.stream.copy(back, near)
-        del far, near                           # kept until it is done
+        del far, near                           # the pending copy keeps the memory alive
         equal(back.read(), data)
 
 
@@ -58,7 +58,7 @@ def test_file_descriptor(fixture):
 
 
 def test_file_descriptor_of_slice(fixture):
-    """The three numbers that export_fd() gives are those that new_from_fd() takes."""
+    """new_from_fd() accepts the three numbers that export_fd() returns."""
     context = fixture.context
     if not context.get_export_kinds() & context.get_import_kinds() & Gpu.FdKinds.OPAQUE:
         raise Skip(f"{fixture.device.id} has no descriptors")
@@ -71,7 +71,8 @@ def test_file_descriptor_of_slice(fixture):
 
 
 def gives(device, to):
-    """Memory of a GPU passes to the same GPU, files in memory to devices of the host."""
+    """Returns whether @to can import memory of @device: a GPU imports memory of the same GPU, and
+    CPU devices import memory files."""
     is_file = device.get_backend() == "host" or device.get_name().startswith("Stand-in")
     if to.get_device_type() == Gpu.DeviceType.CPU:
         return is_file
@@ -80,7 +81,8 @@ def gives(device, to):
 
 
 def take(context):
-    """From every driver that gives memory to OpenCL: how many there were."""
+    """Imports memory of every driver that can export to OpenCL. Returns the number of these
+    drivers."""
     n = 0
     for device in Gpu.Device.list():
         if not gives(device, context.get_device()):
@@ -102,8 +104,9 @@ def take(context):
 
 
 def take_under_layer(device):
-    """In a process of its own, with the extension that PoCL lacks. Python leaves handles at its
-    end, but misuses none."""
+    """Runs in a separate process under the OpenCL layer, which emulates the extension that PoCL
+    lacks. Leaks at exit are accepted, because Python does not free all objects, but misuses are
+    not."""
     layer = os.path.join(os.environ.get("G_TEST_BUILDDIR", ""),
                          "opencl-layer/.libs/gpumem-opencl-layer.so")
     if not os.path.exists(layer):

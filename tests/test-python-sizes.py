@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sizes, offsets, pitches and counts at which arithmetic breaks, in all calls that take them, over
-every device that GPUMEM_TEST chooses. A call fails with an exception, or it is valid by Python's
-integers, which never overflow; memory around that of the call keeps its data."""
+"""Sizes, offsets, pitches and counts at which arithmetic may overflow, in all calls with such
+arguments, on every device that GPUMEM_TEST selects. A call must raise an exception unless it is
+valid by arithmetic in Python, whose integers never overflow. Memory next to the memory of the call
+must not change."""
 
 import random
 import sys
@@ -19,13 +20,13 @@ REFUSALS = (GLib.Error, OverflowError, ValueError, TypeError, IndexError)
 
 
 def choices(count, *pools):
-    """The same numbers in each run and on every device."""
+    """Returns random arguments, which are the same in each run and on every device."""
     source = random.Random(str(pools))
     return [tuple(source.choice(pool) for pool in pools) for _ in range(count)]
 
 
 def attempt(call, *arguments):
-    """The result of the call, or None if it was refused."""
+    """Returns the result of the call, or None if the call was rejected."""
     try:
         return call(*arguments)
     except REFUSALS:
@@ -41,7 +42,7 @@ def succeeds(call, *arguments):
 
 
 class Guarded:
-    """A buffer in the middle of another one."""
+    """A slice in the middle of a buffer, with guard bytes around it."""
 
     def __init__(self, fixture):
         self.whole = fixture.buffer(b"\xa5" * (3 * SIZE))
@@ -77,7 +78,7 @@ def test_ranges(fixture):
 
 
 def region_end(layout, extent):
-    """The end of a region, or None if it is empty."""
+    """Returns the end of a region, or None if the region is empty."""
     width, height, depth = extent
     row, pitch, x, y, z = layout
     row = row or width
@@ -120,7 +121,7 @@ def test_regions(fixture):
 
 
 def test_allocations(fixture):
-    """Sizes beyond any memory are refused everywhere, and leave nothing allocated."""
+    """Every function rejects sizes that exceed any memory, and leaves nothing allocated."""
     context, stream = fixture.context, fixture.stream
     pool = Gpu.MemoryPool(context)
     calls = {
@@ -188,7 +189,7 @@ def test_arrays(fixture):
         part = attempt(lambda a, b, c: array[a:b:c], start, stop, step)
         equal(None if part is None else part.shape[0],
               len(range(4)[start:stop:step]) if step else None, f"[{start}:{stop}:{step}]")
-    # Without elements strides are any numbers
+    # An array without elements may have any strides
     empty = attempt(Gpu.Array.for_memory, guarded.buffer, (0, 3), "float32", 0, (1, 2**62))
     assert empty is None or empty[:, 2:0:-1].shape == (0, 2)
     for shape in choices(150, SIGNED, SIGNED, SIGNED):

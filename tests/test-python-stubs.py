@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Gpu.pyi, the types for editors, has all that the library has and nothing else, and the examples
-are right by them. It is TEST_PYTHON_STUBS, or the one that is installed."""
+"""Checks that Gpu.pyi, the type stubs for editors, declares exactly the API of the library, and
+that the examples are valid by these types. TEST_PYTHON_STUBS is the path of the stubs; by default
+the installed stubs are used."""
 
 import ast
 import glob
@@ -20,7 +21,8 @@ FOR_CLASSES_OF_PYTHON = ("__", "do_")
 
 
 def stubs_path():
-    """Where the overrides are installed, the types are beside gi."""
+    """Returns the path of the stubs. The default is the path of stubs that are installed with the
+    loaded overrides."""
     overrides = os.path.dirname(sys.modules["gi.overrides.Gpu"].__file__)
     installed = os.path.join(overrides, "../../gi-stubs/repository/Gpu.pyi")
     return os.environ.get("TEST_PYTHON_STUBS") or installed
@@ -34,7 +36,7 @@ def parse():
 
 
 def names_in(body):
-    """The names that a module or a class defines."""
+    """Yields the names that the body of a module or a class defines."""
     for node in body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name
@@ -45,7 +47,7 @@ def names_in(body):
 
 
 def infos():
-    """(name, info) of all that the typelib has for programs."""
+    """Yields (name, info) for all public symbols of the typelib."""
     for info in _gi.Repository.get_default().get_infos("Gpu"):
         if not (isinstance(info, _gi.StructInfo) and info.is_gtype_struct()):
             yield info.get_name(), info
@@ -56,7 +58,8 @@ def is_public(name):
 
 
 def plain_names():
-    """Classes, functions, constants, callbacks and what the overrides add."""
+    """The stubs declare all classes, functions, constants and callbacks, and the additions of the
+    overrides."""
     stubbed = set(names_in(parse().body))
     missing = {name for name, info in infos() if name not in stubbed and hasattr(Gpu, name)}
     overrides = set(sys.modules["gi.overrides.Gpu"].__all__)
@@ -68,18 +71,20 @@ def plain_names():
 
 
 def runtime_names(found):
-    """The members of a class in the typelib or its override."""
+    """Returns the members of a class in the typelib or its override."""
     names = set()
     for one in found.__mro__:
         if one.__module__.startswith(("gi.repository.Gpu", "gi.overrides")) and \
                 "GObject" not in one.__module__ and one.__module__ != "gi.overrides.Gio":
             names |= {name for name in vars(one) if not name.startswith("_")}
-    # In the types these are GObject.Object's, also where they check values.
+    # The stubs inherit these from GObject.Object, even if the override replaces them to check
+    # values.
     return names - {"props", "set_properties", "set_property"}
 
 
 def plain_members():
-    """Methods, properties, values of enumerations: each way."""
+    """The stubs declare all methods, properties and enumeration values of the library, and no
+    others."""
     classes = {node.name: node for node in parse().body if isinstance(node, ast.ClassDef)}
     stubbed = {name: set(names_in(node.body)) - {"Props"} for name, node in classes.items()}
 
@@ -130,7 +135,7 @@ with Gpu.pinned(context, b"1", b"2") as memories:
 REVEALED = ["Gpu.Kernel", "builtins.int", "Gpu.MemoryPool", "Gpu.HostMemory",
             "builtins.list[Gpu.HostMemory]"]
 
-# Each with a part of the message of mypy
+# Wrong code, each with a part of mypy's error message
 WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("get_kernel(context, 1)", "int"), ("get_kernel(context)", "argument"),
          ("Holder().get_size([]).x", "int"), ("Gpu.using_allocator(5)", "using_allocator"),
@@ -138,7 +143,7 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
 
 
 class Checker:
-    """mypy with these types, and without types for the rest of gi."""
+    """Runs mypy with these stubs, and without stubs for the rest of gi."""
 
     def __init__(self, folder):
         if subprocess.run([sys.executable, "-m", "mypy", "--version"],
@@ -158,7 +163,7 @@ class Checker:
         return self.check(path)
 
     def check(self, *paths):
-        """The exit status and what it says."""
+        """Returns the exit status and the output of mypy."""
         result = subprocess.run(
             [sys.executable, "-m", "mypy", "--check-untyped-defs", "--scripts-are-modules",
              "--cache-dir", os.path.join(self._folder, "cache"), *paths],
@@ -167,7 +172,7 @@ class Checker:
 
 
 def plain_examples():
-    """mypy has nothing to say about programs that use the types."""
+    """mypy reports no error for programs that use the types correctly."""
     examples = glob.glob(os.path.join(os.environ.get("TEST_TOP_SRCDIR", "none"),
                                       "examples/python/*.py"))
     if not examples:
@@ -178,7 +183,7 @@ def plain_examples():
 
 
 def plain_generic():
-    """Types pass through decorators and callbacks, and wrong uses are reported."""
+    """mypy infers types through decorators and callbacks, and reports wrong uses."""
     parse()
     with tempfile.TemporaryDirectory() as folder:
         checker = Checker(folder)

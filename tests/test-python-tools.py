@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python binding for users of PyOpenCL's tools, on every device that GPUMEM_TEST selects
-(parity rows T15, T17, T18, T19, D56)."""
+"""The Python equivalents of PyOpenCL's tools, on every device that GPUMEM_TEST selects (parity rows
+T15, T17, T18, T19, D56)."""
 
 import gc
 import struct
@@ -21,7 +21,7 @@ class Owner:
 
 
 def counted(**kwargs):
-    """A memoized function, and the calls that reached it."""
+    """Returns a memoized function, and the list of calls that executed it."""
     calls = []
 
     @Gpu.memoize(**kwargs)
@@ -51,7 +51,7 @@ def plain_memoize():
 
 
 def plain_memoize_alike():
-    """Arguments that look alike, or are equal, and are not the same."""
+    """Arguments that have the same text or compare equal, but must not share a result."""
     function, calls = counted()
     owner = Owner()
     for args, kwargs in ((((1,), (("a", 2),)), {}), ((1,), {"a": 2}), ((1,), {}), ((1.0,), {}),
@@ -74,7 +74,7 @@ def plain_memoize_key():
 
 
 def plain_memoize_dies():
-    """With the object, also where the object is in a cycle."""
+    """Memoized results are freed with their object, even if the object is in a reference cycle."""
     function, calls = counted()
     owner, other = Owner(), Owner()
     owner.itself = owner
@@ -117,7 +117,7 @@ def plain_memoize_methods():
 
 
 def plain_memoize_threads():
-    """All threads get one result, even if an object is freed meanwhile."""
+    """All threads get the same result, even if another object is freed at the same time."""
     function, calls = counted()
     owner = Owner()
     results = []
@@ -138,7 +138,8 @@ def plain_memoize_threads():
 
 
 def test_memoize_kernels(fixture):
-    """Kernels hold their context, and go with it all the same."""
+    """Memoized kernels hold a reference to their context, but are still freed when the program
+    drops the context."""
     need(fixture, CAPABILITIES.SOURCE)
     calls = []
 
@@ -295,7 +296,7 @@ def test_argument_kernels(fixture):
 
 
 def test_argument_arrays(fixture):
-    """Memory with an offset may be an array over memory."""
+    """An array over memory can be bound to an argument that is memory with an offset."""
     need_numpy()
     array = Gpu.HostMemory.zeros(fixture.context, 20, np.int32)
     argument = Gpu.VectorArgument(np.int32, "x", with_offset=True)
@@ -342,7 +343,8 @@ def test_bank_conflicts(fixture):
 # --- profilers (D56) -----------------------------------------------------------------------------
 
 def test_profiled(fixture):
-    """The driver gets one call at the start and one at the end, also after an exception."""
+    """The driver gets one call at the start and one call at the end of the block, even after an
+    exception."""
     if fixture.device.backend != "cuda":
         with raises(Gpu.Error.NOT_SUPPORTED, "start_profiler"):
             fixture.context.start_profiler()
@@ -362,7 +364,8 @@ def test_profiled(fixture):
 
 
 def profiler_calls():
-    """The number of calls in the stand-in for the driver; None for a real driver."""
+    """Returns the number of calls of the stand-in for the CUDA driver, or None with a real
+    driver."""
     import ctypes
     try:
         count = ctypes.CDLL("libcuda.so.1").gpumem_cuda_driver_get_count

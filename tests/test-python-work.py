@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kernels, streams, events and lifetimes from Python, over every device that GPUMEM_TEST
-chooses."""
+"""Kernels, streams, events and lifetimes from Python, on every device that GPUMEM_TEST selects."""
 
 import array
 import asyncio
@@ -113,7 +112,7 @@ def test_launch_errors(fixture):
 
 
 def test_build_failure(fixture):
-    """D2, C8: the error carries the log."""
+    """D2, C8: the error contains the build log."""
     with raises(Gpu.Error.BUILD_FAILED, "no_such_function_anywhere"):
         Gpu.Program(fixture.context,
                     "__kernel void f (__global int *x) { x[0] = no_such_function_anywhere (); }")
@@ -122,7 +121,7 @@ def test_build_failure(fixture):
 # --- streams and events --------------------------------------------------------------------------
 
 def test_two_streams(fixture):
-    """D21: two streams over one buffer, without a wait."""
+    """D21: two streams use one buffer, without a wait in the program."""
     program = fixture.program()
     add, triple = program.add, program.triple
     one, other = fixture.new_stream(), fixture.new_stream()
@@ -283,7 +282,7 @@ def test_user_event_fails(fixture):
 # --- Ctrl-C --------------------------------------------------------------------------------------
 
 def interrupt(wait):
-    """Seconds from a SIGINT to the end of the wait."""
+    """Returns the seconds from a SIGINT to the end of the wait."""
     sent = []
 
     def send():
@@ -341,7 +340,8 @@ def test_interrupt(fixture):
 
 
 def test_wait_of_failed(fixture):
-    """A wait in slices reports a failure like a single wait, from any thread."""
+    """The library waits in short intervals to detect Ctrl-C. Such a wait reports failures like a
+    single wait, on any thread."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
@@ -405,7 +405,7 @@ def test_asyncio(fixture):
 
 
 def test_asyncio_large(fixture):
-    """Without another copy: into existing memory, or into new memory."""
+    """Asynchronous reads into existing memory and into new memory make no additional copy."""
     data = random.Random(6).randbytes(1 << 18)
     buffer = fixture.buffer(1 << 18)
     stream = fixture.new_stream()
@@ -463,7 +463,8 @@ def test_asyncio_cancel(fixture):
 # --- lifetimes and threads -----------------------------------------------------------------------
 
 def enqueue_much(fixture, result, gated):
-    """1,000 copies and launches whose memory, data, kernels and stream are dropped at once."""
+    """Submits 1,000 copies and launches, and drops their memory, data, kernels and stream at
+    once."""
     stream = fixture.new_stream()
     gate = fixture.gate(stream) if gated else None
     program = fixture.program()
@@ -503,7 +504,7 @@ def test_drop_references(fixture):
 
 
 def test_drop_everything(fixture):
-    """Without a reader of the result nothing crashes, and everything is freed."""
+    """If the program never reads the result, nothing crashes, and everything is freed."""
     context = fixture.context
     fixture.context = Gpu.Context(fixture.device)
     del context

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Devices, memory and mappings from Python, over every device that GPUMEM_TEST chooses."""
+"""Devices, memory and mappings from Python, on every device that GPUMEM_TEST selects."""
 
 import array
 import ctypes
@@ -87,7 +87,7 @@ def test_device(fixture):
 
 
 def test_context(fixture):
-    """D14, D24: contexts, and the memory that is free."""
+    """D14, D24: contexts, and the amount of free memory."""
     equal(fixture.context.device, fixture.device)
     equal(fixture.context.devices, [fixture.device])
     assert fixture.device.id in repr(fixture.context)
@@ -108,7 +108,8 @@ def test_context(fixture):
 
 
 def test_context_of_devices(fixture):
-    """D14: of several devices, by name or not; of nothing else."""
+    """D14: contexts of a sequence of devices, given as objects or by name. Other arguments are
+    rejected."""
     for devices in ([fixture.device], (fixture.device.id,)):
         context = Gpu.Context(devices)
         equal(context.devices, [fixture.device])
@@ -123,7 +124,7 @@ def test_context_of_devices(fixture):
 
 
 def test_limits(fixture):
-    """D18: errors name the limit."""
+    """D18: errors of unsupported limits name the limit."""
     for limit in Gpu.Limit.__enum_values__.values():
         try:
             fixture.context.set_limit(limit, 1024)
@@ -135,7 +136,7 @@ def test_limits(fixture):
 # --- data in and out -----------------------------------------------------------------------------
 
 def bytes_like():
-    """Pairs of something bytes-like and its bytes."""
+    """Yields pairs of a bytes-like object and its bytes."""
     raw = random.Random(1).randbytes(1000)
     yield raw, raw
     yield bytearray(raw), raw
@@ -208,7 +209,7 @@ def test_host_flags(fixture):
 
 
 def test_read(fixture):
-    """D26: content, in the ways that Python has for it."""
+    """D26: the content of a buffer, by every method of Python."""
     data = random.Random(2).randbytes(10000)
     buffer = fixture.buffer(data)
     equal(len(buffer), 10000)
@@ -274,7 +275,7 @@ LARGE = 1 << 20
 
 
 def plain_bytes_over_memory():
-    """Bytes that wrap Python memory, which another thread releases."""
+    """A GLib.Bytes wraps Python memory, which another thread releases."""
     data = bytearray(b"0123456789")
     address = ctypes.addressof(ctypes.c_char.from_buffer(data))
     context = GLib.MainContext.new()
@@ -311,7 +312,7 @@ def test_write_holds(fixture):
                 data.append(1)
         gate.complete()
         equal(buffer.read(stream=stream), expected)
-    # Its memory is freed after its last use.
+    # The memory of the bytearray is freed after its last use.
     data = bytearray(ones)
     buffer.write(data)
     fixture.stream.write(buffer, data, copy=False)
@@ -327,7 +328,8 @@ def test_write_holds(fixture):
 
 
 def test_write_while_busy_elsewhere(fixture):
-    """A write on an idle stream does not wait for another one that has the memory."""
+    """A write on an idle stream does not block the caller, although the buffer is in use on another
+    stream."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     stream = fixture.new_stream()
     buffer = fixture.buffer(LARGE)
@@ -373,7 +375,8 @@ def best_of(times, func, *args):
 
 
 def test_speed(fixture):
-    """At the speed of memcpy: nothing converts element by element, which takes 130 ms."""
+    """Reads and writes have the speed of memcpy(). Element-wise conversion, which takes 130 ms,
+    would fail the test."""
     size = 1 << 20
     buffer = fixture.buffer(size)
     sources = {"bytes": bytes(size), "bytearray": bytearray(size),
@@ -427,7 +430,7 @@ def test_fill(fixture):
 
 
 def test_copy(fixture):
-    """M24: bytes."""
+    """M24: copies of byte ranges."""
     data = bytes(range(200))
     source = fixture.buffer(data)
     target = fixture.buffer(200)
@@ -445,7 +448,7 @@ def test_copy(fixture):
 
 
 def test_regions(fixture):
-    """M24: up to three dimensions."""
+    """M24: copies of regions with up to three dimensions."""
     rows = [bytes(range(16 * y, 16 * y + 16)) for y in range(8)]
     source = fixture.buffer(b"".join(rows))
     target = fixture.buffer(100)
@@ -480,7 +483,7 @@ def test_regions(fixture):
 # --- memory objects ------------------------------------------------------------------------------
 
 def sliced(fixture):
-    """A buffer, its content, and the unit in which it can be sliced."""
+    """Returns a buffer, its content, and the alignment of slices."""
     step = max(fixture.device.base_alignment, 64)
     data = random.Random(3).randbytes(step * 8)
     return fixture.buffer(data), data, step
@@ -510,7 +513,7 @@ def test_slices_write(fixture):
 
 
 def test_slices_keep(fixture):
-    """M9: slices of slices keep what they are of."""
+    """M9: slices of slices keep the memory of the buffer alive."""
     buffer, data, step = sliced(fixture)
     part = buffer[step:3 * step]
     inner = part[step:]
@@ -532,7 +535,7 @@ def test_slices_refuse(fixture):
 
 
 def test_equality(fixture):
-    """M5: equal by handle."""
+    """M5: memory objects with the same handle are equal."""
     buffer = fixture.buffer(256)
     other = fixture.buffer(256)
     assert buffer == buffer and buffer != other and buffer != 3 and buffer is not None
@@ -553,7 +556,7 @@ def test_equality(fixture):
 
 
 def plain_repr():
-    """Also for objects of g_object_new()."""
+    """repr() works for objects that were created by g_object_new() alone."""
     assert "no device" in repr(GObject.new(Gpu.Stream))
     assert "Gpu.Buffer" in repr(GObject.new(Gpu.Buffer))
     equal(repr(Gpu.Local(12)), "Gpu.Local(12)")
@@ -569,7 +572,7 @@ def test_repr(fixture):
 
 
 def test_release(fixture):
-    """M3: later use is an error."""
+    """M3: any use after the release is an error."""
     other = fixture.buffer(64)
     program = fixture.program()
     with fixture.buffer(64) as buffer:
@@ -730,7 +733,7 @@ def test_map_errors(fixture):
     assert mapping.mapped
     del view
     mapping.unmap()
-    with raises(KeyError):                      # and not the BufferError that follows from it
+    with raises(KeyError):                      # and not the BufferError that the live view causes
         with buffer.map(Gpu.MapFlags.READ) as mapping:
             view = mapping.view()
             raise KeyError

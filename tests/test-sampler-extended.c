@@ -14,7 +14,7 @@ static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FL
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 static const GpuExtent square = { SIDE, SIDE, 1 };
 
-/* Reads at the first two of the four numbers of each of N_READS places. */
+/* Reads at N_READS places. Each place has four numbers: the first two are the coordinates. */
 static const char source[] =
   "__kernel void\n"
   "read_f (__read_only image2d_t image, sampler_t by, __global const float *at,\n"
@@ -38,7 +38,7 @@ static const char source[] =
   "  out[i] = read_imageui (image, by, (float2) (at[4 * i], at[4 * i + 1]));\n"
   "}\n";
 
-/* The third number is the level of detail. */
+/* The third number of a place is the level of detail. */
 static const char levels_source[] =
   "__kernel void\n"
   "read_lod (__read_only image2d_t image, sampler_t by, __global const float *at,\n"
@@ -72,7 +72,7 @@ static const char texels_source[] =
   "  out[i] = read_imagef (image, by, at[i]);\n"
   "}\n";
 
-/* Each coordinate in all three dimensions. */
+/* Uses each number as a coordinate in all three dimensions. */
 static const char wild_source[] =
   "__kernel void\n"
   "read_1d (__read_only image1d_t image, sampler_t by, __global const float *at,\n"
@@ -131,8 +131,8 @@ image_from (TestFixture          *fixture,
   return image;
 }
 
-/* Creates a sampler with the properties that follow. Returns NULL and skips the test if the driver
- * does not support them. */
+/* Creates a sampler with the properties in the variable arguments. Returns NULL and skips the test
+ * if the driver does not support them. */
 static GpuSampler *
 sampler_new (TestFixture *fixture,
              const char  *property,
@@ -161,7 +161,7 @@ sampler_new (TestFixture *fixture,
   return NULL;
 }
 
-/* Returns the kernel's results for @n numbers, or places of four numbers. */
+/* Returns the results of the kernel for @n inputs: single numbers, or places of four numbers. */
 static GBytes *
 read_at (TestFixture   *fixture,
          const char    *program,
@@ -212,7 +212,8 @@ can_sample (TestFixture *fixture)
   return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE);
 }
 
-/* The other back ends do not support this in kernels of the portable dialect. */
+/* Returns whether the device is the host. In kernels of the portable dialect, other back ends do
+ * not support the extended samplers. */
 static gboolean
 is_host (TestFixture *fixture)
 {
@@ -303,7 +304,8 @@ extras_modes_per_dimension (TestFixture *fixture)
   assert_color (got, 3, 0, 0, 0, 1);
 }
 
-/* Integer coordinates address texels in every filter mode; those outside wrap around. */
+/* Integer coordinates address texels in every filter mode; coordinates outside of the image wrap
+ * around. */
 static void
 extras_repeated_texels (TestFixture *fixture)
 {
@@ -556,7 +558,7 @@ image_of (TestFixture  *fixture,
   return image;
 }
 
-/* Half of every channel is a texel; zero is the border. */
+/* Asserts that every result is a texel (0.5 in every channel) or the border (0). */
 static void
 assert_tame (GBytes *got)
 {

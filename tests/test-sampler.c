@@ -81,7 +81,7 @@ static const double opaque[] = { 0, 0, 0, 1 };
 
 /* --- the reference ---------------------------------------------------------------------------- */
 
-/* The two texels along one dimension, and the weight of the second. */
+/* The two texels to interpolate along one dimension, and the weight of the second texel. */
 typedef struct
 {
   int    first;
@@ -334,7 +334,7 @@ build (TestFixture *fixture)
   return test_program (fixture, source->str);
 }
 
-/* Samplers as constants at file scope and in the kernel. */
+/* Builds a program with the samplers as constants at file scope and in the kernel. */
 static GpuProgram *
 build_constants (TestFixture *fixture)
 {
@@ -449,7 +449,7 @@ choose_all (Case *c)
     }
 }
 
-/* Integer coordinates; if @outside, also some outside the image. */
+/* Chooses integer coordinates. If @outside, also chooses some coordinates outside the image. */
 static void
 choose_texels (Case     *c,
                gboolean  outside)
@@ -527,14 +527,14 @@ make_sampler (const Case *c)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* PoCL also treats the layer as a normalized coordinate. */
+/* Returns whether PoCL wrongly treats the layer as a normalized coordinate. */
 static gboolean
 takes_layers_wrong (const Case *c)
 {
   return c->normalized && types[c->type].has_layers && test_is_pocl (c->fixture);
 }
 
-/* Selects the next valid combination after @state. Returns FALSE after the last one. */
+/* Selects the next valid combination after @state. Returns FALSE after the last combination. */
 static gboolean
 next_sampler (Case  *c,
               guint *state)
@@ -577,7 +577,7 @@ sample_all (Case       *c,
     g_assert_cmpuint (n_samplers, ==, c->format == RGBA_INT16 ? 8 : 16);
 }
 
-/* Integer coordinates, with and without a sampler. */
+/* Reads at integer coordinates, with and without a sampler. */
 static void
 read_texels (Case       *c,
              GpuProgram *program)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* OpenCL buffers over memory of CUDA or of the host, imported with cl_khr_external_memory. PoCL
- * supports this under the OpenCL layer only; the layer fails a test that uses such memory without
- * acquiring it. */
+ * supports such imports only under the OpenCL layer, which fails a test that uses imported memory
+ * without acquiring it. */
 #include "config.h"
 
 #include <dirent.h>
@@ -23,8 +23,8 @@ static const char *source =
 
 typedef struct
 {
-  TestFixture *here;                /* imports the memory, on OpenCL */
-  GpuContext  *there;               /* exports it */
+  TestFixture *here;                /* the OpenCL device that imports the memory */
+  GpuContext  *there;               /* the context that exports the memory */
   GpuBuffer   *theirs;              /* SIZE random bytes */
   GpuBuffer   *ours;                /* the same memory */
   GBytes      *bytes;
@@ -37,7 +37,8 @@ is_stand_in (GpuDevice *device)
          || g_str_has_prefix (gpu_device_get_name (device), "Stand-in");
 }
 
-/* A GPU imports memory of the same GPU; PoCL, under the layer, imports memory files. */
+/* Returns whether @to may import memory of @device. A GPU imports memory of the same GPU. PoCL
+ * under the layer imports memory files. */
 static gboolean
 may_give (GpuDevice *device, GpuDevice *to)
 {
@@ -124,7 +125,7 @@ for_pairs (TestFixture *fixture, void (*func) (Pair *pair))
     }
 }
 
-/* Runs the test under the layer if the driver cannot import such memory. */
+/* Runs the test under the layer if the driver itself cannot import external memory. */
 static void
 run (TestFixture *fixture, const char *name, void (*func) (TestFixture *))
 {
@@ -254,7 +255,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, gsize size)
                                    &error), error);
 }
 
-/* Ends with 2 * 3 + 1 everywhere. */
+/* Runs every operation. At the end each number is 2 * 3 + 1. */
 static void
 operations (Pair *pair, GpuStream *stream, GpuStream *other)
 {
@@ -304,7 +305,7 @@ operations_on_streams (Pair *pair)
     }
 }
 
-/* Untracked imported memory is still handed over between streams. */
+/* Imported memory that is untracked is still handed over between streams. */
 static void
 operations_untracked (Pair *pair)
 {
@@ -353,7 +354,7 @@ share_copies (TestFixture *fixture)
   for_pairs (fixture, across);
 }
 
-/* Two ranges mapped at the same time, with work in between. */
+/* Maps two ranges at the same time, with other work before the unmaps. */
 static void
 maps (Pair *pair, GpuStream *stream)
 {
@@ -398,8 +399,8 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* Returns TRUE, after checking the error, if the driver rejects work on such memory behind a
- * pending user event. */
+/* Returns TRUE if the driver rejects work on imported memory behind a pending user event. Checks
+ * the error in that case. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
 {
@@ -416,7 +417,7 @@ is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
   return TRUE;
 }
 
-/* A user event fails before imported memory is used: later uses of the memory still work. */
+/* If a user event before a use of imported memory fails, later uses of the memory still succeed. */
 static void
 failure (Pair *pair)
 {
@@ -436,7 +437,7 @@ failure (Pair *pair)
   fill_and_wait (pair->ours, 0, SIZE, 6);
   check_value (pair->theirs, 6);
 
-  /* A read that fails leaves the content defined, although it is ordered as a write. */
+  /* A read is ordered as a write, but if it fails, the content of the memory stays defined. */
   g_clear_object (&gate);
   gate = test_gate (pair->here, stream);
   copy (stream, plain, pair->ours, SIZE);
@@ -456,7 +457,7 @@ share_failure (TestFixture *fixture)
 
 #define N_ROUNDS 100
 
-/* Reads only, which are still ordered as writes. */
+/* Only reads. The library still orders reads of imported memory as writes. */
 static gpointer
 read_often (gpointer data)
 {
@@ -558,7 +559,7 @@ descriptors (Pair *pair)
 {
   guint n_fds = 0;
 
-  /* By now the driver has opened all descriptors for its own use. */
+  /* The driver has opened all descriptors for its own use by now: count again */
   for (guint i = 0; i < 30; i++)
     {
       g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_FLAGS_NONE, pair->theirs,
@@ -663,7 +664,8 @@ refused (Pair *pair)
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
                          "gpu_buffer_new_from_fd: the range of 1 bytes at");
-  /* More than the memory has: the descriptor's size shows this, or the driver. */
+  /* The size exceeds the memory: the size of the descriptor's file shows this, or else the driver
+   * rejects it. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
@@ -678,7 +680,7 @@ share_refused (TestFixture *fixture)
   for_pairs (fixture, refused);
 }
 
-/* NVIDIA's driver returns a code above 0 and no handle if the memory is too small. */
+/* If the memory is too small, NVIDIA's driver returns an error code above 0 and no valid handle. */
 static void
 share_no_handle (TestFixture *fixture)
 {

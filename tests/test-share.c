@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory shared as file descriptors within this process and with another one, which runs this
- * program again and receives the descriptor over a socket. */
+/* Memory shared by file descriptor within this process and with another process. The other process
+ * runs the same program and receives the descriptor over a socket. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -66,8 +66,8 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
                                   8192, &error);
   close (fd);
 
-  /* CUDA drivers support dma-bufs, but the driver of an H200 accepts none; the context learns it
-   * from the first failure. */
+  /* CUDA drivers report support for dma-bufs, but the driver of an H200 rejects them. The context
+   * no longer offers dma-bufs after the first failure. */
   if (kind == GPU_FD_KINDS_DMA_BUF
       && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
@@ -85,7 +85,7 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   test_assert_content (again, sevens);
 }
 
-/* Memory of one GPU in a context of another GPU with peer access. */
+/* Imports memory of one GPU into a context of another GPU with peer access. */
 static void
 share_peer (TestFixture *fixture)
 {
@@ -199,7 +199,7 @@ share_dma_buf (TestFixture *fixture)
     check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
 }
 
-/* Memory from outside the driver: a sealed file represents memory of another library. */
+/* Imports memory of another library, which the test simulates by a sealed file. */
 static void
 share_foreign_file (TestFixture *fixture)
 {
@@ -238,7 +238,7 @@ share_foreign_file (TestFixture *fixture)
 
 /* --- another process ------------------------------------------------------------------------ */
 
-/* A message of one byte, with room for a descriptor beside it. */
+/* A message of one byte with space for an attached descriptor. */
 typedef struct
 {
   char          byte;
@@ -399,7 +399,7 @@ share_invalid_calls (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "-1");
 }
 
-/* A descriptor of something else, or of too little memory. */
+/* Imports descriptors of other things than memory, and of too little memory. */
 static void
 share_wrong_descriptor (TestFixture *fixture)
 {
@@ -418,7 +418,8 @@ share_wrong_descriptor (TestFixture *fixture)
   close (fd);
 }
 
-/* Importing duplicates the descriptor. The limit leaves room for the context and nothing more. */
+/* Importing duplicates the descriptor. The limit on open descriptors is enough for the context, so
+ * that the import fails. */
 static void
 share_descriptor_limit (TestFixture *fixture)
 {
@@ -464,7 +465,7 @@ assert_refused (TestFixture *fixture, int fd, GpuError code, const char *words)
   test_assert_gpu_error (error, code, "gpu_buffer_new_from_fd", number, words);
 }
 
-/* All back ends use the same check. */
+/* All back ends use the same check of the arguments. */
 static void
 share_descriptors (TestFixture *fixture)
 {
@@ -482,7 +483,8 @@ share_descriptors (TestFixture *fixture)
       assert_refused (fixture, pipes[0], GPU_ERROR_IPC, "a pipe");
       assert_refused (fixture, ends[0], GPU_ERROR_IPC, "a socket");
       assert_refused (fixture, folder, GPU_ERROR_IPC, "a directory");
-      /* NVIDIA's memory is a character device, so the driver must refuse other devices. */
+      /* NVIDIA's memory descriptors are character devices, so only the driver can refuse other
+       * character devices. */
       if (!test_is_opencl (fixture))
         {
           g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,
@@ -513,7 +515,7 @@ takes_files (TestFixture *fixture)
   return FALSE;
 }
 
-/* A file as another program may create it. */
+/* Creates a memory file as another program may create it. */
 static int
 file_new (gsize size, int seals)
 {
@@ -580,7 +582,7 @@ share_longer_range (TestFixture *fixture)
   close (fd);
 }
 
-/* A range that starts within a mapping and ends after it needs another one. */
+/* A range that starts within a mapping and ends after it needs another mapping. */
 static void
 share_past_end (TestFixture *fixture)
 {
@@ -619,8 +621,8 @@ get_address_space (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* A hostile process may send a file of any size: the library maps only the requested range, also
- * far from the start, and tracks two ranges of one file as one memory. */
+/* A hostile process may send a file of any size: the library only maps the requested range, even
+ * far from the start. It tracks two ranges of one file as one memory. */
 static void
 share_sparse_file (TestFixture *fixture)
 {
@@ -665,7 +667,7 @@ share_sparse_file (TestFixture *fixture)
   close (fd);
 }
 
-/* Imports the last bytes of the file at its present size, and checks them. */
+/* Imports the last bytes of the file at its current size, and checks them. */
 static void
 check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
 {

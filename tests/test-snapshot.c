@@ -129,7 +129,7 @@ check_viewer (void)
   g_assert_false (json_object_has_member (event, "addr"));
 }
 
-/* Counters over time; the history begins with memory already live. */
+/* Converts a history to counters over time. Some memory is live before the history begins. */
 static void
 check_perfetto (void)
 {
@@ -175,7 +175,7 @@ check_pickle (void)
   test_assert_bytes (pickle, bytes);
 }
 
-/* Python reads the same value from the pickle as from the JSON, also for long lists */
+/* Python reads the same value from the pickle as from the JSON, even for long lists */
 static void
 check_python (void)
 {

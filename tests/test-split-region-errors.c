@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Regions that a driver takes in several operations, one of which fails: the call fails at once,
- * and the memory of the other operations stays allocated until they complete. */
+/* Region operations that the library splits into several driver operations, one of which fails. The
+ * call fails at once, and the memory of the other operations stays allocated until they
+ * complete. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -27,8 +28,8 @@ count (gpointer data)
   g_atomic_int_inc ((int *) data);
 }
 
-/* The slice pitch is not a multiple of the row pitch, so each slice is an operation of its own.
- * Only the pending work holds references on the memory. */
+/* The slice pitch is not a multiple of the row pitch, so each slice is a separate operation. Only
+ * the pending operations hold references on the memory. */
 static void
 call_region (Call *call)
 {
@@ -70,7 +71,7 @@ run_call (gpointer data)
   return NULL;
 }
 
-/* Makes the driver fail as @spec describes; NULL ends this. */
+/* Makes the driver fail as @spec describes. NULL disables the fault. */
 static void
 arm (TestFixture *fixture, const char *spec)
 {
@@ -93,7 +94,8 @@ get_spec (TestFixture *fixture, Kind kind)
   return test_is_opencl (fixture) ? opencl[kind] : "cuMemcpy2DAsync:2";
 }
 
-/* The stream is blocked meanwhile: by a user event that then completes or fails, or by a kernel. */
+/* Makes a region call fail while its stream is blocked by a user event, which then completes or
+ * fails, or by a kernel. */
 static void
 refuse (TestFixture *fixture, Kind kind, gboolean fails)
 {
@@ -232,8 +234,8 @@ image_filled (TestFixture *fixture, guint8 value)
   return image;
 }
 
-/* Checks the first two rows, which the driver accepted. If they fail as well, the image cannot be
- * read. */
+/* Checks the first two rows, which the driver accepted. If these rows fail as well, the image
+ * cannot be read. */
 static void
 check_rows (const Blocking *call, gboolean fails, gboolean run)
 {
@@ -256,7 +258,7 @@ check_rows (const Blocking *call, gboolean fails, gboolean run)
 }
 
 /* The third row fails while the other rows are pending. The call keeps no reference on the caller's
- * memory, so it must not return before they complete. */
+ * memory, so it must not return before the other rows complete. */
 static void
 refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gboolean fails)
 {

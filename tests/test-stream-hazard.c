@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that use the same memory, without any wait by the program, produce the results of running
- * all work in the order of submission. */
+/* Streams that use the same memory, without any wait by the program, produce the same results as
+ * running all work in the order of submission. */
 #include "config.h"
 
 #include "test-util.h"
@@ -29,8 +29,8 @@ copy (GpuStream *stream, GpuBuffer *to, gsize to_offset, GpuBuffer *from, gsize 
 
 /* --- two streams, one buffer ---------------------------------------------------------- */
 
-/* One stream fills, the other copies the value into the slot of the round: if they were not
- * ordered, a slot would hold the value of another round. */
+/* One stream fills a buffer, and another stream copies the value into the slot of the round.
+ * Without correct order a slot would contain the value of another round. */
 static void
 two_streams (TestFixture *fixture, GpuStreamFlags flags, guint n_rounds)
 {
@@ -80,7 +80,8 @@ hazard_untracked (TestFixture *fixture)
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (shared, 0, 64, &error);
 
   g_assert_no_error (error);
-  /* The filled bytes are not the copied ones, so there is no race; hazards cover whole buffers. */
+  /* The fills and the copies use different bytes, so there is no race. They are still ordered,
+   * because hazards cover whole buffers. */
   for (guint32 i = 0; i < 1000; i++)
     {
       test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (shared), 64, SIZE - 64, (guint8 *) &i,
@@ -129,8 +130,8 @@ hazard_kernel_arguments (TestFixture *fixture)
 
 /* --- order of reads and writes ------------------------------------------------------------ */
 
-/* Behind a closed gate: readers do not wait for readers, writers wait for readers, readers and
- * writers wait for writers, and waiting work is blocked by the gate of the other stream. */
+/* Readers do not wait for readers, writers wait for readers, and readers and writers wait for
+ * writers. A gate blocks the first stream, and thereby all work that waits for it. */
 static void
 hazard_readers_and_writers (TestFixture *fixture)
 {
@@ -209,7 +210,7 @@ hazard_readers (TestFixture *fixture)
     }
 }
 
-/* A stream that copies the memory after a kernel that runs until *@go is set. */
+/* A stream that copies the memory behind a kernel, which runs until *@go is set. */
 typedef struct
 {
   GpuStream *stream;
@@ -244,9 +245,9 @@ reader_clear (Reader *reader)
   g_object_unref (reader->stream);
 }
 
-/* The same for streams blocked by a kernel: a write that waits for two reads runs when both have
- * completed. All objects are created before the first kernel runs, because a driver may wait for
- * the kernel when it creates one. */
+/* The same for streams blocked by a kernel: a write that waits for two reads runs when both reads
+ * have completed. The test creates all objects before the first kernel runs, because a driver may
+ * wait for the kernel when it creates an object. */
 static void
 hazard_held_readers (TestFixture *fixture)
 {
@@ -287,8 +288,8 @@ hazard_held_readers (TestFixture *fixture)
     reader_clear (&readers[i]);
 }
 
-/* A stream that has read the memory itself waits for the read of another stream before it writes.
- * If @is_first, its own read was recorded first. */
+/* Before a stream writes the memory, it waits for the read of another stream, even if it has read
+ * the memory too. If @is_first, its own read was recorded first. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {
@@ -330,7 +331,8 @@ hazard_own_read (TestFixture *fixture)
   write_after_own_read (fixture, TRUE);
 }
 
-/* Stream-ordered memory exists once its stream reaches the allocation: other streams wait. */
+/* Stream-ordered memory only exists after its stream has reached the allocation, so other streams
+ * wait for the allocation. */
 static void
 hazard_ordered (TestFixture *fixture)
 {
@@ -407,7 +409,8 @@ hazard_slices (TestFixture *fixture)
 #define N_STREAMS 4
 #define N_STEPS 400
 
-/* The lock makes the order of submission known to the model; nothing else orders the streams. */
+/* The model applies operations in the order of submission, which the lock makes well-defined.
+ * Nothing else orders the streams. */
 typedef struct
 {
   GMutex     lock;
@@ -535,7 +538,8 @@ wrap (TestFixture *fixture, GpuBuffer *buffer)
   return wrapped;
 }
 
-/* A wrapper of the library's own memory is the same memory and keeps it allocated. */
+/* A wrapper of memory that the library allocated is tracked as the same memory, and keeps it
+ * allocated. */
 static void
 hazard_own_wrapped (TestFixture *fixture)
 {
@@ -555,7 +559,8 @@ hazard_own_wrapped (TestFixture *fixture)
   test_same_memory (fixture, wrapped, SIZE / 2, slice, 0);
 }
 
-/* A buffer whose memory this context treats as foreign. */
+/* Returns a buffer whose memory the library allocated in another context, so that this context
+ * treats it as foreign. */
 static GpuBuffer *
 foreign_buffer (TestFixture *fixture, GpuContext **other)
 {
@@ -590,7 +595,8 @@ hazard_wrapped_twice (TestFixture *fixture)
   test_same_memory (fixture, second, 0, first, 0);
 }
 
-/* Pending work through a finalized buffer is waited for, also by a new buffer over its memory. */
+/* Uses of a new buffer over the memory wait for pending work that used a finalized buffer over the
+ * same memory. */
 static void
 hazard_wrapped_again (TestFixture *fixture)
 {
@@ -692,7 +698,8 @@ hazard_image_wrapped (TestFixture *fixture)
   g_assert_true (gpu_memory_equal (GPU_MEMORY (image), GPU_MEMORY (wrapped)));
 }
 
-/* Two images over host memory are the same memory only if the device uses it in place. */
+/* Two images over the same host memory share memory only if the device uses the host memory in
+ * place. */
 static void
 hazard_image_host (TestFixture *fixture)
 {

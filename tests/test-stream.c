@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Every operation of a stream, compared with plain loops over host memory. The random numbers are
- * GTest's: --seed, printed at the start, repeats them. */
+ * those of GTest, which prints the seed at the start. --seed repeats them. */
 #include "config.h"
 
 #include "test-util.h"
@@ -13,7 +13,7 @@ random_below (gsize limit)
   return limit <= 1 ? 0 : (gsize) g_test_rand_int_range (0, (gint32) limit);
 }
 
-/* Returns a copy of the content, to serve as a model. */
+/* Returns a copy of the content, which the test uses as the model. */
 static guint8 *
 copy_of (GBytes *bytes)
 {
@@ -118,7 +118,8 @@ stream_write_read (TestFixture *fixture)
   test_assert_mem (direct, model, SIZE);
 }
 
-/* The stream keeps written bytes alive, and copies a pattern during the call. */
+/* The stream keeps the GBytes of a write alive, and copies the pattern of a fill during the
+ * call. */
 static void
 stream_keeps_bytes_alive (TestFixture *fixture)
 {
@@ -182,7 +183,8 @@ stream_fill (TestFixture *fixture)
     {
       gsize n_max = SIZE / pattern_size / 4;
 
-      /* Aligned to the pattern, then anywhere; many, one, some */
+      /* First at an offset aligned to the pattern, then at any offset; many repetitions, one,
+       * some */
       fill_once (fixture, buffer, model, pattern_size * random_below (n_max), n_max, pattern_size);
       fill_once (fixture, buffer, model, random_below (SIZE / 2), 1 + random_below (n_max),
                  pattern_size);
@@ -205,7 +207,7 @@ stream_fill (TestFixture *fixture)
 typedef struct
 {
   GpuLayout layout;
-  gsize     row_pitch;              /* resolved */
+  gsize     row_pitch;              /* resolved: never 0 for packed rows */
   gsize     slice_pitch;
 } Side;
 
@@ -397,7 +399,7 @@ stream_slices (TestFixture *fixture)
   test_synchronize (fixture->stream);
   assert_model (parent, model);
 
-  /* The same bytes through two buffers */
+  /* The same bytes, through two buffers */
   g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (high), 0, GPU_MEMORY (low),
                                    unit * 2, unit, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "overlap");
@@ -521,7 +523,7 @@ stream_wait_event (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (last, NULL, &error), error);
   g_assert_cmpint (gpu_event_query (reached, &error), ==, GPU_EVENT_STATUS_COMPLETE);
 
-  /* A wait for a completed event costs nothing */
+  /* A wait for a completed event does not block */
   test_assert_ok (gpu_stream_wait_event (second, reached, &error), error);
   test_assert_ok (gpu_stream_wait_event (second, gate, &error), error);
   test_synchronize (second);
@@ -643,7 +645,7 @@ stream_wrapped (TestFixture *fixture)
       return;
     }
   g_assert_no_error (error);
-  /* If the driver counts references, the borrower holds one. */
+  /* If the driver counts references, the borrowing wrapper holds a reference. */
   if (test_is_opencl (fixture))
     g_clear_object (&owner);
   test_assert_ok (gpu_stream_fill (wrapped, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
@@ -671,7 +673,7 @@ stream_wrapped_foreign (TestFixture *fixture)
                            "not of context");
 }
 
-/* An event on a borrowed stream covers the owner's earlier work. */
+/* An event on a borrowed stream completes after the owner's earlier work. */
 static void
 stream_wrapped_after_owner (TestFixture *fixture)
 {

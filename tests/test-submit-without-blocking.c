@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An out-of-order stream with so much pending work that a submission waits for the device:
- * operations that must not block do not wait. The number of completed operations shows a wait. */
+/* An out-of-order stream with so much pending work that an ordinary submission waits for the
+ * device. Operations that must not block do not wait. The test detects a wait by the number of
+ * completed operations. */
 #include "config.h"
 
 #include "test-util.h"

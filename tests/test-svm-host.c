@@ -40,7 +40,8 @@ svm_map (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_svm_map");
 }
 
-/* Two mappings that read, and one on another stream that waits for the writes of the first. */
+/* Two mappings for reading exist at the same time. The second, on another stream, waits for the
+ * writes of the first stream. */
 static void
 svm_map_shared (TestFixture *fixture)
 {
@@ -68,7 +69,7 @@ svm_map_shared (TestFixture *fixture)
   test_svm_check (svm, 0, SIZE, 'r');
 }
 
-/* A buffer that wraps the same memory by its handle. */
+/* A buffer wraps the SVM's memory by its native handle. */
 static void
 svm_wrapped (TestFixture *fixture)
 {
@@ -126,7 +127,8 @@ svm_busy (TestFixture *fixture)
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
-  /* Other access by the device depends on exclusive handover. */
+  /* While the memory is mapped, other access by the device is only possible without exclusive
+   * handover. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory in kernels: as an argument, and through pointers stored in it. */
+/* Shared virtual memory in kernels: as an argument, and through pointers stored in the memory. */
 #include "config.h"
 
 #include "test-util.h"
@@ -133,8 +133,8 @@ kernel_argument (TestFixture *fixture)
   check_ints (to, 2131);
 }
 
-/* The same argument is a buffer in one launch and shared memory in the next; each kind of access
- * sees the results of the other ones. */
+/* The same argument is a buffer in one launch and shared memory in the next; each launch sees the
+ * results of the launches before. */
 static void
 kernel_buffer_and_svm (TestFixture *fixture)
 {
@@ -183,7 +183,7 @@ kernel_buffer_and_svm (TestFixture *fixture)
   check_ints (to, expected);
 }
 
-/* Mapping waits for the kernel, on any stream. */
+/* A mapping on any stream waits for the kernel. */
 static void
 kernel_map_waits (TestFixture *fixture)
 {
@@ -206,7 +206,7 @@ kernel_map_waits (TestFixture *fixture)
     }
 }
 
-/* Memory with exclusive handover passes between streams, also for reads. */
+/* Memory with exclusive handover is handed over between streams even for reads. */
 static void
 kernel_readers (TestFixture *fixture)
 {
@@ -320,7 +320,7 @@ kernel_indirect (TestFixture *fixture)
   g_clear_pointer (&arguments, gpu_arguments_unref);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
 
-  /* The kernel writes it as well, and the host waits for that */
+  /* The kernel writes this memory too, so the mapping waits for the kernel */
   mapping = map (svms[1], GPU_MAP_FLAGS_READ);
   for (guint i = 1; i < N_NODES; i += 2)
     g_assert_cmpint (((const Node *) gpu_mapping_get_data (mapping))[i].visits, ==, 2);
@@ -335,7 +335,7 @@ kernel_indirect (TestFixture *fixture)
     g_object_unref (svms[i]);
 }
 
-/* Only the launch keeps the memory alive. */
+/* A pending launch keeps the memory alive that it reaches through pointers. */
 static void
 kernel_launch_keeps_memory (TestFixture *fixture)
 {

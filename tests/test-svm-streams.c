@@ -42,8 +42,8 @@ svm_streams (TestFixture *fixture)
     test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + i * 64, (guint8) i, 64);
 }
 
-/* A CUDA device without fine-grain memory can only use it on one stream at a time: reads on another
- * stream wait, too. */
+/* A CUDA device without fine-grain support can use SVM only on one stream at a time, so reads on
+ * another stream wait too. */
 static void
 svm_readers_in_turn (TestFixture *fixture)
 {
@@ -74,7 +74,8 @@ svm_readers_in_turn (TestFixture *fixture)
   test_synchronize (other);
 }
 
-/* A finalized stream has no pending uses, and a new stream may have its handle. */
+/* A finalized stream has no pending uses. A new stream may have the same handle, but must not be
+ * mistaken for the finalized stream. */
 static void
 svm_reused_stream_handle (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Unified shared memory, each kind that the device supports. */
+/* Unified shared memory of each kind that the device supports. */
 #include "config.h"
 
 #include "test-allocator-util.h"
@@ -83,7 +83,7 @@ run_each (TestFixture *fixture, void (*run) (TestFixture *fixture, guint kind))
     g_test_skip ("the device has no unified shared memory");
 }
 
-/* Reads on a stream of the memory's context; hazards order it after all other work. */
+/* Reads on a stream of the memory's context; hazards order the read after all other work. */
 static void
 read_all (GpuMemory *memory, gpointer data)
 {
@@ -292,7 +292,7 @@ usm_map (TestFixture *fixture)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-/* The indirect memory of a launch may be a part of an allocation, as pools suballocate it. */
+/* The memory that a kernel reaches through pointers may be a part of an allocation, as in pools. */
 static void
 check_follow (TestFixture *fixture, GpuMemory *target)
 {
@@ -399,7 +399,7 @@ usm_pools (TestFixture *fixture)
 
 /* --- release ---------------------------------------------------------------------------------- */
 
-/* Released while work is pending, which still gets the right result. */
+/* Releases memory while work is pending. The work must still have the right result. */
 static void
 check_release (TestFixture *fixture, guint kind)
 {

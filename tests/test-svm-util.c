@@ -47,7 +47,8 @@ test_has_svm (TestFixture *fixture)
   return test_has (fixture, GPU_CAPABILITIES_SVM_COARSE);
 }
 
-/* Returns TRUE if the host and a stream of the device must not use the memory at the same time. */
+/* Returns TRUE if the host and a stream of the device must not use an SVM allocation at the same
+ * time. */
 gboolean
 test_has_exclusive_handover (TestFixture *fixture)
 {

@@ -8,7 +8,7 @@ G_BEGIN_DECLS
 
 /* Skips the test, with a reason, unless the device supports shared virtual memory. */
 gboolean    test_has_svm     (TestFixture *fixture);
-/* Returns whether the host and a stream cannot use the memory at the same time. */
+/* Returns TRUE if the host and a stream must not use an SVM allocation at the same time. */
 gboolean    test_has_exclusive_handover (TestFixture *fixture);
 GpuSvm     *test_svm         (TestFixture *fixture,
                               GpuSvmFlags  flags,

@@ -131,7 +131,7 @@ svm_invalid_arguments (TestFixture *fixture)
     refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
 }
 
-/* The flags of a buffer also restrict access by the host and by kernels to shared memory. */
+/* The access flags of buffers also restrict the access of the host and of kernels to SVM. */
 static void
 svm_access (TestFixture *fixture)
 {
@@ -176,7 +176,7 @@ svm_linear (TestFixture *fixture)
   test_assert_mem (gpu_mapping_get_data (mapping), expected, SIZE);
   g_object_unref (mapping);
 
-  /* Within itself, to another one, to a buffer and back */
+  /* Copy to other SVM, within one allocation, to a buffer and back */
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (b), 0, GPU_MEMORY (a), 0, SIZE, &error),
                   error);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (b), 4096, GPU_MEMORY (b), 0, 1000, &error),
@@ -271,7 +271,7 @@ svm_migrate (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* Only the discarded content is lost, and later writes stay. */
+/* Only the discarded bytes lose their content. Later writes to these bytes are not lost. */
 static void
 svm_content_undefined (TestFixture *fixture)
 {
@@ -340,7 +340,7 @@ svm_advice (TestFixture *fixture)
     }
 }
 
-/* Host memory on the other side of copies, and shared memory as a buffer. */
+/* Copies between SVM and host memory, and SVM as a buffer. */
 static void
 svm_host_memory (TestFixture *fixture)
 {

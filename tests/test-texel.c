@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texels of every format: the position of each component, rounding, clamping and NaN; and each
- * texel is unchanged after a write and a read. */
+/* Texels of every format: the position of each component, rounding, clamping and NaN; and round
+ * trips of every texel. */
 #include "config.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ is_packed (GpuChannelType type)
   return type >= GPU_CHANNEL_TYPE_UNORM_565;
 }
 
-/* Tests if the format exists: packed types have three channels, other types do not; sRGB is
- * bytes. */
+/* Returns whether the format exists. Packed types need an order of three channels, other types
+ * exclude it. sRGB orders need 8-bit channels. */
 static gboolean
 is_format (const GpuImageFormat *format)
 {
@@ -114,7 +114,7 @@ texel_halves (void)
       g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, (double) known[i].value), ==, half);
     }
 
-  /* To nearest, ties to even, and beyond the maximum. */
+  /* Rounding to nearest, ties to even, and values beyond the maximum */
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 1 + 0x1p-11), ==, 0x3c00);
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 1 + 0x1.8p-10), ==, 0x3c02);
   g_assert_cmphex (write_real (GPU_CHANNEL_TYPE_FLOAT16, 65519), ==, 0x7bff);
@@ -159,13 +159,13 @@ texel_normalized (void)
       g_assert_cmpint (write_real (type, -7), ==, cases[i].least);
       g_assert_cmpint (write_real (type, -INFINITY), ==, cases[i].least);
       g_assert_cmpint (write_real (type, NAN), ==, 0);
-      /* Ties to even: one is odd, so half of it is a tie. */
+      /* `one` is odd, so 0.5 is a tie, which rounds to even */
       g_assert_cmpint (write_real (type, 0.5), ==, (one + 1) / 2);
       g_assert_cmpint (write_real (type, (3 + 0.25) / one), ==, 3);
       g_assert_cmpint (write_real (type, (3 + 0.75) / one), ==, 4);
     }
 
-  /* 178.5 as a float, but less before rounding to float */
+  /* 0.7f * 255 is 178.5 if rounded to float, but less in exact arithmetic */
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_UNORM8, 0.7f), ==, 178);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM8, -0.5), ==, -64);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM16, -0.5), ==, -16384);
@@ -289,7 +289,7 @@ texel_orders (void)
       _gpu_texel_write (&format, &texel, written);
       test_assert_mem (written, data, gpu_image_format_get_texel_size (&format));
 
-      /* A restricted texel equals a texel that was written and read. */
+      /* Restricting a texel has the same result as writing and reading it */
       _gpu_texel_write (&format, &whole, written);
       texel = read_texel (cases[i].order, GPU_CHANNEL_TYPE_UINT8, written);
       _gpu_texel_restrict (&format, &whole);
@@ -328,7 +328,8 @@ texel_srgb (void)
 
 /* --- all formats ------------------------------------------------------------------------------ */
 
-/* Makes the encoding unique: one minimum, no unused bits, no NaN payload. */
+/* Makes the encoding unique: uses only one code for the minimum, and clears unused bits and NaN
+ * payloads. */
 static void
 make_canonical (const GpuImageFormat *format,
                 guint8               *data)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Many threads on one context: with a stream each, with one shared stream, and on shared
- * objects. */
+/* Many threads on one context: with a stream for each thread, with one shared stream, and with
+ * shared objects. */
 #include "config.h"
 
 #include <sys/resource.h>
@@ -289,8 +289,8 @@ use_failing (gpointer data)
   return NULL;
 }
 
-/* First waits for the earlier work of the stream: PoCL's threads may run work that is about to fail
- * if another event that the work waits for completes at the same time. */
+/* Waits for the earlier work of the stream before it blocks the stream. Otherwise PoCL may run work
+ * that must fail, if another event for which the work waits completes at the same time. */
 static GpuEvent *
 gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
 {
@@ -422,7 +422,7 @@ started_stream (TestFixture *fixture, GpuStreamFlags flags)
   return stream;
 }
 
-/* Work of a stream without a helper completes. */
+/* Work on a stream without a helper thread completes. */
 static void
 limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
 {
@@ -491,7 +491,7 @@ threads_thread_limit (TestFixture *fixture)
   g_autoptr (GAsyncResult) result = NULL;
   struct rlimit before;
 
-  /* Drivers start threads with their first work. */
+  /* Drivers start threads for their first work, so run some work before threads are forbidden */
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     limited_work (other, stream, buffer);
   if (!forbid_threads (&before))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Internals of the timeline: the cost of counting, the creation of fences, and the release of
- * retained objects. The OpenCL layer counts calls of the driver in a process of its own. */
+ * retained objects. A separate process under the OpenCL layer counts driver calls. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -71,8 +71,8 @@ biased_timeline (GpuBuffer *buffer)
   return __atomic_load_n (&memory->storage->root->biased_to, __ATOMIC_RELAXED);
 }
 
-/* Memory that one stream uses needs only that stream's lock, until it has changed streams too
- * often. */
+/* Memory that only one stream uses needs only the lock of that stream (the lock bias), until it has
+ * moved between streams too often. */
 static void
 timeline_lock_bias (TestFixture *fixture)
 {
@@ -99,7 +99,7 @@ timeline_lock_bias (TestFixture *fixture)
   g_assert_null (biased_timeline (buffer));
 }
 
-/* A stream that uses the memory together with new memory each time keeps the lock bias. */
+/* Memory keeps its lock bias if each use by its stream also involves new memory. */
 static void
 timeline_keeps_lock_bias (TestFixture *fixture)
 {
@@ -196,7 +196,7 @@ timeline_points (TestFixture *fixture)
   g_assert_false (_gpu_point_is_pending (&point));
 }
 
-/* Abandoned waits leave nothing behind. */
+/* Waits that end early leave no waiters behind. */
 static void
 timeline_abandoned_waits (TestFixture *fixture)
 {
@@ -249,7 +249,7 @@ fail_once (TestFixture *fixture, GpuStream *stream, guint i, GpuEvent **failed, 
     *good = test_record (stream);
 }
 
-/* Failures are kept for later queries, up to a bound. */
+/* The timeline keeps failures for later queries, up to a bound. */
 static void
 timeline_bounded_failures (TestFixture *fixture)
 {
@@ -283,8 +283,8 @@ record_failure (GpuTimeline *timeline, guint64 seq)
   _gpu_timeline_unlock (timeline);
 }
 
-/* The failures recorded last are kept, even if they belong to earlier work than the others: an
- * operation may fail long after operations submitted later. */
+/* The timeline keeps the failures that were recorded last, even if they belong to earlier work than
+ * other failures: an operation may fail long after operations that were submitted later. */
 static void
 timeline_keeps_late_failures (TestFixture *fixture)
 {
@@ -308,7 +308,7 @@ timeline_keeps_late_failures (TestFixture *fixture)
   g_assert_cmpuint (timeline->failures->len, <, 2500);
 }
 
-/* One fence serves all waits for points at or before it. */
+/* One fence is enough for all waits for points at or before the fence. */
 static void
 timeline_shares_fences (TestFixture *fixture)
 {
@@ -349,7 +349,8 @@ wait_for_retained (GpuTimeline *timeline, guint most)
     }
 }
 
-/* A stream without waiters releases the objects of completed work, by number and by size. */
+/* A stream without waiters releases the objects of completed work when their number or their size
+ * exceeds a bound. */
 static void
 timeline_releases_retained (TestFixture *fixture)
 {
@@ -554,7 +555,8 @@ on_lost (GpuContext *context, GError *error, gpointer user_data)
   (*(guint *) user_data)++;
 }
 
-/* All waiters get an error within a second; then all calls fail, and all objects can be freed. */
+/* All waiters get an error within a second; after that all calls fail, and all objects can be
+ * freed. */
 static void
 timeline_lost (TestFixture *fixture)
 {
@@ -615,8 +617,9 @@ run_wait (gpointer data)
   return NULL;
 }
 
-/* A thread that finishes the stream because no fence can be recorded does not count as a user of
- * the stream: a borrowed stream ends with its object, with a fence recorded at that moment. */
+/* If no fence can be recorded, a waiting thread finishes the stream. The thread does not count as a
+ * user of the stream: when the object of a borrowed stream is finalized, the stream ends at once,
+ * and a fence is recorded at that moment. */
 static void
 timeline_borrowed_ends_with_object (TestFixture *fixture)
 {
@@ -662,8 +665,8 @@ timeline_borrowed_ends_with_object (TestFixture *fixture)
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
 }
 
-/* If no fence can be recorded when the stream is dropped, the stream is finished, so the result of
- * its work is known at once. */
+/* If no fence can be recorded when the stream is dropped, the library waits until the stream is
+ * idle, so the result of its work is known at once. */
 static GpuEvent *
 drop_borrowed (TestFixture *fixture, const char *fault)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* gpumem bandwidth: its measurements, its omissions with their reasons, and its exit status. */
+/* gpumem bandwidth: its measurements, the reasons for omitted measurements, and its exit status. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -14,7 +14,7 @@ static const char *const paths[] = {
   "ordinary", "locked", "registered", "mapped", "svm", "device", "peer"
 };
 
-/* The shortest measurement. */
+/* Options for the shortest possible measurement. */
 #define QUICK "--min-time", "0.0001", "--rounds", "2"
 
 static void
@@ -62,7 +62,7 @@ check_speed (JsonObject *result,
   g_assert_cmpfloat (median, <=, json_object_get_double_member (speed, "most"));
 }
 
-/* Returns: the number of results of @path */
+/* Returns the number of results of @path. */
 static guint
 check_results (JsonArray  *results,
                const char *path)
@@ -105,7 +105,7 @@ is_left_out (JsonArray  *omissions,
 }
 #endif
 
-/* Each path has results for all its directions and sizes, or is left out with a reason. */
+/* Each path has results for all its directions and sizes, or is omitted with a reason. */
 static void
 test_json (TestFixture *fixture)
 {
@@ -233,7 +233,7 @@ is_stand_in (TestFixture *fixture)
   return FALSE;
 }
 
-/* Runs with the driver configured as @driver; leaks make the exit status 99. */
+/* Runs the tool on the stand-in driver with the options @driver. Leaks make the exit status 99. */
 static TestRun
 run_on_driver (const char *id,
                const char *driver,
@@ -266,8 +266,8 @@ test_leaks (TestFixture *fixture)
   }
 }
 
-/* The first write creates the data to read, the second one is the library's, the third one is a
- * direct call of the driver. */
+/* The first write creates the data to read, the library makes the second write, and the third write
+ * is a direct driver call. */
 static void
 test_failing_driver (TestFixture *fixture)
 {
@@ -323,7 +323,7 @@ test_plot (void)
   check_plot ("diagram.png", "PNG");
 }
 
-/* Runs with a PATH of one folder. */
+/* Runs the tool with @folder as the only folder in PATH. */
 static TestRun
 run_in_path (const char *folder,
              const char *plot)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* gpumem pool: the statistics of a replay match the trace, files for viewers contain the events,
- * and failures and invalid input are reported. */
+ * and the command reports failures and invalid input. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -11,7 +11,7 @@
 #include "test-tool-util.h"
 #include "test-util.h"
 
-/* 7 operations, 4 allocations on 2 streams; at most 8,070,000 bytes live, 30 at the end. */
+/* 7 operations, 4 allocations on 2 streams; at most 8,070,000 live bytes, and 30 at the end. */
 static const char lines[] =
   "# by hand\n"
   "a 1 1000 0\n"
@@ -226,7 +226,7 @@ check_json (TestFixture *fixture,
 }
 #endif
 
-/* Each kind that the device supports, with blocks and with buffers. */
+/* Replays with each kind of pool that the device supports, with blocks and with buffers. */
 static void
 test_json (TestFixture *fixture)
 {
@@ -263,7 +263,8 @@ count_live (JsonObject *segment)
   return live;
 }
 
-/* The segments contain the memory live at the end, and the events contain each operation. */
+/* The segments contain the memory that is live at the end, and the events contain each
+ * operation. */
 static void
 check_snapshot (const char *path)
 {
@@ -357,7 +358,7 @@ test_viewers (TestFixture *fixture)
 #endif
 }
 
-/* A refused allocation has an event, the last one. */
+/* If an allocation is refused, the last event records the refusal. */
 static void
 test_viewers_refused (TestFixture *fixture)
 {
@@ -500,7 +501,7 @@ test_help (void)
 
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
-/* Each failing memory call of the driver is reported, and nothing leaks. */
+/* The command reports the failure of each memory call of the driver, and nothing leaks. */
 static void
 test_failing_driver (TestFixture *fixture)
 {
@@ -552,8 +553,8 @@ test_bench (void)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
 
-/* Blocks, if the pool has them, then buffers and the device's own allocations, each with both
- * numbers of threads. */
+/* The results cover blocks, if the pool has blocks, then buffers and the device's own allocations,
+ * each with both numbers of threads. */
 static void
 test_bench_json (TestFixture *fixture)
 {

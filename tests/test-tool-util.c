@@ -8,7 +8,7 @@
 #include "test-util.h"
 
 static char *tool;
-static char *program;   /* behind libtool's wrapper script */
+static char *program;   /* the program itself, not libtool's wrapper script */
 static gboolean is_direct;
 static char *folder;
 static char *data_dirs; /* the user's XDG_DATA_DIRS, nullable */
@@ -76,7 +76,8 @@ test_tool_direct (gboolean direct)
   is_direct = direct;
 }
 
-/* Restores the user's XDG_DATA_DIRS: the tests' folders lack the MIME types of pictures. */
+/* Starts the command with the user's XDG_DATA_DIRS, because the folders of the tests lack the MIME
+ * types of pictures. */
 static GSubprocess *
 start (GSubprocessFlags   flags,
        const char        *output,

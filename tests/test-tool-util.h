@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs the gpumem command. GPUMEM_TOOL is its path; by default the installed command is used. */
+/* Runs the gpumem command. GPUMEM_TOOL is its path; by default the tests run the installed
+ * command. */
 #pragma once
 
 #include <gio/gio.h>
@@ -13,7 +14,7 @@ typedef struct
   char *err;
 } TestRun;
 
-/* Call this before test_init(). Returns %FALSE if there is no command to run. */
+/* Must be called before test_init(). Returns %FALSE if there is no command to run. */
 gboolean     test_tool_init   (void);
 void         test_tool_clear  (void);
 /* Gets a folder to which tests may write; test_tool_clear() removes it. */
@@ -27,9 +28,11 @@ GSubprocess *test_tool_start_full (const char *const *words);
 TestRun      test_tool_run    (const char        *word,
                                ...) G_GNUC_NULL_TERMINATED;
 TestRun      test_tool_wait   (GSubprocess       *process);
-/* Runs the program itself instead of the libtool script, which needs programs in PATH. */
+/* Sets whether to run the program itself instead of libtool's wrapper script, which needs other
+ * programs in PATH. */
 void         test_tool_direct (gboolean           direct);
-/* Interrupts the tool once it handles signals. It must print its results, device @id first. */
+/* Starts the tool, and interrupts it after it has set up its signal handling. It must print its
+ * results, device @id first. */
 void         test_tool_interrupt (const char        *id,
                                   const char *const *arguments);
 void         test_run_clear   (TestRun           *run);

@@ -7,7 +7,7 @@
 #include "test-tool-util.h"
 #include "test-util.h"
 
-static const char *folder;    /* of all files that the tests write */
+static const char *folder;    /* the folder of all files that the tests write */
 
 static gboolean
 has_tour (void)
@@ -61,7 +61,8 @@ add_chunk (GByteArray   *to,
   add_number (to, checksum (to->data + start, to->len - start));
 }
 
-/* Writes a PNG of noise in red, green, blue and alpha, with @told_width columns in its header. */
+/* Writes a PNG of noise in red, green, blue and alpha, whose header says that it has @told_width
+ * columns. */
 static char *
 write_picture (const char *name,
                guint32     told_width,
@@ -290,7 +291,7 @@ test_tour_bad_pictures (void)
   g_assert_false (g_file_test (output, G_FILE_TEST_EXISTS));
 }
 
-/* The default device must build programs: otherwise the tour ends at once. */
+/* Returns whether the default device can build programs. If it cannot, the tour ends at once. */
 static gboolean
 can_build (void)
 {

@@ -9,7 +9,7 @@
 
 #include "test-util.h"
 
-static char *path;                  /* of the file that the tests write */
+static char *path;                  /* path of the file that the tests write */
 
 static void
 write_file (gconstpointer data,
@@ -56,7 +56,7 @@ read_text (const char *text)
   return read_file ();
 }
 
-/* Returns "a block:size@stream", "f ...", for comparison. */
+/* Returns the operations as text, such as "a block:size@stream", for comparison. */
 static char *
 describe (const GpumemTrace *trace)
 {
@@ -137,13 +137,13 @@ check_rmm (void)
   g_assert_cmpuint (trace->live, ==, 512 + 256);
   g_assert_null (trace->comment);
 
-  /* Columns are found by their names */
+  /* The parser finds columns by their names */
   other = read_text ("# a comment\nsize, Stream ,What,pointer,ACTION\r\n"
                      "64,s,x,ff,allocate\r\n 32 , s , x , fe , allocate \n64,t,x,0xff,free\n");
   assert_operations (other, "a 0:64@s, a 1:32@s, f 0:64@t");
 }
 
-/* Longer than one read. */
+/* Makes a text that is longer than one read. */
 static char *
 make_long (guint n)
 {
@@ -201,7 +201,7 @@ check_compressed (void)
   trace = read_file ();
   assert_lines (trace);
 
-  /* Two files one after the other, cut in the middle of a line */
+  /* Two compressed parts, split in the middle of a line */
   for (guint i = 0; i < 2; i++)
     {
       const gsize half = strlen (lines) / 2;
@@ -214,7 +214,7 @@ check_compressed (void)
   assert_lines (joined);
 }
 
-/* A small file that expands to more than fits at once */
+/* A small file that expands to more than the buffer of the decompressor */
 static void
 check_large_expansion (void)
 {

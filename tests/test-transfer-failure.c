@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Staged copies with failures: of a driver call, of the wait for a chunk, of threads, of
- * page-locked memory. No call hangs, each waiter gets the error, and the next copy is right. */
+/* Staged copies with failures of a driver call, of the wait for a chunk, of starting threads, and
+ * of page-locked memory. No call hangs, each waiter gets the error, and the next copy is
+ * correct. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -105,7 +106,7 @@ failure_no_page_locked (TestFixture *fixture)
 }
 
 /* A call in the middle of a copy fails: the copy returns an error and does not hang, and the next
- * copy is right. */
+ * copy is correct. */
 static void
 failure_of_driver_calls (TestFixture *fixture)
 {
@@ -135,7 +136,8 @@ failure_of_driver_calls (TestFixture *fixture)
         }
 }
 
-/* If streams cannot wait for values, the library tries once and then stages nothing. */
+/* If streams cannot wait for values, the library tries such a wait once, and does not stage copies
+ * after that. */
 static void
 failure_of_host_waits (TestFixture *fixture)
 {
@@ -198,8 +200,9 @@ read_async (TestFixture  *fixture,
   return FALSE;
 }
 
-/* Reads in many rounds through one chunk and makes the @n-th wait fail. The failure may hit an
- * older copy that has completed except for its thread; then this read is right and is repeated. */
+/* Reads many times through one chunk and makes the @n-th wait fail. The fault may affect a previous
+ * copy, of which only the thread has not ended yet. In that case this read succeeds and is
+ * repeated. */
 static void
 fail_chunk (TestFixture *fixture,
             GpuBuffer   *buffer,
@@ -354,8 +357,8 @@ copy_without (TestFixture *fixture,
   g_assert_cmpint (g_atomic_int_get (&n_refused), >, 0);
 }
 
-/* In a process without threads: first no thread can be started, then no thread that copies; and
- * there are more chunks than staging memory. */
+/* Runs in a separate process, which has no threads of the library yet. First no thread can be
+ * started, then only no copying thread. The copies have more chunks than the staging memory. */
 static void
 failure_of_threads_alone (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between devices and aligned memory of the library that is not page-locked: staged like
- * copies of pageable memory, but in stream order. Other uses of that memory, on any stream, see the
- * results of earlier work and none of later work. */
+/* Copies between devices and aligned memory of the library that is not page-locked. They are staged
+ * like copies of pageable memory, but run in stream order. Other uses of that memory, on any
+ * stream, see the results of earlier work, but not of later work. */
 #include "config.h"
 
 #include "test-util.h"
@@ -14,7 +14,7 @@ typedef struct
 {
   GRand     *rand;
   GpuStream *streams[N_STREAMS];
-  GpuMemory *memories[N_MEMORIES];  /* two of the host, two of the device */
+  GpuMemory *memories[N_MEMORIES];  /* two in host memory, two in device memory */
   guint8    *models[N_MEMORIES];
 } Model;
 
@@ -143,8 +143,8 @@ ordinary_random (TestFixture *fixture)
   g_rand_free (m.rand);
 }
 
-/* Both directions use page-locked memory, and the copy gets the content of the memory at its
- * position in the stream. */
+/* Copies in both directions are staged through page-locked memory. A copy gets the content that the
+ * memory has at the copy's position in the stream. */
 static void
 ordinary_staged (TestFixture *fixture)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of pageable memory through page-locked memory. GPUMEM_DEBUG=stage enables this on every
- * device for all but small copies. The bytes are right for each shape and with concurrent copies;
- * the caller's memory is released when the API promises it, and not before. */
+/* Copies of pageable memory through page-locked memory (staging). GPUMEM_DEBUG=stage enables
+ * staging on every device for all but small copies. The tests check the bytes for each shape and
+ * with concurrent copies, and that the caller's memory is released when the API promises it, and
+ * not before. */
 #include "config.h"
 
 #include "test-util.h"
@@ -49,7 +50,7 @@ write_and_read (TestFixture *fixture,
   memcpy (expected, in, size);
   test_assert_ok (gpu_buffer_write (buffer, fixture->stream, offset, in, size, NULL, &error),
                   error);
-  /* The call has returned: the memory is the caller's again. */
+  /* After the return of the call, the caller may change the memory. */
   memset (in, 0xee, size);
   out[size] = 0x77;
   test_assert_ok (gpu_buffer_read (buffer, fixture->stream, offset, out, size, NULL, &error),
@@ -74,7 +75,8 @@ transfer_sizes (TestFixture *fixture)
                     gpu_context_get_staging_limit (fixture->context));
 }
 
-/* Alternating reads and writes on two streams: each sees the previous operation. */
+/* Alternating reads and writes on two streams: each operation sees the result of the previous
+ * one. */
 static void
 transfer_async (TestFixture *fixture)
 {
@@ -106,7 +108,7 @@ transfer_async (TestFixture *fixture)
     }
 }
 
-/* Also with memory that is handed over between host and streams. */
+/* Staged copies from and to SVM, which may be handed over between host and streams. */
 static void
 transfer_svm (TestFixture *fixture)
 {
@@ -132,7 +134,8 @@ transfer_svm (TestFixture *fixture)
   g_assert_true (g_bytes_equal (read, written));
 }
 
-/* A copy that depends on a stream blocked by a user event waits with it, and is not staged. */
+/* A copy that depends on a stream blocked by a user event waits for that stream, and is not
+ * staged. */
 static void
 transfer_user_event (TestFixture *fixture)
 {
@@ -170,7 +173,7 @@ typedef struct
   gint   *n_freed;
 } Source;
 
-/* As if malloc() reused the memory at once */
+/* Overwrites the memory, as if malloc() reused it at once */
 static void
 source_free (gpointer data)
 {
@@ -526,7 +529,7 @@ keep_copying (gpointer data)
   return NULL;
 }
 
-/* Memory over the limit is freed while copies keep running, and is allocated again when the limit
+/* Staging memory over the limit is freed while copies run, and is allocated again when the limit
  * allows it. */
 static void
 transfer_limit_traffic (TestFixture *fixture)
@@ -605,8 +608,8 @@ transfer_page_locked (TestFixture *fixture)
   test_assert_content (buffer, bytes);
 }
 
-/* Only the first, the last or the middle bytes are page-locked. The copy is right for each size,
- * staged or not. */
+/* Only the first, the last or the middle bytes are page-locked. The copy is correct for each size,
+ * whether or not it is staged. */
 static void
 transfer_partly_page_locked (TestFixture *fixture)
 {

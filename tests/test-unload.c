@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The library is opened, used, closed and opened again, as by a plugin that links to it. This
- * program itself does not link to it. */
+/* Opens, uses, closes and reopens the library, as happens when a plugin links to it. This program
+ * does not link to the library. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -54,7 +54,8 @@ use (const Functions *functions)
   g_assert_no_error (error);
 }
 
-/* GLib keeps the types, and a stream's thread may still run. */
+/* The library must stay loaded after it is closed, because GLib keeps its types and a thread of a
+ * stream may still run. */
 static void
 unload_again (void)
 {

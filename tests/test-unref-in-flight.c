@@ -25,7 +25,8 @@ copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
                                    &error), error);
 }
 
-/* A chain: each link is a copy of the previous one, which is dropped at once. */
+/* Copies a buffer again and again, each time to a new buffer, and drops each source directly after
+ * the submission. */
 static void
 lifetime_chain (TestFixture *fixture)
 {
@@ -78,7 +79,7 @@ lifetime_chain_behind_gate (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Only the work itself remains, and it must complete. */
+/* After all references are dropped, the pending work must still complete. */
 static void
 lifetime_drop_all (TestFixture *fixture)
 {
@@ -141,7 +142,7 @@ lifetime_launches (TestFixture *fixture)
                       N_WORK * (N_WORK - 1) / 2);
 }
 
-/* A launch takes its arguments at once: later changes have no effect. */
+/* A launch copies its arguments during the call: later changes have no effect. */
 static void
 lifetime_arguments (TestFixture *fixture)
 {
@@ -339,7 +340,7 @@ lifetime_other_thread (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Only the pending reads keep the buffers alive. */
+/* Drops the buffers, so that only the pending reads keep them alive. */
 static void
 lifetime_async_read (TestFixture *fixture)
 {

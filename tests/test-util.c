@@ -76,7 +76,7 @@ choose_devices (GList *all, const char *choice)
     }
 }
 
-/* GTest frees the data of a test only if the test runs. */
+/* Frees @data at the end. GTest frees the data of a test only if the test runs. */
 static gpointer
 own (gpointer data)
 {
@@ -541,7 +541,7 @@ test_run_under_layer (TestFixture *fixture, const char *name)
 
 #define HOLD_SIZE 4096
 
-/* A kernel that polls host memory, or an event. */
+/* The state of a blocked stream: a kernel that polls host memory, or a user event. */
 struct _TestHold
 {
   gint      *go;                    /* NULL if an event is used */
@@ -549,8 +549,9 @@ struct _TestHold
   GpuEvent  *gate;
 };
 
-/* GPUs do not see concurrent writes of the host. Intel's CPU driver runs kernels on a thread that
- * waits, which then cannot end the kernel. */
+/* Returns TRUE if a polling kernel cannot block the stream. A GPU does not see writes of the host
+ * during a kernel. Intel's CPU driver may run the kernel on a thread that waits for the stream, so
+ * that this thread cannot end the kernel. */
 static gboolean
 needs_gate (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared code of the C tests: devices, test data, errors that quote their values, and the check
- * that a test leaves no objects alive. */
+/* Shared code of the C tests: devices, test data, checks of errors, and the check that a test
+ * leaves no objects alive. */
 #pragma once
 
 #include <string.h>
@@ -24,8 +24,8 @@ typedef struct _TestHold TestHold;
 #define TEST_DEADLINE 30
 
 /* GPUMEM_TEST selects the devices: ids, back ends, or parts of names, separated by commas or
- * semicolons ("opencl:pocl;host"); by default all usable ones. Starts the watchdog, see
- * test-watchdog-util.h. */
+ * semicolons ("opencl:pocl;host"); by default all usable devices. Also starts the watchdog (see
+ * test-watchdog-util.h). */
 void          test_init           (int           *argc,
                                    char        ***argv);
 /* (transfer none): the selected devices. */
@@ -37,8 +37,8 @@ void          test_add            (const char    *name,
 void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
 int           test_run            (void);
-/* Runs /PROGRAM/DEVICE/subprocess/NAME in a process of its own, with the OpenCL layer in front of
- * the driver; skips the test on devices of other back ends. */
+/* Runs /PROGRAM/DEVICE/subprocess/NAME in a separate process with the OpenCL layer. Skips the test
+ * on devices of other back ends. */
 void          test_run_under_layer (TestFixture  *fixture,
                                    const char    *name);
 
@@ -72,7 +72,7 @@ GVariant     *test_take_attribute (GVariant      *attributes,
 /* Returns a borrowed object: @object holds the reference. */
 gpointer      test_get_object     (gpointer       object,
                                    const char    *property);
-/* Deviations from OpenCL: see docs/internals/pocl.md and opencl-drivers.md. */
+/* For the drivers' deviations from OpenCL see docs/internals/pocl.md and opencl-drivers.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless the device ignores kernel writes outside of images. */
@@ -93,7 +93,8 @@ GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
 /* Keeps the stream busy until the test releases it: with a kernel, or with a user event if kernels
- * cannot wait for the host. Skips the test, with a reason, if the device supports neither. */
+ * cannot see writes of the host. test_can_hold() skips the test, with a reason, if the device
+ * supports neither. */
 gboolean      test_can_hold       (TestFixture   *fixture);
 TestHold     *test_hold           (GpuStream     *stream);
 void          test_let_go         (TestHold      *hold);
@@ -108,20 +109,21 @@ GpuKernel    *test_kernel         (TestFixture   *fixture,
 GBytes       *test_random_bytes   (gsize          size);
 GBytes       *test_value_bytes    (gsize          size,
                                    guint8         value);
-/* Returns the content of a whole buffer, read on a stream of its own. */
+/* Returns the content of a whole buffer, read on a new stream. */
 GBytes       *test_content        (GpuBuffer     *buffer);
 
-/* Fails unless one stream always finds, at @from_offset of @from, the bytes that another one has
- * written at @to_offset of @to, without an explicit wait. */
+/* Fails unless @to at @to_offset and @from at @from_offset are the same memory: one stream writes
+ * through @to, and another stream reads through @from, without an explicit wait. */
 void          test_same_memory    (TestFixture   *fixture,
                                    GpuBuffer     *to,
                                    gsize          to_offset,
                                    GpuBuffer     *from,
                                    gsize          from_offset);
 
-/* Waits until *@done while it iterates the thread's GMainContext; fails after TEST_DEADLINE. */
+/* Iterates the thread's GMainContext until *@done is TRUE. Fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
-/* A GAsyncReadyCallback for a GAsyncResult **, and the function that waits for it. */
+/* test_take_result() is a GAsyncReadyCallback that stores the result in a GAsyncResult **. The next
+ * function waits for this result. */
 void          test_take_result    (GObject       *source,
                                    GAsyncResult  *result,
                                    gpointer       user_data);

@@ -157,7 +157,8 @@ void with_kernels (Gpu.Context context) throws Error {
     raw.length = 256;
     buffer.write (raw);
     arguments.clear ();
-    // A kernel gets a row as a slice of the buffer, which begins where the device allows it
+    // A row, as a slice of the buffer, is an argument of a kernel. Rows are long enough for the
+    // alignment of the device
     var row = size_t.max (64, context.get_device ().get_base_alignment () / sizeof (float));
     var ones = new float[2 * row];
     for (var i = 0; i < 2 * row; i++)
@@ -408,7 +409,8 @@ void with_samplers (Gpu.Context context) throws Error {
     }
 }
 
-// The last parameter in Vala is the first in C.
+// The flags are the last, optional parameter of the constructors in Vala. In C they come before the
+// other values.
 void with_host_memory (Gpu.Context context) throws Error {
     var memory = new Gpu.HostMemory (context, 1000);
     var flagged = new Gpu.HostMemory (context, 10, Gpu.HostMemoryFlags.WRITE_COMBINED);

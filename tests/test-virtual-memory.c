@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Address ranges and the chunks of memory that pools map to them: chunks keep their content at any
- * address, addresses stay reserved, and failures leave nothing behind. */
+ * address, addresses stay reserved, and failures leave nothing mapped. */
 #include "config.h"
 
 #include <sys/wait.h>
@@ -171,8 +171,8 @@ virtual_allocated_size (TestFixture *fixture)
 
 /* --- chunks that move ------------------------------------------------------------------- */
 
-/* Three adjacent chunks are one memory. The middle chunk moves, another one takes its place, and
- * each keeps its content. */
+/* Three adjacent chunks are one memory. The middle chunk is mapped elsewhere, and another chunk is
+ * mapped at its address. Each chunk keeps its content. */
 static void
 virtual_chunks_move (TestFixture *fixture)
 {
@@ -292,7 +292,7 @@ virtual_copies (TestFixture *fixture)
     }
 }
 
-/* A kernel writes to all of three chunks. */
+/* One kernel writes to all three chunks. */
 static void
 virtual_kernel (TestFixture *fixture)
 {
@@ -330,7 +330,7 @@ virtual_kernel (TestFixture *fixture)
 
 /* --- unmapped ranges -------------------------------------------------------------------- */
 
-/* Only on the host, where this thread can access the addresses. */
+/* Runs only on the host back end, where this thread can access the addresses. */
 static void
 virtual_unmapped_access (TestFixture *fixture)
 {
@@ -377,7 +377,7 @@ virtual_no_memory (TestFixture *fixture)
     return;
   range_init (&range, fixture->context, 1);
   before = gpu_context_get_allocated_size (fixture->context);
-  /* The host can reserve more than it has until the memory is written. */
+  /* The host can allocate more memory than it has, as long as the memory is not written */
   size = g_str_equal (gpu_device_get_backend (fixture->device), "host")
          ? (gsize) G_MAXINT64 / range.unit * range.unit
          : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
@@ -392,7 +392,8 @@ virtual_no_memory (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Chunks use up the device's memory; a destroyed chunk's memory can be allocated again. */
+/* Chunks can use all memory of the device. The memory of a destroyed chunk can be allocated
+ * again. */
 static void
 virtual_all_memory (TestFixture *fixture)
 {
@@ -580,7 +581,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* A device that gets access reaches earlier and later mappings, and shareable memory as well. */
+/* A device that gets access can access earlier and later mappings, including mappings of shareable
+ * memory. */
 static void
 virtual_peers (TestFixture *fixture)
 {
@@ -618,7 +620,8 @@ virtual_peers (TestFixture *fixture)
     destroy (&range, chunks[i]);
 }
 
-/* If access to one mapping fails, none is accessible; the next attempt enables all. */
+/* If enabling access to one mapping fails, no mapping is accessible. The next attempt enables
+ * access to all mappings. */
 static void
 virtual_peers_fail (TestFixture *fixture)
 {
@@ -736,7 +739,7 @@ use_after_fork (Range *range, GpuNativeChunk *which)
 }
 
 /* A forked child destroys a chunk that the parent still uses: the child must not clear the memory,
- * and cannot allocate more. */
+ * and cannot allocate chunks. */
 static void
 virtual_forked_child (TestFixture *fixture)
 {
@@ -768,7 +771,7 @@ virtual_forked_child (TestFixture *fixture)
   destroy (&range, one);
 }
 
-/* Another thread enables and disables a peer meanwhile. */
+/* Threads map memory while another thread enables and disables access by a peer. */
 static void
 virtual_threads_peers (TestFixture *fixture)
 {

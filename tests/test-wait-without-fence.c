@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Waits without a fence, in a context whose back end cannot record one; and the order of waits. */
+/* Waits in a context whose back end cannot record fences, and the order of waits. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -62,7 +62,7 @@ refuse (GpuNativeContext *context, GpuError code)
   refusing_stream = *real->stream;
   refusing_stream.record = refuse_record;
   refusing_stream.free = count_free;
-  refusing_stream.finish_reports_failure = FALSE; /* else waits need no fence */
+  refusing_stream.finish_reports_failure = FALSE; /* otherwise waits need no fence */
   refusing = *real;
   refusing.stream = &refusing_stream;
   refusal = code;
@@ -82,9 +82,9 @@ wait_in_thread (gpointer data)
   return NULL;
 }
 
-/* A thread cannot get a fence. Before it continues, the stream is dropped, and a deferred job
- * finishes and frees it. The test holds the context's lock, which delays the report of a lost
- * device. */
+/* A waiting thread cannot record a fence. Before the thread continues, the stream is dropped, and a
+ * deferred job finishes and frees the stream. The test delays the thread: it holds the context's
+ * lock, which the report of a lost device needs. */
 static void
 completion_stream_dropped_during_wait (TestFixture *fixture)
 {
@@ -107,7 +107,7 @@ completion_stream_dropped_during_wait (TestFixture *fixture)
   context->backend = real;
 }
 
-/* A failure recorded in a fence is not lost if the stream is finished instead. */
+/* A failure recorded in a fence is still reported if the wait finishes the stream instead. */
 static void
 completion_keeps_failures (TestFixture *fixture)
 {

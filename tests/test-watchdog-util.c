@@ -27,10 +27,10 @@
 #define STACK_SIZE       (512 << 10)
 #define MAX_FRAMES       64
 #define MAX_PATH         1024
-/* A signal that neither GLib, the sanitizers nor a driver uses. */
+/* A signal that GLib, the sanitizers and the drivers do not use. */
 #define STACK_SIGNAL     (SIGRTMIN + 7)
 
-/* A POSIX lock, as in layer-fault.c, because ThreadSanitizer sees it. Used only in this file. */
+/* A POSIX lock, as in layer-fault.c, because ThreadSanitizer cannot see GMutex. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_t thread;
@@ -40,7 +40,7 @@ static guint timeout;
 static const char *test_name;       /* NULL between tests */
 static struct timespec deadline;
 
-/* All data for the report is prepared at the start, while no lock is held. */
+/* All data for the report is prepared at the start, because the report must not take locks. */
 static char debugger[MAX_PATH];     /* empty if there is none */
 static gboolean is_gdb;
 static char pid_text[24];
@@ -145,7 +145,7 @@ for_each_thread (void (*func) (const char *id))
     close (fd);
 }
 
-/* Prints the kernel's view of a thread that no debugger can stop. */
+/* Prints what /proc shows of a thread. Used if no debugger can stop the thread. */
 static void
 say_state (const char *id)
 {
@@ -227,12 +227,12 @@ find_debugger (void)
     }
 }
 
-/* Returns FALSE if the debugger failed. posix_spawn() neither copies the memory nor runs the
- * handlers of fork(), which take the allocator's lock. */
+/* Returns FALSE if the debugger failed. Uses posix_spawn() instead of fork(), because the handlers
+ * of fork() take the allocator's lock. */
 static gboolean
 run_debugger (void)
 {
-  /* The last command fails if the program may not be traced */
+  /* The last command of gdb fails if gdb may not trace the program */
   char *const gdb[] = { debugger, (char *) "-p", pid_text, (char *) "-batch", (char *) "-ex",
                         (char *) "set width 0", (char *) "-ex", (char *) "thread apply all bt 40",
                         (char *) "-ex", (char *) "frame", NULL };
@@ -244,7 +244,7 @@ run_debugger (void)
   if (debugger[0] == '\0')
     return FALSE;
 
-  /* On some systems, only ancestors may trace this process otherwise */
+  /* On some systems only ancestors of a process may trace it, unless the process allows others */
   prctl (PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (posix_spawn (&child, debugger, &to_stderr, &attributes, is_gdb ? gdb : other, environ) != 0)
     return FALSE;
@@ -261,7 +261,7 @@ run_debugger (void)
   return FALSE;
 }
 
-/* A program in a debugger may be stopped for any time. */
+/* Returns whether a debugger traces this program. Such a program may be stopped for any time. */
 static gboolean
 is_traced (void)
 {
@@ -329,7 +329,7 @@ prepare_report (void)
   struct sigaction action = { .sa_handler = write_own_stack, .sa_flags = SA_RESTART };
   void *frame;
 
-  /* The first call loads a library: make it now */
+  /* The first call of backtrace() loads a library, so call it before any test hangs */
   backtrace (&frame, 1);
   sigaction (STACK_SIGNAL, &action, NULL);
 #endif
@@ -357,7 +357,7 @@ start_thread (void)
   pthread_cond_init (&changed, &clock);
   pthread_condattr_destroy (&clock);
 
-  /* Leave signals to the threads of the test */
+  /* Block all signals in the watchdog, so that the threads of the test receive them */
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &old);
   pthread_attr_init (&small);

@@ -9,16 +9,16 @@
 
 G_BEGIN_DECLS
 
-/* Starts the thread. A test may run for GPUMEM_TEST_TIMEOUT seconds; without it for 300, or for
- * 3,000 with "-m slow"; 0 turns the watchdog off. A program in a debugger is never ended.
- * GPUMEM_TEST_DEBUGGER names a program to use instead of gdb or eu-stack; if it is "none" the
- * threads write their own stacks. */
+/* Starts the thread. A test may run for GPUMEM_TEST_TIMEOUT seconds; by default for 300 seconds, or
+ * for 3,000 with "-m slow". 0 disables the watchdog. The watchdog never ends a program in a
+ * debugger. GPUMEM_TEST_DEBUGGER names a program to use instead of gdb or eu-stack. If it is
+ * "none", the threads write their own stacks. */
 void test_watchdog_start (void);
 /* Restarts the timer for a new test. @name must live until the next call. */
 void test_watchdog_enter (const char *name);
-/* Stops the timer: no test is running. */
+/* Stops the timer, between tests. */
 void test_watchdog_leave (void);
-/* Ends the thread. */
+/* Ends the thread of the watchdog. */
 void test_watchdog_stop  (void);
 
 G_END_DECLS

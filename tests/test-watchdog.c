@@ -34,7 +34,7 @@ is_child (const char *of)
   return FALSE;
 }
 
-/* Deadlock: a thread that holds a lock waits for threads that wait for the lock. */
+/* Deadlock: a thread that holds a lock waits for other threads, which wait for the lock. */
 static void
 hang_in_deadlock (void)
 {
@@ -63,8 +63,7 @@ hang_in_loop (void)
     ;
 }
 
-/* Simulates a thread in the allocator, or in other code with a lock that handlers of fork()
- * take. */
+/* Simulates a thread that holds a lock which the handlers of fork() take, as in the allocator. */
 static void
 stay (void)
 {
@@ -122,7 +121,7 @@ watchdog_deadlock (void)
 #endif
 }
 
-/* Tests if gdb may trace a process: containers may forbid it. */
+/* Returns whether gdb may trace a process, which containers may forbid. */
 static gboolean
 can_trace (const char *gdb)
 {
@@ -170,7 +169,7 @@ watchdog_fork (void)
   run_child ("fork", NULL);
 }
 
-/* Each test takes less than the limit, all together take more. */
+/* Each test takes less than the time limit, but all tests together take more. */
 static void
 watchdog_restarts (void)
 {

@@ -6,7 +6,8 @@
 
 #include "test-util.h"
 
-/* A retry without deferred jobs must not take the lock, which this thread holds. */
+/* This thread holds the lock. A retry without deferred jobs must not take the lock, or it would
+ * deadlock. */
 static void
 workers_retry (void)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Reports the synchronization inside GLib to the thread sanitizer. GLib is built without the
- * sanitizer and has its own locks, so the sanitizer sees neither the locks nor the order that they
- * give to accesses.
+ * sanitizer and has its own locks, so the sanitizer sees neither the locks nor the order of
+ * accesses that the locks enforce.
  *
- * Linked into the programs of a build with -fsanitize=thread. Each function here overrides the GLib
- * function of the same name, for the program and for all libraries except GLib's own. The sanitizer
- * treats each lock as a mutex, and so it also reports locks that are taken in different orders.
+ * This file is linked into the programs of a build with -fsanitize=thread. Each function overrides
+ * the GLib function of the same name for the program and for all libraries except GLib. The
+ * sanitizer treats each lock as a mutex, and so it also reports locks that are taken in different
+ * orders.
  */
 #include "config.h"
 
@@ -215,9 +216,9 @@ g_thread_pool_push (GThreadPool  *pool,
   return REAL (g_thread_pool_push) (pool, data, error);
 }
 
-/* The last unref frees data that other threads have used, and may be called outside GLib: see
- * g_source_attach(). The lock is recursive because objects freed with a context may hold another
- * context. */
+/* Orders the uses of main contexts (see g_source_attach()) before the last unref of a context,
+ * which frees data that other threads have used. The lock is recursive, because a context may free
+ * objects that hold a reference to another context. */
 static pthread_mutex_t contexts_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void
@@ -234,8 +235,9 @@ void AnnotateIgnoreReadsEnd    (const char *file, int line);
 void AnnotateIgnoreWritesBegin (const char *file, int line);
 void AnnotateIgnoreWritesEnd   (const char *file, int line);
 
-/* GLib may grow the tables of a context here, under a lock of its own. The threads are ordered by
- * the pipe with which GLib wakes the thread that runs the context; the sanitizer sees the pipe. */
+/* In this function GLib may grow the tables of a context, under a lock that the sanitizer does not
+ * see. GLib wakes the thread that runs the context through a pipe. The sanitizer sees the pipe,
+ * which orders the threads. */
 guint
 g_source_attach (GSource      *source,
                  GMainContext *context)
@@ -254,7 +256,7 @@ g_source_attach (GSource      *source,
 
 /* Replaces an object that GLib would allocate in the thread that attaches a source and free in the
  * thread that runs its context. The sanitizer sees the order of these threads only if the second
- * one is already waiting when it is woken. */
+ * thread is already waiting when GLib wakes it. */
 typedef struct
 {
   gatomicrefcount refs;
@@ -333,8 +335,9 @@ g_async_queue_pop (GAsyncQueue *queue)
 
 /* --- memory of instances ------------------------------------------------------ */
 
-/* Named separately in reports: tsan.supp lists memory that GLib itself frees as slices, such as
- * list nodes under locks that the sanitizer does not see. */
+/* These functions have other names in reports than GLib's functions. tsan.supp lists GLib's
+ * functions, for memory that GLib itself frees as slices, such as list nodes under locks that the
+ * sanitizer does not see. */
 gpointer slice_alloc  (gsize size) __asm__ ("g_slice_alloc");
 gpointer slice_alloc0 (gsize size) __asm__ ("g_slice_alloc0");
 void     slice_free   (gsize size, gpointer memory) __asm__ ("g_slice_free1");
@@ -381,8 +384,8 @@ g_atomic_ref_count_compare (gatomicrefcount *refs,
   return __atomic_load_n (refs, __ATOMIC_ACQUIRE) == value;
 }
 
-/* Returns FALSE for the last reference. The acquire orders GLib's cleanup after all uses by other
- * threads. */
+/* Drops a reference unless it is the last. Returns FALSE for the last reference. The acquire orders
+ * GLib's cleanup after all uses by other threads. */
 static gboolean
 drop_one_of_many (guint *refs)
 {
