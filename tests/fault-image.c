@@ -144,7 +144,8 @@ over_buffer (GpuContext *context, GError **error)
          check (wrapped, 6, "wrapped over a buffer", error);
 }
 
-/* An image over a slice: sub-buffers are released in a special order. */
+/* An image over a slice: the library must release the image, the slice and the buffer in the right
+ * order. */
 static gboolean
 over_slice (GpuContext *context, GError **error)
 {

@@ -431,8 +431,7 @@ image_wrapped (TestFixture *fixture)
   test_assert_mem (data, g_bytes_get_data (texels, NULL), 16);
 }
 
-/* Wraps arrays in formats that differ from the format that the driver reports, or that it cannot
- * report. */
+/* Wraps arrays with formats that the driver does not report, or reports as another format. */
 static void
 image_wrapped_format (TestFixture *fixture)
 {
@@ -459,7 +458,7 @@ image_wrapped_format (TestFixture *fixture)
   g_assert_null (gpu_image_new_wrapped (fixture->context, (guintptr) array, &snorm8,
                                         GPU_WRAP_MODE_ADOPT, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "rgba-uint8", "rgba-snorm8");
-  /* The wrapper now owns the array. */
+  /* This wrapper takes ownership of the array */
   adopted = gpu_image_new_wrapped (fixture->context, (guintptr) array, &rgba8, GPU_WRAP_MODE_ADOPT,
                                    NULL, &error);
   g_assert_no_error (error);

@@ -25,8 +25,8 @@ get_mapped_size (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* Makes the address reservations that @spec selects fail. Returns FALSE if the driver cannot fail
- * on demand. */
+/* Makes address reservations fail: on the host by a limit of the address space, on the stand-in for
+ * CUDA as @spec says. Returns FALSE if this is impossible. */
 static gboolean
 refuse_addresses (TestFixture *fixture, const char *spec)
 {

@@ -123,7 +123,7 @@ def test_page_locked(fixture):
 
 
 def test_array_page_locked(fixture):
-    """The device uses a NumPy array that existed before."""
+    """An existing NumPy array is page-locked, and the device copies from and to its memory."""
     need_numpy()
     array = new_numbers()
     buffer = fixture.buffer(array)

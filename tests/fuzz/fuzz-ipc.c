@@ -103,7 +103,7 @@ import_envelope (Case    *self,
   return gpu_buffer_new_from_fds (fuzz_get_context (), handle, fds, error);
 }
 
-/* Imports invalid bytes as a buffer handle and as an event handle. */
+/* Imports any bytes as an event handle, which must fail, and then as a buffer handle. */
 static GpuBuffer *
 import_bytes (Case    *self,
               GError **error)
