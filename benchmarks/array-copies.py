@@ -96,7 +96,8 @@ def prepare_numpy(name):
 
 
 def prepare_views(prepared, n_bytes):
-    """Returns each view with the target of its copy, after a verified first copy."""
+    """Copies each view once and verifies the copy. Returns each view with the target of its
+    copy."""
     upload, make_target, copy, wait, download = prepared
     hosts, arrays, views = {}, {}, {}
     for what, (dtype, n_dims, select) in VIEWS.items():

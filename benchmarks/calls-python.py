@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures the most frequent calls from Python: see calls.c, which does the same.
+"""Measures the most frequent calls from Python: the Python version of calls.c.
 
     benchmarks/calls-python.py gpumem DEVICE
     benchmarks/calls-python.py pyopencl|cupy NAME

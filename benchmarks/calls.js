@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Measures the most frequent calls from JavaScript: see calls.c, which does the same.
+// Measures the most frequent calls from JavaScript: the JavaScript version of calls.c.
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Measures the most frequent calls from Vala: see calls.c, which does the same.
+// Measures the most frequent calls from Vala: the Vala version of calls.c.
 
 const int N = 1024;
 const int SIZE = 4 * N;

@@ -17,7 +17,7 @@
 #define N_COPIES 16
 #define N_ROUNDS 21
 
-/* Bytes of a row of the region. The pitches of both sides are larger, and different. */
+/* The bytes of a row of the region. The two pitches are larger than a row, and different. */
 #define ROW       ((gsize) 8 * 1000)
 #define FROM_ROW  ((gsize) 8 * 1024)
 #define TO_ROW    ((gsize) 8 * 1152)

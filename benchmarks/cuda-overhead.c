@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Measures the overhead of the library over calls of the CUDA driver. The raw calls use the
- * library's table of driver functions, on a separate stream of the same context, which stays
+ * library's table of driver functions, on a separate stream of the same context. The context stays
  * current.
  */
 #include "config.h"
@@ -28,7 +28,7 @@ typedef struct
   GpuMemory  *b;
   GpuKernel  *empty;
   GpuKernel  *three;
-  GpuLaunch  *launch;           /* of the kernel empty */
+  GpuLaunch  *launch;           /* prepared launch of the kernel "empty" */
   GpuExtent   one;
   CUstream    raw_stream;
   CUdeviceptr raw_a;

@@ -20,9 +20,9 @@ typedef struct
   GpuStream        *stream;
   GpuBuffer        *a;
   GpuBuffer        *b;
-  GpuMemory        *memory_a;       /* the same, to exclude the time of a cast */
+  GpuMemory        *memory_a;       /* buffers a and b, to exclude the time of a cast */
   GpuMemory        *memory_b;
-  cl_command_queue  queue;          /* a separate queue, like that of the stream */
+  cl_command_queue  queue;          /* a separate queue with the properties of the stream's queue */
   cl_mem            raw_a;
   cl_mem            raw_b;
   guint8            data[SIZE];

@@ -217,7 +217,7 @@ typedef struct
   guint       n_live;
   gsize       smallest;
   gsize       largest;
-  guint       n_holes;              /* of 512 bytes, live throughout */
+  guint       n_holes;              /* number of blocks of 512 bytes that stay live */
 } Workload;
 
 typedef struct
@@ -285,7 +285,8 @@ work (gpointer data)
   return NULL;
 }
 
-/* Allocates blocks with a hole behind each; returns NULL without holes. */
+/* Makes holes: allocates blocks that stay live, each next to a free range. Returns NULL if the
+ * workload has none. */
 static GpuMemoryBlock **
 make_holes (GpuPool   *pool,
             SimStream *stream,
@@ -354,7 +355,7 @@ best_of (const Workload *workload,
   return best;
 }
 
-/* The baseline of all other figures. */
+/* Measures a mutex, as the baseline of the other figures. */
 static double
 measure_mutex (void)
 {

@@ -34,7 +34,8 @@ make (GpuContext *context, GpuStream *stream, GError **error)
                                    GPU_ARRAY_ORDER_C, bytes, error);
 }
 
-/* Returns a view of every second column, in column-major order, which consists of many regions. */
+/* Returns a view of every second column, in column-major order. The view consists of many
+ * regions. */
 static GpuArray *
 narrow (GpuArray *array, GError **error)
 {
@@ -267,7 +268,8 @@ across (GpuContext *context, GError **error)
 
 /* --- other libraries -------------------------------------------------------------------------- */
 
-/* Exports a tensor for work on a stream and imports it again. A rejected tensor is freed. */
+/* Exports a tensor for work on a stream and imports it again. Frees the tensor if the import
+ * rejects it. */
 static gboolean
 tensor (GpuContext *context, gboolean versioned, GError **error)
 {

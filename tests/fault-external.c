@@ -95,7 +95,7 @@ external (GpuContext *context, GError **error)
          && use (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, ours, far, error);
 }
 
-/* Counts descriptors of memory only, because drivers open others. */
+/* Counts only open descriptors of memory, because drivers open other descriptors. */
 static guint
 count_descriptors (void)
 {

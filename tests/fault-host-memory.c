@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All kinds of host memory, and its allocator, while driver calls fail. */
+/* All kinds of host memory, and the allocator of host memory, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

@@ -37,7 +37,7 @@ allocate (GpuContext *context, gboolean pooled, GError **error)
                                                     error) : NULL;
 }
 
-/* Copies in both directions. */
+/* Copies between memory of both contexts, in both directions. */
 static gboolean
 copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
 {

@@ -67,7 +67,8 @@ scratch = tempfile.TemporaryDirectory()
 
 
 class Lacking(Skip):
-    """The device lacks a feature of the section, or some of its calls."""
+    """Raised if the device lacks a feature that the section needs, or that a part of the section
+    needs."""
 
     def __init__(self, text, in_part):
         super().__init__(text)
@@ -94,7 +95,7 @@ def read_rows():
 class Block(NamedTuple):
     """A code block of a guide. Runs on the back ends that the block names, or on all."""
     language: str
-    first: int                                  # the number of its first line
+    first: int                                  # number of the first line
     text: str
     backends: tuple = ()
 

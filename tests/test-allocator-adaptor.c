@@ -562,7 +562,7 @@ make_room (GpuOomAllocator *allocator G_GNUC_UNUSED, guint64 size, gpointer data
   return TRUE;
 }
 
-/* The handler of "out-of-memory" may free memory; then the request is repeated. */
+/* If the handler of "out-of-memory" frees memory, the adaptor repeats the request. */
 static void
 adaptor_failure (TestFixture *fixture)
 {

@@ -113,7 +113,7 @@ check_form (GpuContext *to_context, Form to_form, GpuContext *from_context, Form
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
-/* Runs @func with a context of its own on every device. */
+/* Runs @func with a new context on every device. */
 static void
 for_others (TestFixture *fixture, void (*func) (TestFixture *, GpuContext *))
 {

@@ -77,7 +77,7 @@ assert_elements (GpuArray   *array,
   g_assert_cmpmem (g_bytes_get_data (got, NULL), g_bytes_get_size (got), expected, size);
 }
 
-/* Imports a tensor without strides, and one with a byte offset. */
+/* Imports a tensor without strides, and a tensor with a byte offset. */
 static void
 dlpack_taken (TestFixture *fixture)
 {

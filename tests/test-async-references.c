@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* References that an asynchronous wait holds, and their lifetime. */
+/* The references that an asynchronous wait holds, and when it releases them. */
 #include "config.h"
 
 #include "test-util.h"

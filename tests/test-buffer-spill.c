@@ -129,7 +129,7 @@ spill_content (TestFixture *fixture)
   for_each_source (fixture, check_content, TRUE);
 }
 
-/* Every command refuses a spilled buffer, and accepts the restored one. */
+/* Every command refuses a spilled buffer, and accepts the buffer after it is restored. */
 static void
 check_refused (TestFixture *fixture, GpuMemoryPool *pool)
 {

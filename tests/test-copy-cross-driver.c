@@ -277,7 +277,7 @@ overlap (TestFixture *fixture, TestFixture *other)
   g_autoptr (TestHold) hold = NULL;
   g_autoptr (GError) error = NULL;
 
-  /* CUDA's own copies between two contexts may wait for all work in both of them. */
+  /* CUDA's copies between two contexts may wait for all work in both contexts. */
   if (is_cuda (fixture) && is_cuda (other))
     return;
 

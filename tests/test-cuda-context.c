@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* CUDA contexts of every kind, and the state of the driver after they are freed. */
+/* CUDA contexts of every kind, and the state of the driver after contexts are freed. */
 #include "config.h"
 
 #include "test-cuda-util.h"
@@ -488,7 +488,7 @@ contexts_no_extra_calls (TestFixture *fixture)
 typedef struct
 {
   GpuStream  *stream;
-  CUcontext   current;                  /* nullable; of the thread */
+  CUcontext   current;                  /* nullable; current context of the thread */
   GpuKernel  *kernel;
   GpuLaunch  *launch;
   GpuBuffer  *from;

@@ -141,7 +141,8 @@ memory_overlaps (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
-/* Read-only pages are registered as read-only, and a writable registration does not share them. */
+/* Read-only pages are registered as read-only, and a writable registration of the same pages does
+ * not share this registration. */
 static void
 memory_read_only (TestFixture *fixture)
 {

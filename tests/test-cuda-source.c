@@ -409,7 +409,7 @@ assert_refused (gconstpointer data, gsize size)
   sizes = _gpu_cuda_binary_get_sizes (image, "f");
 }
 
-/* Invalid binaries are refused without a read beyond their end. */
+/* Invalid binaries are refused without reads past the end of the data. */
 static void
 source_junk (void)
 {
@@ -598,7 +598,7 @@ compile (const char *source, const char *options, char **log)
   return image;
 }
 
-/* Every truncated image is refused without a read beyond its end. */
+/* Every truncated image is refused without reads past the end of the data. */
 static void
 assert_truncated (GBytes *image)
 {

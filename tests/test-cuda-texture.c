@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Kernels in CUDA C++ that read images by texture objects and write them by surface objects. */
+/* Kernels in CUDA C++ that read images through texture objects and write images through surface
+ * objects. */
 #include "config.h"
 
 #include <math.h>
@@ -383,7 +384,7 @@ texture_integer_border (TestFixture *fixture)
   g_assert_cmpint (values[3], ==, 255);
 }
 
-/* Each level is filled with its number. */
+/* Reads an image whose levels are filled with their level numbers. */
 static void
 texture_levels (TestFixture *fixture)
 {

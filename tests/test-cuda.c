@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Features of the CUDA back end only: wrapped handles, default streams, the current context,
- * timing, its own fill kernel. The tests call functions of the driver that the library has
- * loaded. */
+ * timing, and the fill kernel of the library. The tests call functions of the driver that the
+ * library has loaded. */
 #include "config.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Simulated devices with the attributes of real ones that this machine does not have. */
+/* Simulated devices with the attributes of real devices that this machine does not have. */
 #include "config.h"
 
 #include "gpumem/device/gpu-device-private.h"

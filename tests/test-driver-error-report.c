@@ -176,7 +176,7 @@ report_fill (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* A pattern too large for host memory is an error; it must not end the process. */
+/* A pattern too large for host memory causes a GError instead of ending the process. */
 static void
 report_large_pattern (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Element types: numbers, records, and their text forms in both directions. */
+/* Element types: numbers, records, and the conversion from and to text. */
 #include "config.h"
 
 #include "test-util.h"

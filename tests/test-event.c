@@ -458,7 +458,7 @@ typedef struct
   GpuEvent  *user;                  /* nullable */
   GpuEvent  *point;
   guint      n_awaited;
-  gboolean   inside;                /* within a call of the library */
+  gboolean   inside;                /* TRUE during a call of the library */
   gboolean   done;
 } Delivery;
 
@@ -567,7 +567,8 @@ event_wait_all (TestFixture *fixture)
 
 /* --- callbacks in the caller's GMainContext --------------------------------------------- */
 
-/* A thread with its own main context creates and watches the event; the test completes it. */
+/* A thread with its own main context, which creates and watches an event. The test completes the
+ * event. */
 typedef struct
 {
   TestFixture *fixture;

@@ -455,7 +455,8 @@ memory_released_in_use (TestFixture *fixture)
     }
 }
 
-/* Pending work keeps the registration and the bytes; both are freed when it has completed. */
+/* Pending work keeps the registration and the bytes alive. Both are freed when the work has
+ * completed. */
 static void
 memory_unregisters (TestFixture *fixture)
 {
@@ -827,7 +828,7 @@ check_beside (TestFixture *fixture, GpuHostMemory *constant, GpuHostMemory *writ
   assert_memory (writable, fives);
 }
 
-/* A writable registration beside a read-only one of the same bytes. */
+/* A writable and a read-only registration of the same bytes exist at the same time. */
 static void
 memory_read_only_beside (TestFixture *fixture)
 {

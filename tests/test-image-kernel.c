@@ -569,7 +569,8 @@ image_over_rows (TestFixture *fixture)
   assert_busy (fixture, image);
 }
 
-/* A kernel can take one level as an image. Writing it does not change the other levels. */
+/* A mip level can be an image argument of a kernel. Writes to the level do not change other
+ * levels. */
 static void
 image_level_arguments (TestFixture *fixture)
 {

@@ -286,7 +286,7 @@ through_buffers (TestFixture *fixture,
   through_buffer (fixture, stream, (GpuExtent) { WIDTH, 3, 1 }, 4 * WIDTH + 20, 400);
   through_buffer (fixture, stream, (GpuExtent) { WIDTH, HEIGHT, 1 }, 4 * WIDTH + 20,
                   (4 * WIDTH + 20) * HEIGHT);
-  /* Slices without and with gaps between them */
+  /* Slices without gaps and with gaps between the slices */
   through_buffer (fixture, stream, (GpuExtent) { 8, 5, 4 }, 32, 164);
   through_buffer (fixture, stream, (GpuExtent) { 8, 5, 17 }, 32, 164);
   /* A slice pitch that is not a multiple of the row pitch, and rows that are not a multiple of a

@@ -339,7 +339,8 @@ assert_no_sampler (TestFixture *fixture,
   (void) fixture;
 }
 
-/* Modes that OpenCL lacks, and invalid modes, which PoCL accepts. */
+/* The library refuses modes that OpenCL lacks, and invalid modes, although PoCL accepts invalid
+ * modes. */
 static void
 refuses_samplers (TestFixture *fixture)
 {

@@ -109,7 +109,7 @@ child_export (GpuContext *context, GBytes *bytes, GError **error)
     return FALSE;
   text = g_base64_encode (g_bytes_get_data (handle, NULL), g_bytes_get_size (handle));
   g_print ("%s\n", text);
-  /* Wait until the parent kills this process or exits. */
+  /* Wait until the parent exits or kills this process. */
   return getchar () == EOF;
 }
 
@@ -321,7 +321,7 @@ ipc_killed_exporter (TestFixture *fixture)
   g_subprocess_wait (other.process, NULL, NULL);
   g_object_unref (other.answers);
   g_object_unref (other.process);
-  /* The data survive, or there is an error. */
+  /* The read returns the data or an error. */
   content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
   if (content != NULL)
     test_assert_value (g_bytes_get_data (content, NULL), 5, SIZE);
@@ -637,7 +637,7 @@ ipc_fd (TestFixture *fixture)
   pass_fd (fixture, buffer);
 }
 
-/* Stream-ordered memory of the driver's pool can be exported by descriptor, too. */
+/* Stream-ordered memory of the driver's pool can also be exported by file descriptor. */
 static void
 ipc_fd_pooled (TestFixture *fixture)
 {
@@ -651,7 +651,7 @@ ipc_fd_pooled (TestFixture *fixture)
   pass_fd (fixture, buffer);
 }
 
-/* The memory outlives the buffer that it was exported from. */
+/* Exported memory outlives its buffer. */
 static void
 ipc_fd_outlives (TestFixture *fixture)
 {
@@ -730,7 +730,7 @@ replace (GBytes *handle, guint place, GVariant *value)
   return g_variant_get_data_as_bytes (new);
 }
 
-/* Each value of a handle is checked, and the error names it. */
+/* The library checks each value of a handle, and the error names the wrong value. */
 static void
 ipc_bad_fds (TestFixture *fixture)
 {

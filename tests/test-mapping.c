@@ -460,7 +460,7 @@ mapping_unmap_keeps_hazards (TestFixture *fixture)
   test_assert_content (copy, expected);
 }
 
-/* Unmapping after reading does not wait for other reads. */
+/* The unmap of a read-only mapping does not wait for other reads. */
 static void
 mapping_unmap_reads (TestFixture *fixture)
 {

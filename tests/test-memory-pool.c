@@ -35,7 +35,7 @@ assert_filled (GpuBuffer *buffer, guint8 value)
   test_assert_value (g_bytes_get_data (content, NULL), value, g_bytes_get_size (content));
 }
 
-/* Adjacent blocks, and slices of them, keep their own content. */
+/* Adjacent blocks and their slices keep their own content. */
 static void
 check_content (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -130,7 +130,8 @@ pool_reuse (TestFixture *fixture)
   test_pool_each_kind (fixture, check_reuse);
 }
 
-/* Buffers are dropped while work on the same stream, and on another one, still uses them. */
+/* Buffers are dropped while work on the same stream and on another stream still uses the
+ * buffers. */
 static void
 check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -797,7 +798,7 @@ run_thread (gpointer data)
       fill (stream, buffer, value);
       copy (stream, copied, buffer);
 
-      /* Another thread may fill this buffer before it drops it */
+      /* Another thread may receive this buffer, fill it and drop it */
       g_mutex_lock (&shared->lock);
       other = shared->exchange[place];
       shared->exchange[place] = buffer;
@@ -884,7 +885,7 @@ run_last (gpointer data)
   return NULL;
 }
 
-/* The pool is closed while threads drop its last buffers. */
+/* The pool is closed while threads drop the last buffers of the pool. */
 static void
 check_close_while_freeing (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -917,7 +918,7 @@ pool_close_while_freeing (TestFixture *fixture)
   test_pool_each_kind (fixture, check_close_while_freeing);
 }
 
-/* A pool on top of a pool: segments of the inner pool are blocks of the outer one. */
+/* A pool on top of a pool: segments of the inner pool are blocks of the outer pool. */
 static void
 pool_on_pool (TestFixture *fixture)
 {

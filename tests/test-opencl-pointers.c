@@ -22,9 +22,9 @@ typedef struct
 {
   TestFixture *fixture;
   GpuKernel   *kernel;
-  GpuBuffer   *buffer;              /* of ones, only read */
+  GpuBuffer   *buffer;              /* filled with 1, only read */
   GpuBuffer   *sum;
-  GpuSvm      *svm;                 /* of ones, as a pointer */
+  GpuSvm      *svm;                 /* filled with 1, passed as a pointer */
   GpuSvm      *svm_sum;
 } Memories;
 

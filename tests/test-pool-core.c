@@ -109,7 +109,8 @@ test_same_stream (Fixture       *fixture,
       g_assert_cmpmem (&before, sizeof (before), &after, sizeof (after));
     }
 
-  /* Each size hits the cache the second time, except the largest; 512 bytes also the first time. */
+  /* Each size except the largest hits the cache the second time. The size of 512 bytes also hits
+   * the cache the first time */
   g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
 }
 
@@ -263,7 +264,7 @@ test_freed_without_use (Fixture       *fixture,
       block = _gpu_pool_alloc (fixture->pool, size, 0, fixture->a, NULL);
       _gpu_pool_release (block, NULL);
 
-      /* sim_take() checks that its uses have completed for the host. */
+      /* For the host, sim_take() checks that all uses of the block have completed. */
       block = take (fixture, size, NULL);
       give (fixture, block, NULL);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The history of a pool: its events as the library returns them and as viewers read them. */
+/* The history of a pool: the events as the library returns them, and as the formats of viewers
+ * contain them. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -44,7 +45,8 @@ find (GVariant *events, const char *wanted)
   return found;
 }
 
-/* No events before history is enabled; then all events, in order, with address, time and stream. */
+/* Without an enabled history there are no events. An enabled history contains all events in order,
+ * with address, time and stream. */
 static void
 check_events (TestFixture *fixture, GpuMemoryPool *pool)
 {

@@ -53,7 +53,8 @@ void        sim_set_make_room   (Sim                   *sim,
                                  gboolean             (*make_room) (gpointer data),
                                  gpointer               data);
 
-/* Work completes after @lag further submissions, or when the host waits for it. */
+/* Creates a stream whose work completes after @lag further submissions, or when the host waits for
+ * the work. */
 SimStream  *sim_stream_new      (Sim                   *sim,
                                  guint64                lag);
 void        sim_stream_unref    (SimStream             *stream);

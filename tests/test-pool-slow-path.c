@@ -535,7 +535,7 @@ check_trace (void)
 #define N_ROUNDS 20000
 #define N_MINE   2
 #define N_SIZES  10
-#define SIZE(i)  (512 + 64 * (i))    /* one bin each */
+#define SIZE(i)  (512 + 64 * (i))    /* each size has a separate bin */
 
 typedef struct
 {

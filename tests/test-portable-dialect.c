@@ -74,7 +74,8 @@ static const char reals[] =
   "  o[15] = as_uint (ldexp (y, 3)) ^ (uint) ilogb (y) ^ as_uint (mad (2.0f, y, 1.0f));\n"
   "}\n";
 
-/* Local memory as a variable, as an argument and passed on; barriers; tables. */
+/* Local memory as a variable, as a kernel argument and as an argument of a function; barriers;
+ * constant tables. */
 static const char tiles[] =
   "#define SIDE 8\n"
   "typedef struct { uint add; uchar shift[4]; } Step;\n"
@@ -495,8 +496,8 @@ dialect_line_numbers (TestFixture *fixture)
   assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
-/* A function named like a built-in one fails with an error that names it, unless the compiler
- * accepts it. */
+/* A program that defines a function with the name of a built-in function either builds, if the
+ * compiler accepts it, or fails with an error that contains the name. */
 static void
 assert_reserved (TestFixture *fixture, const char *source, const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs of several parts, their names and their variables (parity rows D12, D49, C4, C7). */
+/* Programs that are linked from several parts, kernel names and program variables (parity rows D12,
+ * D49, C4, C7). */
 #include "config.h"
 
 #include "test-util.h"

@@ -848,7 +848,7 @@ program_cache_limit (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Storing an entry must not open the other entries: there may be thousands. */
+/* Storing an entry must not open the other entries: the cache may contain thousands. */
 static void
 program_cache_store_opens_one (TestFixture *fixture)
 {

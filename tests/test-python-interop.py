@@ -13,7 +13,8 @@ N = 1 << 20
 
 
 class Foreign:
-    """The CUDA Array Interface, version 3, from which other libraries read addresses."""
+    """An object with the CUDA Array Interface (version 3), through which other libraries read the
+    address of a buffer."""
 
     def __init__(self, buffer, stream=None):
         self.buffer = buffer

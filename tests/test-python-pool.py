@@ -495,7 +495,8 @@ def test_threads(fixture):
 
 
 def test_block_threads(fixture):
-    """If threads free a block at the same time, one frees it, and the others get an error."""
+    """If threads free a block at the same time, one thread frees the block, and the other threads
+    get an error."""
     for pool in block_pools(fixture):
         blocks = [pool.alloc_block(100 * n) for n in range(1, 301)]
         barrier = threading.Barrier(4)

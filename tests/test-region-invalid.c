@@ -24,8 +24,8 @@ refused_overlaps (TestFixture *fixture)
                                           GPU_MEMORY (buffer), &first, &extent, &error), error);
 }
 
-/* Rows must not overlap each other, nor slices the rows of other slices; a single slice may have
- * any pitch. */
+/* Rows must not overlap each other, and slices must not overlap other slices. A single slice may
+ * have any slice pitch. */
 static void
 refused_pitches (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions within one memory: copies whose regions share a byte, found by comparing
- * byte by byte, are rejected; all others are accepted and change no other byte. --seed repeats a
- * run. */
+/* Random copies of regions within one memory: the library must reject a copy if and only if the
+ * regions share a byte, which the test finds byte by byte. An accepted copy changes no byte outside
+ * of its destination. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
@@ -130,8 +130,8 @@ report (const char      *what,
 #undef SIZE_FORMAT
 }
 
-/* The memory of @from_buffer begins @shift bytes before that of @to_buffer. Returns TRUE if the
- * copy is rejected. */
+/* Copies between two buffers over the same memory. The memory of @from_buffer begins @shift bytes
+ * before the memory of @to_buffer. Returns TRUE if the copy is rejected. */
 static gboolean
 copy_within (GpuStream       *stream,
              GpuBuffer       *to_buffer,

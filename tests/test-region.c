@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions between random pairs of memories, some of which are the same memory and
- * some of another context, checked against loops of memcpy(). --seed repeats a run. */
+/* Random copies of regions between random pairs of memories, checked against loops of memcpy(). The
+ * two memories may be the same memory, or belong to two contexts. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
@@ -20,7 +20,7 @@ struct _Place
 {
   TestFixture *fixture;
   GpuMemory   *memory;              /* NULL for host memory */
-  const Place *root;                /* nullable: the memory that this one aliases */
+  const Place *root;                /* nullable; the place whose memory this place aliases */
   gboolean     is_image;
   gsize        texel_size;
   GpuExtent    extent;              /* of an image */
@@ -45,7 +45,7 @@ typedef struct
   gsize        slice_pitch;
 } Side;
 
-/* From one side to the other; the extent also in bytes. */
+/* A copy from one side to the other side, with the extent in texels and in bytes. */
 typedef struct
 {
   Side      to;
@@ -190,7 +190,7 @@ add_buffers (Places *places)
     add (places, GPU_MEMORY (over_host), BUFFER_SIZE);
 }
 
-/* Rows with gaps, and one row of their bytes. */
+/* Adds an image over rows with gaps of a buffer, and an image of one row over the same bytes. */
 static void
 add_images_over_buffers (Places               *places,
                          const GpuImageFormat *format)
@@ -374,7 +374,8 @@ at_most (const Place *place,
   return place->is_image ? of_image : of_linear;
 }
 
-/* A region that fits both; texels of one byte if neither is an image. */
+/* Chooses an extent that fits into both places. Its texels have one byte if neither place is an
+ * image. */
 static GpuExtent
 choose_extent (const Place *a,
                const Place *b)

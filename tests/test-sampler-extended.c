@@ -348,7 +348,7 @@ extras_repeated_texels (TestFixture *fixture)
 
 /* --- levels ----------------------------------------------------------------------------------- */
 
-/* Four levels, each filled with its number. */
+/* Creates an image of four levels, each filled with its level number. */
 static GpuImage *
 make_levels (TestFixture *fixture)
 {

@@ -526,7 +526,8 @@ file_new (gsize size, int seals)
   return fd;
 }
 
-/* A file that can be truncated is refused: an access to its mapping could crash the process. */
+/* A file that can be truncated is refused: if the file shrinks, an access to its mapping crashes
+ * the process. */
 static void
 share_unsealed_file (TestFixture *fixture)
 {
@@ -684,7 +685,7 @@ check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
   test_assert_value (content, value, sizeof content);
 }
 
-/* A file may grow while parts of it are mapped; all mappings are the same memory. */
+/* A file may grow while parts of it are mapped; all mappings are tracked as the same memory. */
 static void
 share_growing_file (TestFixture *fixture)
 {

@@ -653,7 +653,7 @@ stream_wrapped (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
-/* A stream can only be wrapped in its own context. */
+/* A native stream can only be wrapped in the context to which it belongs. */
 static void
 stream_wrapped_foreign (TestFixture *fixture)
 {

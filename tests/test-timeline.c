@@ -515,7 +515,7 @@ timeline_driver_calls (TestFixture *fixture)
     g_object_unref (test_record (stream));
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 
-  /* A point with a waiter costs one event */
+  /* A point with a waiter needs one event of the driver */
   event = test_record (stream);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueMarkerWithWaitList"), ==, 1);

@@ -49,7 +49,7 @@ lifetime_chain (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* The same behind a gate, so that no work has run when the references are dropped. */
+/* Copies in the same way behind a gate, so that no copy has run when the references are dropped. */
 static void
 lifetime_chain_behind_gate (TestFixture *fixture)
 {
@@ -396,7 +396,8 @@ lifetime_readers (TestFixture *fixture)
   test_poll (gpu_context_get_allocated_size (fixture->context) == 2 * SIZE);
 }
 
-/* Stream-ordered memory is not freed in its stream while another stream uses it. */
+/* Stream-ordered memory is freed in its stream only after other streams have completed their
+ * uses. */
 static void
 lifetime_ordered (TestFixture *fixture)
 {

@@ -48,7 +48,7 @@ void          test_drop_context   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless the device has the capability. */
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
-/* The same, but also skips on devices of other back ends than CUDA. */
+/* Like test_has(), but also skips the test on devices of other back ends than CUDA. */
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
@@ -66,7 +66,7 @@ gboolean      test_launch         (GpuStream       *stream,
                                    GpuLaunchFlags   flags,
                                    GpuArguments    *arguments,
                                    GError         **error);
-/* Returns one of the attributes of a device or a kernel, or NULL. */
+/* Returns the attribute @nick of a device or a kernel, or NULL. Takes ownership of @attributes. */
 GVariant     *test_take_attribute (GVariant      *attributes,
                                    const char    *nick);
 /* Returns a borrowed object: @object holds the reference. */

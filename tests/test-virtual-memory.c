@@ -143,7 +143,8 @@ virtual_not_supported (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
 }
 
-/* Chunks count as allocated while they exist, mapped or not; addresses never count. */
+/* Chunks count as allocated memory while they exist, whether or not they are mapped. Reserved
+ * addresses do not count. */
 static void
 virtual_allocated_size (TestFixture *fixture)
 {
@@ -470,7 +471,7 @@ virtual_map_fails (TestFixture *fixture)
 
 /* --- sharing ---------------------------------------------------------------------------- */
 
-/* A part of one chunk can be exported as a file descriptor, a range over two chunks cannot. */
+/* A part of one chunk can be exported as a file descriptor, but a range over two chunks cannot. */
 static void
 virtual_shared (TestFixture *fixture)
 {

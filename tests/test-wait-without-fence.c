@@ -145,7 +145,8 @@ completion_keeps_failures (TestFixture *fixture)
   context->backend = real;
 }
 
-/* An event of another process has no stream; in a forked process it fails like every other call. */
+/* An event imported from another process has no stream. In a forked process a wait for it fails
+ * like every other call. */
 static void
 completion_forked (TestFixture *fixture)
 {

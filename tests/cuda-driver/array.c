@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays and mipmapped arrays. Programs cannot get the address of their memory. */
+/* Arrays and mipmapped arrays. Programs cannot get the address of an array's memory. */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs the C++ compiler of the stand-ins, and reads and marks its object files. */
+/* Runs the C++ compiler for the stand-ins. Reads its object files, and marks them as code for a
+ * device. */
 #include "config.h"
 
 #include <elf.h>

@@ -80,7 +80,8 @@ is_ordinary (const Side *side)
          memory_find (side->address) == NULL;
 }
 
-/* Returns whether the range begins in page-locked host memory and ends past it. */
+/* Returns whether the range begins in page-locked host memory and ends past the end of this
+ * memory. */
 static gboolean
 runs_out (const Copy *copy,
           const Side *side)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Functions of the stand-in for the CUDA driver that tests may call. They are safe on any thread
- * and do not count as driver calls.
+/* Functions of the stand-in for the CUDA driver that tests may call. The functions are safe on any
+ * thread and do not count as driver calls.
  *
  *   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
- *     n = GPUMEM_CUDA_DRIVER (get_live) ("event");
- */
+ *     n = GPUMEM_CUDA_DRIVER (get_live) ("event"); */
 #pragma once
 
 #include <dlfcn.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The internals of the stand-in for the CUDA driver. One lock guards everything: entry points hold
- * it from call_enter() to call_leave(), and stream threads release it while an operation runs.
+ * The internals of the stand-in for the CUDA driver. One lock guards all state: entry points hold
+ * the lock from call_enter() to call_leave(), and stream threads release the lock while an
+ * operation runs.
  *
- * Locks are POSIX locks because ThreadSanitizer cannot see into GLib's.
+ * Locks are POSIX locks because ThreadSanitizer cannot see GLib's locks.
  */
 #pragma once
 
@@ -125,7 +126,7 @@ gboolean    fault_performs  (CallFunction   function);
 void        fault_report    (FILE          *file);
 void        fault_report_counts (FILE      *file);
 
-/* report.c: misuse and leaks; caller holds the lock. Returns @code unless it aborts. */
+/* report.c: misuse and leaks; caller holds the lock. Returns @code, or aborts under strict=yes. */
 CUresult    misuse          (CUresult       code,
                              const char    *format,
                              ...) G_GNUC_PRINTF (2, 3);
@@ -164,14 +165,15 @@ typedef enum
   N_OBJECT_KINDS
 } ObjectKind;
 
-/* The target of every handle. Dead objects stay for a while, so that their use is detected. */
+/* The target of every handle. Dead objects stay in memory for a while, so that a use of a dead
+ * handle is detected. */
 typedef struct
 {
   ObjectKind    kind;
   gboolean      dead;
   gboolean      hidden;     /* not created by the application, so never a leak */
   Context      *context;    /* nullable */
-  CallFunction  function;   /* the call that created it */
+  CallFunction  function;   /* the call that created the object */
   guint         number;
 } Object;
 
@@ -219,7 +221,7 @@ struct CUctx_st
   Stream       *legacy;
   GHashTable   *per_thread;       /* pthread_t: Stream */
   GPtrArray    *streams;          /* Stream, alive or draining */
-  GHashTable   *peers;            /* contexts whose memory kernels of this one may access */
+  GHashTable   *peers;            /* contexts whose memory kernels of this context may access */
   guint64       limits[8];
   CUfunc_cache  cache_config;
 };
@@ -238,7 +240,7 @@ void        devices_init    (void);
 /* Gets the current context of the thread, or NULL. */
 Context    *context_peek    (void);
 CUresult    context_current (Context      **context);
-/* As above, but also accepts a context that has failed. */
+/* Like context_current(), but also accepts a context that has failed. */
 CUresult    context_current_lost (Context **context);
 void        context_fail    (Context       *context,
                              CUresult       code);
@@ -451,7 +453,8 @@ Memory     *memory_new_at   (MemoryKind     kind,
 /* Unmaps the pages and keeps the addresses reserved. */
 void        memory_unmap    (Memory        *memory);
 void        memory_kill     (Memory        *memory);
-/* Returns whether the program has no handle of this memory. */
+/* Returns whether the memory belongs to a module or an array, so that the program has no separate
+ * handle of the memory. */
 gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
 /* Waits until no operation uses the memory. A pending use is misuse unless the context failed with
@@ -505,7 +508,7 @@ struct CUmod_st
 {
   Object         object;
   gpointer       handle;          /* nullable; the shared object */
-  int            file;            /* open while the module is loaded; -1: none */
+  int            file;            /* open while the module is loaded; -1 if there is none */
   int            capability;
   guint          n_registers;     /* per thread */
   GPtrArray     *functions;       /* of Function */
@@ -548,7 +551,7 @@ struct _Launch
 CUresult    launch_run      (gpointer       data);
 void        launch_thread_end (void);
 
-/* Gives this thread access to device memory. */
+/* Allows this thread to access device memory. */
 void        memory_open     (void);
 
 G_END_DECLS

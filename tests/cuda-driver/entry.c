@@ -264,7 +264,8 @@ cuGetProcAddress (const char  *name,
   return code == CUDA_SUCCESS && status != 0 ? CUDA_ERROR_NOT_FOUND : code;
 }
 
-/* Exists since CUDA 12.0; the stand-in for older drivers is a separate library without it. */
+/* cuGetProcAddress_v2 exists since CUDA 12.0. The stand-in for older drivers is a separate library
+ * without this function. */
 #ifndef CUDA_DRIVER_OLD
 CUresult CUDAAPI
 cuGetProcAddress_v2 (const char                     *name,

@@ -24,7 +24,7 @@ static struct
   guint64   n;              /* 0: none */
   guint64   times;
   guint64   code;           /* 0: a plausible code */
-  gboolean  lost;           /* the device is lost; calls that do not use it succeed */
+  gboolean  lost;           /* the device is lost; only calls that do not use it succeed */
   gboolean  matches[N_CALLS];
   guint64   n_matched;
   guint     n_failed;

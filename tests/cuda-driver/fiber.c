@@ -25,7 +25,7 @@ typedef enum
 /* A thread of the block. */
 typedef struct
 {
-  KernelThread  thread;         /* first: the part that the kernel sees */
+  KernelThread  thread;         /* must be first; the part that the kernel sees */
   Block        *block;
   GpuHostFiber *fiber;
   ThreadState   state;
@@ -48,7 +48,7 @@ static __thread Block *this_block;
 
 /* --- one thread of the block ------------------------------------------------------------------ */
 
-/* Suspends the thread until wake() is called for it. */
+/* Suspends the fiber of @item until wake() is called for @item. */
 static GPU_HOST_NO_TSAN void
 wait (Item        *item,
       ThreadState  state)

@@ -16,7 +16,7 @@ typedef struct _Surface            Surface;
 typedef struct
 {
   GpuChannelType plain;         /* with CU_TRSF_READ_AS_INTEGER */
-  GpuChannelType type;          /* default type that textures return */
+  GpuChannelType type;          /* the type that textures return by default */
   guint          size;          /* bytes of a channel */
   guint          n_channels;    /* 0: the number in the descriptor */
   gboolean       normalized;    /* CU_TRSF_READ_AS_INTEGER is misuse */

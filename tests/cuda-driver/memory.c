@@ -252,7 +252,8 @@ poison (Memory *memory)
     g_error ("gpumem-cuda-driver: no memory for a device");
 }
 
-/* Ends the memory at the end of its last page, so that an overrun hits the guard page. */
+/* Maps the memory so that its last byte is the last byte of a page: an overrun hits the guard
+ * page. */
 static gboolean
 map_device (Memory *memory)
 {

@@ -85,7 +85,7 @@ check_ptx (const char *text,
   return CUDA_SUCCESS;
 }
 
-/* Finds the shared object to load for @data; NULL for PTX with built-in kernels. */
+/* Finds the shared object to load for @data, or NULL for PTX with built-in kernels. */
 static CUresult
 find_image (gconstpointer   data,
             JitLog         *log,

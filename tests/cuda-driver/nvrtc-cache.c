@@ -8,7 +8,7 @@
 
 #include "nvrtc.h"
 
-/* Increase this when a change makes the same source compile to a different image. */
+/* Increase this number when a change makes the same source compile to a different image. */
 #define CACHE_VERSION "3"
 
 /* CUBIN, PTX, log, lowered names by expression */

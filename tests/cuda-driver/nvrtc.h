@@ -2,7 +2,7 @@
 /*
  * The internals of the stand-in for NVRTC. A program is preprocessed, scanned, compiled for the
  * host by the machine's C++ compiler and linked to a shared object, which serves as the CUBIN. The
- * PTX is text that carries the object file.
+ * PTX is text that contains the object file.
  */
 #pragma once
 

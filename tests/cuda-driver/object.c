@@ -44,7 +44,7 @@ object_new (gsize       size,
   return object;
 }
 
-/* Frees the structure much later, when no thread can still use it. */
+/* Marks the object as dead. Frees the structure much later, when no thread can use it any more. */
 void
 object_kill (gpointer pointer)
 {

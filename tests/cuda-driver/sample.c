@@ -46,7 +46,7 @@ find (KernelThread *thread,
 
 /* --- fetches ---------------------------------------------------------------------------------- */
 
-/* Finds the face of a cube that a direction points to, and the normalized position on it. */
+/* Finds the face of a cube that a direction points to, and the normalized position on this face. */
 static guint
 find_side (const float direction[3],
            float       place[3])

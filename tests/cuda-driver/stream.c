@@ -305,7 +305,7 @@ context_finish (Context *context)
     point_wait (points->pdata[i]);
 }
 
-/* Closes the stream; its thread exits when all work is done. */
+/* Closes the stream. The thread of the stream exits when all work is done. */
 void
 stream_end (Stream *stream)
 {

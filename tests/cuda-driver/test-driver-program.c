@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The compiler of the stand-ins, and its kernels. */
+/* The compiler of the stand-ins, and kernels that it has compiled. */
 #include "config.h"
 
 #include "test-driver.h"

@@ -49,7 +49,7 @@ test_pool (void)
   end ();
 }
 
-/* Maps two handles side by side, then in the opposite order. */
+/* Maps the memory of two handles at adjacent addresses, then again in the opposite order. */
 static void
 test_virtual (void)
 {

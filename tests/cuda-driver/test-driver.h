@@ -27,7 +27,8 @@ extern Driver driver;
 
 /* Repeats the current test in a subprocess, which must abort and print @text. */
 void      assert_aborts     (const char *text);
-/* Creates a context of the first device, current on this thread; end() destroys it. */
+/* begin() creates a context of the first device and makes it current on this thread. end() destroys
+ * the context. */
 CUcontext begin             (void);
 void      end               (void);
 

@@ -186,7 +186,8 @@ fill_levels (Texture *self)
 
   view->levels = self->levels;
   view->n_levels = self->mipmapped != NULL ? self->mipmapped->n_levels : 1;
-  /* As on the device, a one-dimensional texture has two dimensions and is filtered at its edge. */
+  /* Like the device, treat a one-dimensional texture as two-dimensional, so that it is also
+   * filtered at its edge. */
   view->n_dimensions = 2;
   if (self->array != NULL)
     {

@@ -71,7 +71,7 @@ fill_tensor (FuzzInput   *input,
   tensor->strides = fuzz_take (input, 1) % 4 != 3 ? strides : NULL;
 }
 
-/* Reads a whole array that lies in our memory, and exports it again. */
+/* Reads a whole array that is within the memory of the target, and exports the array again. */
 static void
 use_array (GpuArray *array)
 {

@@ -24,7 +24,7 @@ check_fields (GpuDType *type)
     }
 }
 
-/* The library must parse the text that it writes for a type. */
+/* Checks that the library can parse the text that it writes for a type. */
 static void
 check_texts (GpuDType *type)
 {

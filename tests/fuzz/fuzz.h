@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fuzz targets. Each passes any bytes to code that reads external data, and checks the result.
- * fuzz-main.c runs one target under libFuzzer; test-fuzz.c runs every target in `make check`.
+ * Fuzz targets. Each target passes arbitrary bytes to code that reads external data, and checks the
+ * result. fuzz-main.c runs one target under libFuzzer; test-fuzz.c runs every target in `make
+ * check`.
  */
 #pragma once
 

@@ -24,7 +24,7 @@ typedef struct
   LayerKind kind;
   guint refs;
   guint64 serial;
-  LayerCall call;           /* the call that created it */
+  LayerCall call;           /* the call that created the object */
   GHashTable *args;         /* kernels: index of an argument -> LayerArg */
   guint n_maps;             /* memory: current mappings */
 } LayerObject;
@@ -324,7 +324,7 @@ layer_map (gpointer mem)
   pthread_mutex_unlock (&lock);
 }
 
-/* An unmap that fails before it reaches the driver ends no mapping. */
+/* Counts an unmap. If the call fails before it reaches the driver, the mapping still exists. */
 void
 layer_unmap (LayerCall *call,
              gpointer   mem)

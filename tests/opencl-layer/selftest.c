@@ -248,7 +248,8 @@ make_image (Work              *work,
   return image;
 }
 
-/* An image may be released while commands use it, and a buffer while an image over it exists. */
+/* An image may be released while commands use it. A buffer may be released while an image over the
+ * buffer exists. */
 static cl_int
 image (Work *work)
 {
