@@ -5,7 +5,8 @@
  *   benchmarks/calls DEVICE
  *
  * Each line on standard input starts a round, which prints {"call": CPU nanoseconds of this thread,
- * ...}. */
+ * ...}.
+ */
 #include "config.h"
 
 #include <stdio.h>

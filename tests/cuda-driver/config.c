@@ -2,16 +2,24 @@
 /*
  * Options of the stand-in: GPUMEM_CUDA_DRIVER is a comma-separated list of
  *
- * devices=2 number of devices; 0: CUDA_ERROR_NO_DEVICE memory=64M memory of each device
- * capability=90 compute capability 9.0 version=13000 CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION sets the
- * same delay=300 maximum delay before an operation, in microseconds; 0: none peers=no devices
- * cannot access each other's memory concurrent=1 number of devices, from the first, that share
- * managed memory with the host page by page and access pageable memory; the other devices and the
- * host cannot use managed memory at the same time ipc=no no IPC handles strict=no misuse returns an
- * error code instead of aborting protect=no the application may access device memory leaks=yes
- * leaks at exit change the exit status to 99 fail=17 the 17th call fails; the syntax is in fault.c
- * lost=17 all calls from the 17th fail trap=2 the second launch of a kernel traps counts=FILE
- * number of calls by name, written at exit report=FILE misuse and leaks, written at exit
+ *   devices=2            number of devices; 0: CUDA_ERROR_NO_DEVICE
+ *   memory=64M           memory of each device
+ *   capability=90        compute capability 9.0
+ *   version=13000        CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION sets the same
+ *   delay=300            maximum delay before an operation, in microseconds; 0: none
+ *   peers=no             devices cannot access each other's memory
+ *   concurrent=1         number of devices, from the first, that share managed memory with the
+ *                        host page by page and access pageable memory; the other devices and
+ *                        the host cannot use managed memory at the same time
+ *   ipc=no               no IPC handles
+ *   strict=no            misuse returns an error code instead of aborting
+ *   protect=no           the application may access device memory
+ *   leaks=yes            leaks at exit change the exit status to 99
+ *   fail=17              the 17th call fails; the syntax is in fault.c
+ *   lost=17              all calls from the 17th fail
+ *   trap=2               the second launch of a kernel traps
+ *   counts=FILE          number of calls by name, written at exit
+ *   report=FILE          misuse and leaks, written at exit
  */
 #include "config.h"
 

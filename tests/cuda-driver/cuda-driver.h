@@ -3,7 +3,8 @@
  * thread and do not count as driver calls.
  *
  *   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
- *     n = GPUMEM_CUDA_DRIVER (get_live) ("event"); */
+ *     n = GPUMEM_CUDA_DRIVER (get_live) ("event");
+ */
 #pragma once
 
 #include <dlfcn.h>

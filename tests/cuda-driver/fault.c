@@ -2,11 +2,14 @@
 /*
  * Makes chosen calls fail:
  *
- * 17 the 17th call, with a plausible code. The count omits calls that never fail, and the many
- * calls that make contexts current or poll cuMem*:2 the second call of these functions
- * cuMemAlloc:2:46 with that code cuMemAlloc:2:46:3 three times; 0: without end lost:17 all calls
- * from the 17th on that use the device, with CUDA_ERROR_LAUNCH_FAILED lost:cu*:17:46 the same for
- * these functions, with that code
+ *   17                   the 17th call, with a plausible code. The count omits calls that never
+ *                        fail, and the many calls that make contexts current or poll
+ *   cuMem*:2             the second call of these functions
+ *   cuMemAlloc:2:46      with that code
+ *   cuMemAlloc:2:46:3    three times; 0: without end
+ *   lost:17              all calls from the 17th on that use the device, with
+ *                        CUDA_ERROR_LAUNCH_FAILED
+ *   lost:cu*:17:46       the same for these functions, with that code
  *
  * A failing call that frees or waits still frees or waits before it returns the error, as after a
  * failure of the device. Calls that return names of errors or addresses of functions fail only if a

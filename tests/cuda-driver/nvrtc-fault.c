@@ -2,8 +2,10 @@
 /*
  * Makes chosen calls of NVRTC fail. GPUMEM_CUDA_NVRTC is a comma-separated list of
  *
- * fail=17 the 17th call lost=17 all calls from the 17th on counts=FILE the number of calls, written
- * at exit report=FILE the function that failed, written at exit
+ *   fail=17              the 17th call
+ *   lost=17              all calls from the 17th on
+ *   counts=FILE          the number of calls, written at exit
+ *   report=FILE          the function that failed, written at exit
  *
  * If the variable is set, an nvrtcProgram that was not destroyed changes the exit status to 99.
  */

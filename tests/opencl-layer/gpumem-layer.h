@@ -7,7 +7,8 @@
  *     n = GPUMEM_LAYER (get_count) ("clEnqueue*");
  *
  * A function is a name or a glob ("clEnqueue*"); "" stands for all. A kind is one of context,
- * queue, mem, event, program, kernel, sampler, device, svm; "" stands for all. */
+ * queue, mem, event, program, kernel, sampler, device, svm; "" stands for all.
+ */
 #ifndef GPUMEM_LAYER_H
 #define GPUMEM_LAYER_H
 

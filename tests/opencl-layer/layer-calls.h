@@ -2,15 +2,20 @@
 
 /* Every function that the layer intercepts. Included several times, with different macros:
  *
- * INFO queries an object PLAIN returns a code WAIT returns a code; an injected fault is returned
- * after the call has run, so that no command stays pending and no event unset ENQUEUE returns a
- * code; the first parameter is a queue, the last an event MAP as ENQUEUE, but returns a pointer
- * CREATE returns a handle; the last parameter is the code REFS the retain and release functions of
- * a kind SPECIAL written out in layer-main.c EXTENSION written out in layer-external.c, and found
- * by name only
+ *   INFO     queries an object
+ *   PLAIN    returns a code
+ *   WAIT     returns a code; with an injected fault the driver still runs the call first, so that
+ *            no command stays pending and no event stays unset
+ *   ENQUEUE  returns a code; the first parameter is a queue, the last an event
+ *   MAP      as ENQUEUE, but returns a pointer
+ *   CREATE   returns a handle; the last parameter is the code
+ *   REFS     the retain and release functions of a kind
+ *   SPECIAL  written out in layer-main.c
+ *   EXTENSION  written out in layer-external.c, and found by name only
  *
  * If LAYER_CALL is defined, every entry expands to LAYER_CALL (name). Functions of other
- * extensions (GL, EGL, D3D) are not intercepted or counted. */
+ * extensions (GL, EGL, D3D) are not intercepted or counted.
+ */
 #ifdef LAYER_CALL
 # define INFO(name, type, info_type, checks) LAYER_CALL (name)
 # define PLAIN(name, params, args, checks) LAYER_CALL (name)

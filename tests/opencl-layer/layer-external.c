@@ -12,10 +12,11 @@
  *
  * Misuses are:
  *
- * - a command that uses external memory, or an object made from it, while the memory is not
- * acquired - an acquire of acquired memory - a release of memory that is not acquired, that is
- * mapped, or that is a part of other memory - on an out-of-order queue, any of these commands
- * without a barrier after the previous one */
+ *  - a command that uses external memory, or an object made from it, without an acquire before
+ *  - an acquire of acquired memory
+ *  - a release of memory that is not acquired, that is mapped, or that is a part of other memory
+ *  - on an out-of-order queue, any of these commands without a barrier after the previous one
+ */
 
 #include "config.h"
 

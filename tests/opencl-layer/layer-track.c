@@ -6,7 +6,8 @@
  * another thread's new handle has the address of a handle that is being released, this order
  * ensures that the table ends with the new handle.
  *
- * References that the driver holds do not count: a program may only use handles that it owns. */
+ * References that the driver holds do not count: a program may only use handles that it owns.
+ */
 
 #include "config.h"
 

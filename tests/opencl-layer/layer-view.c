@@ -2,11 +2,11 @@
 
 /* Emulates two-dimensional images over buffers, which PoCL lacks:
  *
- * GPUMEM_LAYER_VIEWS=PITCH:BEGINNING required alignment of the pitch and of the first texel, in
- * texels
+ *   GPUMEM_LAYER_VIEWS=PITCH:BEGINNING   required alignment of pitch and first texel, in texels
  *
  * PoCL uses host memory as device memory, so the emulated image uses the memory of its buffer in
- * place. The image must not outlive the buffer. */
+ * place. The image must not outlive the buffer.
+ */
 
 #include "config.h"
 
