@@ -40,8 +40,8 @@ svm_map (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_svm_map");
 }
 
-/* Two mappings for reading exist at the same time. The second, on another stream, waits for the
- * writes of the first stream. */
+/* Two mappings for reading exist at the same time. The mapping on another stream waits for the fill
+ * on the default stream. */
 static void
 svm_map_shared (TestFixture *fixture)
 {

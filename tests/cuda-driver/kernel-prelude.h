@@ -477,7 +477,7 @@ GPUMEM_TEXTURE (texCubemapLayered, FETCH_CUBE_LAYERED, (float x, float y, float 
                 layer, x, y, z)
 
 /* T is any type of 1, 2, 4, 8 or 16 bytes. For a layered surface the third coordinate is the layer;
- * for cubes it is the index of the face. */
+ * for cubes it is the index of the face, counted over all layers. */
 template <class T> static inline void
 gpumem_access_texel (gpumem_u64 object, gpumem_kind kind, bool writes, T *value, int mode, int x,
                      int y = 0, int z = 0, int layer = 0)

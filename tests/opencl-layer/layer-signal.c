@@ -2,7 +2,8 @@
 
 /* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. Its
  * handler returns, so that the program continues after a SIGTRAP from a fatal g_critical() and
- * after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers. */
+ * after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers.
+ */
 
 #include "config.h"
 

@@ -2,7 +2,8 @@
 
 /* A small program for test-opencl-layer. Its argument names a scenario, which is correct or has a
  * single fault. Exit status: 0 success, 3 an OpenCL error that it handled, 1 a wrong result, 77
- * without OpenCL. */
+ * without OpenCL.
+ */
 
 #include "config.h"
 
