@@ -271,11 +271,27 @@ install_properties (GObjectClass *object_class)
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 
+/* Python without our override creates such contexts, and fails later on a missing attribute. */
+static void
+gpu_context_constructed (GObject *object)
+{
+  GpuContext *context = GPU_CONTEXT (object);
+
+  G_OBJECT_CLASS (gpu_context_parent_class)->constructed (object);
+
+  if (context->devices->len == 0)
+    g_message ("This GpuContext has no device and cannot be used: create it with "
+               "gpu_context_new(). In Python, Gpu.Context() needs the override "
+               "gi/overrides/Gpu.py, which was not found: the folder that contains it must be in "
+               "sys.path");
+}
+
 static void
 gpu_context_class_init (GpuContextClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
+  object_class->constructed = gpu_context_constructed;
   object_class->get_property = gpu_context_get_property;
   object_class->set_property = gpu_context_set_property;
   object_class->finalize = gpu_context_finalize;
@@ -713,15 +729,17 @@ gpu_context_new_for_devices (GpuDevice **devices,
                              gsize       n_devices,
                              GError    **error)
 {
-  g_autoptr (GpuContext) context = g_object_new (GPU_TYPE_CONTEXT, NULL);
+  g_autoptr (GpuContext) context = NULL;
 
   g_return_val_if_fail (devices != NULL || n_devices == 0, NULL);
 
   for (gsize i = 0; i < n_devices; i++)
-    {
-      g_return_val_if_fail (GPU_IS_DEVICE (devices[i]), NULL);
-      g_ptr_array_add (context->devices, g_object_ref (devices[i]));
-    }
+    g_return_val_if_fail (GPU_IS_DEVICE (devices[i]), NULL);
+
+  context = g_object_new (GPU_TYPE_CONTEXT, "device", n_devices > 0 ? devices[0] : NULL, NULL);
+
+  for (gsize i = 1; i < n_devices; i++)
+    g_ptr_array_add (context->devices, g_object_ref (devices[i]));
 
   if (!g_initable_init (G_INITABLE (context), NULL, error))
     return NULL;
