@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python binding for pip: the overrides, the C module for the Python that runs pip, the types.
+
+pkg-config finds the installed library and its typelib. GPUMEM_WHEEL_BUNDLE, which `make wheel` sets,
+is a folder with the library and the typelib for the package itself; the C module is then built
+against the build folder."""
+
+import glob
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+BUNDLE = os.environ.get("GPUMEM_WHEEL_BUNDLE")
+
+NO_LIBRARY = """
+gpumem: pkg-config does not find the library gpumem-1.0. Install it first: the package
+libgpumem-1.0-dev, or, in a checkout or tarball of gpumem, './configure && make && make install'.
+If it is installed in a prefix of its own, set PKG_CONFIG_PATH=PREFIX/lib/pkgconfig."""
+NO_GIR = """
+gpumem: there is no {}. Install gobject-introspection and libgirepository1.0-dev, and then
+configure and install gpumem again."""
+NO_PYGOBJECT_H = """
+gpumem: there is no pygobject.h. Install the package python-gi-dev (Debian and Ubuntu), or PyGObject
+by pip in this environment: 'pip install PyGObject'."""
+NO_PYTHON_H = """
+gpumem: there is no {}. Install the package python3-dev (Debian and Ubuntu)."""
+
+SITE = '''"""Imported by gpumem.pth: GObject introspection searches the folder of the typelib."""
+import os
+
+folder = {}
+path = os.environ.get("GI_TYPELIB_PATH", "")
+if folder not in path.split(":"):
+    os.environ["GI_TYPELIB_PATH"] = path + ":" + folder if path else folder
+'''
+
+
+def pkg_config(*arguments):
+    """The words of the answer, or None."""
+    command = [os.environ.get("PKG_CONFIG", "pkg-config"), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        sys.exit(f"\ngpumem: {command[0]}: {error.strerror}. Install the package pkgconf.")
+    return shlex.split(answer.stdout) if answer.returncode == 0 else None
+
+
+def library_flags(option):
+    flags = pkg_config(option, "gpumem-1.0")
+    if flags is None:
+        sys.exit(NO_LIBRARY)
+    return flags
+
+
+def variable(name):
+    library_flags("--exists")
+    return " ".join(pkg_config(f"--variable={name}", "gpumem-1.0"))
+
+
+def pygobject_flags():
+    """Of the PyGObject of the system or, from pip, of this environment."""
+    flags = pkg_config("--cflags", "pygobject-3.0")
+    if flags is not None:
+        return flags
+    version = "python{}.{}".format(*sys.version_info)
+    for header in glob.glob(f"{sys.prefix}/include/site/{version}/*/*/pygobject.h"):
+        return ["-I" + os.path.dirname(header), *(pkg_config("--cflags", "gobject-2.0") or [])]
+    sys.exit(NO_PYGOBJECT_H)
+
+
+def fast_module():
+    import sysconfig
+
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    flags = library_flags("--cflags")
+    if not os.path.exists(header):
+        sys.exit(NO_PYTHON_H.format(header))
+    return Extension("gi.overrides._gpumem_fast",
+                     sources=sorted(glob.glob("bindings/python/fast/*.c")),
+                     depends=["bindings/python/fast/gpumem-fast.h"],
+                     extra_compile_args=[*pygobject_flags(), *flags, "-fvisibility=hidden",
+                                         '-DG_LOG_DOMAIN="gpumem"'],
+                     extra_link_args=library_flags("--libs"))
+
+
+class BuildPython(build_py):
+    """Also the types, the bundle, and the line that makes the typelib known."""
+
+    def run(self):
+        super().run()
+        gir = os.path.join(variable("girdir"), "Gpu-1.0.gir")
+        if not os.path.exists(gir):
+            sys.exit(NO_GIR.format(gir))
+        types = subprocess.run([sys.executable, "bindings/python/make-stubs", gir,
+                                "bindings/python/gi/overrides/Gpu.py"],
+                               stdout=subprocess.PIPE, text=True, check=True)
+        self.write("gi-stubs/repository/Gpu.pyi", types.stdout)
+        if BUNDLE:
+            bundle = "gi/overrides/_gpumem_bundle"
+            shutil.copytree(BUNDLE, os.path.join(self.build_lib, bundle))
+            folder = f'os.path.join(os.path.dirname(os.path.abspath(__file__)), "{bundle}")'
+        else:
+            folder = repr(variable("typelibdir"))
+        self.write("_gpumem_site.py", SITE.format(folder))
+        self.write("gpumem.pth", "import _gpumem_site\n")
+
+    def write(self, name, text):
+        path = os.path.join(self.build_lib, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def version():
+    with open("configure.ac", encoding="utf-8") as file:
+        return ".".join(re.findall(r"gpu_(?:major|minor|micro)_version\], \[(\d+)", file.read()))
+
+
+# Nothing is written to the source folder, whose build/ is that of quickstart
+with tempfile.TemporaryDirectory() as folder:
+    setup(version=version(),
+          package_dir={"": "bindings/python"},
+          packages=["gi.overrides"],
+          py_modules=["gpumem_pytest"],
+          ext_modules=[] if "sdist" in sys.argv or "egg_info" in sys.argv else [fast_module()],
+          cmdclass={"build_py": BuildPython},
+          options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})
