@@ -94,6 +94,19 @@ def to_property(name, value, spec):
     return kind(value)
 
 
+def _describe(info, name, new_name):
+    """Calls a method that newer versions of PyGObject have under another name."""
+    return getattr(info, new_name if hasattr(info, new_name) else name)()
+
+
+def _type_of(info):
+    return _describe(info, "get_type", "get_type_info")
+
+
+def _length_of(type_info):
+    return _describe(type_info, "get_array_length", "get_array_length_index")
+
+
 def _find_check(type_info):
     tag = type_info.get_tag()
     if tag in _INTEGERS:
@@ -112,17 +125,17 @@ def _find_check(type_info):
 def _list_arguments(info):
     """Lists the arguments that Python passes, without the object or the class."""
     arguments = info.get_arguments()
-    hidden = {info.get_return_type().get_array_length()}
+    hidden = {_length_of(info.get_return_type())}
     for argument in arguments:
-        hidden.add(argument.get_destroy())
-        hidden.add(argument.get_type().get_array_length())
+        hidden.add(_describe(argument, "get_destroy", "get_destroy_index"))
+        hidden.add(_length_of(_type_of(argument)))
     return [argument for i, argument in enumerate(arguments)
             if i not in hidden and argument.get_direction() != Direction.OUT]
 
 
 def find_checks(info):
     """Returns a list of (name, check) for the arguments that Python passes; check may be None."""
-    return [(argument.get_name(), _find_check(argument.get_type()))
+    return [(argument.get_name(), _find_check(_type_of(argument)))
             for argument in _list_arguments(info)]
 
 
@@ -148,7 +161,8 @@ def _list_parameters(info, has_self):
     passed = [argument.get_name() for argument in arguments]
     parameters = list(passed)
     optional = len(arguments)
-    closures = {argument.get_closure() for argument in info.get_arguments()} - {-1}
+    closures = {_describe(argument, "get_closure", "get_closure_index")
+                for argument in info.get_arguments()} - {-1}
     if closures:
         optional -= 1
         parameters[optional] = passed[optional] = "*" + passed[optional]
@@ -213,7 +227,7 @@ def _replace_fields(owner):
     """Replaces the setters of integer fields of a structure."""
     for name, field in list(vars(owner).items()):
         info = getattr(getattr(field, "fset", None), "__self__", None)
-        if info is not None and info.get_type().get_tag() in _INTEGERS:
+        if info is not None and _type_of(info).get_tag() in _INTEGERS:
             setattr(owner, name, property(field.fget, _strict_setter(field.fset, name)))
 
 
