@@ -1244,7 +1244,7 @@ def _install_fast():
         from . import _gpumem_dlpack, _gpumem_fast
     except ImportError as error:
         warnings.warn(
-            "gpumem has no C module for this Python, so a launch takes 28 us instead of 6.5 us "
+            "gpumem has no C module for this Python, so launches take four times as long "
             f"({error}). To add it, run '{sys.executable} -m pip install .' in gpumem's source. "
             "GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
         return
