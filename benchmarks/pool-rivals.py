@@ -148,7 +148,7 @@ def play(steps, verbs, memories):
             memories[place] = None
 
 
-def give_back(verbs, memories, stream):
+def return_to_pool(verbs, memories, stream):
     play([(place, 0, stream) for place, memory in enumerate(memories) if memory is not None],
          verbs, memories)
 
@@ -196,8 +196,8 @@ def measure_pairs(rival, workload, min_time):
             rounds.append(timed(steps, verbs, memories) / len(steps) * 2)
             loops.append(timed(steps, empty, nothing) / len(steps) * 2)
     finally:
-        give_back(verbs, memories, plan.stream)
-        give_back(verbs, holes, plan.stream)
+        return_to_pool(verbs, memories, plan.stream)
+        return_to_pool(verbs, holes, plan.stream)
         rival.close()
     whole, loop = statistics.median(rounds), statistics.median(loops)
     return {"ns": max(whole - loop, 0), "with-loop-ns": whole, "loop-ns": loop}
@@ -224,7 +224,7 @@ def count_steps(rival, trace, steps):
         refusal, done = str(error)[:200] or type(error).__name__, i
     finally:
         peak = peak if polls else rival.peak()
-        give_back((take, give), memories, steps[0][2])
+        return_to_pool((take, give), memories, steps[0][2])
     return done, refusal, peak
 
 
@@ -235,7 +235,7 @@ def measure_trace(rival, trace, limit):
         rival.open(None)
         verbs, memories = rival.verbs(), [None] * trace.n_places
         time_of_all = timed(steps, verbs, memories)
-        give_back(verbs, memories, steps[0][2])
+        return_to_pool(verbs, memories, steps[0][2])
         loop = timed(steps, rival.empty_verbs(), [None] * trace.n_places)
         result["ns-per-operation"] = max(time_of_all - loop, 0) / len(steps)
         result["loop-ns-per-operation"] = loop / len(steps)

@@ -45,7 +45,7 @@ end_work (Work *work, GpuStream *stream)
   if (work->gate != NULL)
     test_open (work->gate);
   else
-    test_let_go (work->hold);
+    test_hold_release (work->hold);
 
   test_synchronize (stream);
   g_clear_object (&work->gate);

@@ -378,7 +378,7 @@ check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader
   fill (writes, writer, 2);
   copy (copies, out, reader);
   linger (copies);
-  test_let_go (hold);
+  test_hold_release (hold);
   assert_value (out, 2);
   test_synchronize (writes);
   test_hold_free (hold);
@@ -400,7 +400,7 @@ check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer
   copy (copies, out, reader);
   fill (writes, writer, 4);
   linger (writes);
-  test_let_go (hold);
+  test_hold_release (hold);
   assert_value (out, 3);
   test_synchronize (writes);
   test_hold_free (hold);
@@ -462,7 +462,7 @@ dlpack_own_released (TestFixture *fixture)
         }
       copy (copies, out, own.taken);
       linger (copies);
-      test_let_go (hold);
+      test_hold_release (hold);
       assert_value (out, 2);
       own_clear (&own);
       test_synchronize (writes);

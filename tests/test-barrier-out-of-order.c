@@ -169,7 +169,7 @@ barrier_orders_work (TestFixture *fixture)
   filled = test_record (stream);
   assert_pending (filled);
   g_assert_cmpuint (peek (data), ==, 0);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (stream);
   test_hold_free (hold);
 }

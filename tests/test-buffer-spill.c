@@ -359,7 +359,7 @@ check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
       fill (first, other, 0xbb);
     }
 
-  test_let_go (hold);
+  test_hold_release (hold);
   bytes = test_content (copy);
   test_assert_value (g_bytes_get_data (bytes, NULL), 6, SIZE);
   test_hold_free (hold);
@@ -555,7 +555,7 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       /* Release in a thread: the release blocks if the driver reads with the lock held */
       if (i == 1)
         releaser = g_thread_new ("releaser", run_releaser, buffer);
-      test_let_go (hold);
+      test_hold_release (hold);
       g_thread_join (thread);
       g_clear_pointer (&releaser, g_thread_join);
       test_hold_free (hold);

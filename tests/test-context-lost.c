@@ -253,7 +253,7 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
     g_assert_cmpint (gpu_event_query (event, NULL), ==, GPU_EVENT_STATUS_PENDING);
 
   test_assert_ok (victim_launch (victim, victim->broken, &error), error);
-  test_let_go (victim->hold);
+  test_hold_release (victim->hold);
 
   while (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "x", 1, &error)
          && gpu_stream_synchronize (stream, NULL, &error))

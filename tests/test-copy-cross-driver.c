@@ -288,7 +288,7 @@ overlap (TestFixture *fixture, TestFixture *other)
   copy (free_stream, early, 0, from, 0, SIZE);
   test_assert_content (early, bytes);
   g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_PENDING);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_assert_content (late, bytes);
   test_assert_content (back, bytes);
 }

@@ -142,7 +142,7 @@ allocator_in_use (TestFixture *fixture)
   other = alloc (allocator, 4 * PAGE);
   g_assert_cmpuint (gpu_host_memory_get_address (other), !=, address);
   memset (gpu_host_memory_get_data (other), 0, 4 * PAGE);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_assert_content (buffer, expected);
   test_hold_free (hold);
   while (test_get_number (allocator, "held-bytes") == 0)

@@ -97,7 +97,7 @@ go_on (Stall *stall)
   if (stall->gate != NULL)
     test_open (stall->gate);
   else
-    test_let_go (stall->hold);
+    test_hold_release (stall->hold);
 }
 
 static void

@@ -152,7 +152,7 @@ check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
       g_object_unref (buffer);
     }
 
-  test_let_go (hold);
+  test_hold_release (hold);
 
   for (guint i = 0; i < G_N_ELEMENTS (outs); i++)
     {
@@ -191,7 +191,7 @@ check_pool_dropped_first (TestFixture *fixture, GpuMemoryPool *pool)
   g_clear_object (&mine);
   copy (stream, out, buffer);
   g_object_unref (buffer);
-  test_let_go (hold);
+  test_hold_release (hold);
   assert_filled (out, 9);
   test_hold_free (hold);
 }
@@ -332,7 +332,7 @@ check_stop_holding_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
       fill (stream, buffer, i);
       g_object_unref (buffer);
       g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >, 0);
-      test_let_go (hold);
+      test_hold_release (hold);
 
       if (i % 2 == 0)
         gpu_memory_pool_free_held (pool);
@@ -629,7 +629,7 @@ pool_block_streams (TestFixture *fixture)
   g_assert_cmpuint (test_pool_get_figure (pool, "n-waits"), >=, 1);
   g_assert_false (gpu_stream_is_idle (third, &error));
   g_assert_no_error (error);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (third);
   gpu_memory_block_unref (block);
   test_hold_free (hold);
@@ -667,7 +667,7 @@ check_borrowed_stream (TestFixture *fixture, GpuMemoryPool *pool)
       g_assert_false (gpu_stream_is_idle (other, &error));
       g_assert_no_error (error);
     }
-  test_let_go (hold);
+  test_hold_release (hold);
   fill (other, buffer, 2);
   assert_filled (buffer, 2);
   test_hold_free (hold);

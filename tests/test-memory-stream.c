@@ -61,7 +61,7 @@ stream_freed_after_work (TestFixture *fixture)
       g_usleep (2000);
       g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
 
-      test_let_go (hold);
+      test_hold_release (hold);
       await_free (fixture, before);
       test_hold_free (hold);
     }
@@ -103,7 +103,7 @@ check_pooled_memory (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
   g_assert_false (gpu_stream_is_idle (third, &error));
   g_assert_no_error (error);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (third);
   test_hold_free (hold);
 
@@ -157,7 +157,7 @@ stream_borrowed_stream (TestFixture *fixture)
       g_object_unref (buffer);
       g_usleep (2000);
       g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
-      test_let_go (hold);
+      test_hold_release (hold);
       await_free (fixture, before);
       test_hold_free (hold);
     }

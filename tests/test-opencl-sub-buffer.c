@@ -115,7 +115,7 @@ run_reader (gpointer data)
   turns->is_through = TRUE;
   g_cond_signal (&turns->cond);
   g_mutex_unlock (&turns->lock);
-  _gpu_opencl_let_slices_go (turns->stream, held);
+  _gpu_opencl_release_slices (turns->stream, held);
   return NULL;
 }
 
@@ -150,7 +150,7 @@ turns (TestFixture *fixture)
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))
     ;
   g_mutex_unlock (&turns.lock);
-  _gpu_opencl_let_slices_go (turns.stream, held);
+  _gpu_opencl_release_slices (turns.stream, held);
   g_thread_join (reader);
   g_thread_join (slicer);
   g_assert_false (turns.was_first);

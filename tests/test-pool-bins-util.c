@@ -65,7 +65,7 @@ free_item (gpointer data,
   PoolMemory *memory = item;
 
   g_assert_cmpuint (memory->size, ==, size);
-  pool_assert_is_over (memory, NULL);
+  pool_assert_is_complete (memory, NULL);
   g_mutex_lock (&owner->lock);
   g_string_append_c (owner->steps, 'f');
   g_array_append_val (owner->freed, size);
@@ -193,8 +193,8 @@ static const GpuPoolStreamOps stream_ops =
 /* --- functions for tests ----------------------------------------------------------- */
 
 void
-pool_assert_is_over (const PoolMemory *memory,
-                     const PoolStream *stream)
+pool_assert_is_complete (const PoolMemory *memory,
+                         const PoolStream *stream)
 {
   for (guint i = 0; i < memory->n_uses; i++)
     {

@@ -68,8 +68,8 @@ void         pool_assert_steps    (PoolOwner   *owner,
                                    const char  *steps);
 /* Asserts that the known uses of an item have completed, or that @stream waits for them. With NULL
  * (the host) all must have completed. */
-void         pool_assert_is_over  (const PoolMemory *memory,
-                                   const PoolStream *stream);
+void         pool_assert_is_complete (const PoolMemory *memory,
+                                      const PoolStream *stream);
 guint        pool_count_fences    (void);
 
 G_END_DECLS

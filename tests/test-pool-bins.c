@@ -468,7 +468,7 @@ check_random_streams (void)
           continue;
         }
       *item = pool_take (bins, 100u << i / 1000 % 4, stream);
-      pool_assert_is_over (_gpu_pool_item_get_data (*item), stream);
+      pool_assert_is_complete (_gpu_pool_item_get_data (*item), stream);
     }
 
   _gpu_pool_bins_get_stats (bins, &stats);

@@ -570,7 +570,7 @@ work_once (Worker      *worker,
   *item = pool_take (worker->bins, size, stream);
   memory = _gpu_pool_item_get_data (*item);
   g_assert_cmpuint (memory->byte, ==, 0);
-  pool_assert_is_over (memory, stream);
+  pool_assert_is_complete (memory, stream);
   memory->byte = worker->number + 1;
 }
 

@@ -179,7 +179,7 @@ check_reuse_order (TestFixture *fixture, GpuMemoryPool *pool)
                         error);
     }
 
-  test_let_go (hold);
+  test_hold_release (hold);
   check_ints (result, 51);
   test_hold_free (hold);
 }

@@ -129,7 +129,7 @@ refuse (TestFixture *fixture, Kind kind, gboolean fails)
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
 
   if (hold != NULL)
-    test_let_go (hold);
+    test_hold_release (hold);
   else if (fails)
     test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
   else

@@ -701,7 +701,7 @@ stream_wrapped_after_owner (TestFixture *fixture)
   event = test_record (wrapped);
   g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
   test_hold_free (hold);
 
@@ -709,7 +709,7 @@ stream_wrapped_after_owner (TestFixture *fixture)
   g_cancellable_cancel (cancellable);
   g_assert_false (gpu_stream_synchronize (wrapped, cancellable, &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (wrapped);
   test_hold_free (hold);
 
@@ -717,7 +717,7 @@ stream_wrapped_after_owner (TestFixture *fixture)
   gpu_stream_synchronize_async (wrapped, NULL, test_take_result, &result);
   g_assert_false (gpu_stream_is_idle (wrapped, &error));
   g_assert_no_error (error);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_assert_ok (gpu_stream_synchronize_finish (wrapped, test_await (&result), &error), error);
   test_hold_free (hold);
 }

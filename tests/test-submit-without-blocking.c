@@ -98,7 +98,7 @@ try_behind (TestFixture *fixture, GpuStreamFlags flags)
   g_assert_false (gpu_buffer_try_write_address (buffer, stream, 0, address, SIZE, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (test_get_number (stream, "n-completed"), ==, 0);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (stream);
 }
 

@@ -70,7 +70,7 @@ svm_readers_in_turn (TestFixture *fixture)
   test_assert_ok (gpu_stream_copy (other, GPU_MEMORY (second), 0, GPU_MEMORY (svm), 0, SIZE,
                                    &error), error);
   g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);
-  test_let_go (hold);
+  test_hold_release (hold);
   test_synchronize (other);
 }
 

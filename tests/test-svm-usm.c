@@ -417,7 +417,7 @@ check_release (TestFixture *fixture, guint kind)
                   error);
   gpu_memory_release (GPU_MEMORY (svm));
   g_object_unref (svm);
-  test_let_go (hold);
+  test_hold_release (hold);
   check_ints (GPU_MEMORY (sum), 4);
   test_hold_free (hold);
   test_synchronize (fixture->stream);

@@ -660,7 +660,7 @@ timeline_borrowed_ends_with_object (TestFixture *fixture)
   g_assert_true (timeline->is_ended);
   _gpu_timeline_unlock (timeline);
   g_assert_cmpuint (n_fences (timeline), ==, 1);
-  test_let_go (hold);
+  test_hold_release (hold);
   g_thread_join (thread);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
 }

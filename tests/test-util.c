@@ -596,7 +596,7 @@ test_hold (GpuStream *stream)
 }
 
 void
-test_let_go (TestHold *hold)
+test_hold_release (TestHold *hold)
 {
   if (hold->go != NULL)
     g_atomic_int_set (hold->go, 1);
@@ -607,7 +607,7 @@ test_let_go (TestHold *hold)
 void
 test_hold_free (TestHold *hold)
 {
-  test_let_go (hold);
+  test_hold_release (hold);
   g_clear_object (&hold->buffer);
   g_clear_object (&hold->gate);
   g_free (hold);

@@ -97,7 +97,7 @@ void          test_open           (GpuEvent      *gate);
  * supports neither. */
 gboolean      test_can_hold       (TestFixture   *fixture);
 TestHold     *test_hold           (GpuStream     *stream);
-void          test_let_go         (TestHold      *hold);
+void          test_hold_release   (TestHold      *hold);
 void          test_hold_free      (TestHold      *hold);
 void          test_synchronize    (GpuStream     *stream);
 GpuProgram   *test_program        (TestFixture   *fixture,

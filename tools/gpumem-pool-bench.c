@@ -111,8 +111,8 @@ take (Worker *worker,
 }
 
 static inline void
-give_back (Worker  *worker,
-           gpointer memory)
+return_to_pool (Worker  *worker,
+                gpointer memory)
 {
   if (worker->source == GPUMEM_SOURCE_BLOCKS)
     gpu_memory_pool_free_block (worker->pool, memory, worker->stream);
@@ -151,7 +151,7 @@ drop (Worker *worker,
 {
   worker->bytes -= g_array_index (worker->sizes, gsize, i);
   g_array_remove_index_fast (worker->sizes, i);
-  give_back (worker, g_ptr_array_steal_index_fast (worker->memories, i));
+  return_to_pool (worker, g_ptr_array_steal_index_fast (worker->memories, i));
 }
 
 /* --- the patterns --------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ run_one (Worker  *worker,
 
       if (memory == NULL)
         return FALSE;
-      give_back (worker, memory);
+      return_to_pool (worker, memory);
     }
   worker->n_pairs += n;
   return TRUE;
@@ -204,7 +204,7 @@ run_random (Worker  *worker,
       gpointer *place = &g_ptr_array_index (worker->memories, get_random (&worker->seed) % n_live);
       gpointer memory;
 
-      give_back (worker, *place);
+      return_to_pool (worker, *place);
       memory = take (worker, choose_size (worker));
       *place = memory != NULL ? memory : g_ptr_array_index (worker->memories, n_live - 1);
       if (memory == NULL)
@@ -318,7 +318,7 @@ work (gpointer data)
 
   run_rounds (worker);
   for (guint i = 0; i < worker->memories->len; i++)
-    give_back (worker, g_ptr_array_index (worker->memories, i));
+    return_to_pool (worker, g_ptr_array_index (worker->memories, i));
   g_ptr_array_set_size (worker->memories, 0);
   return NULL;
 }
@@ -339,7 +339,7 @@ make_holes (Worker    *worker,
         g_ptr_array_add (i % 2 == 0 ? kept : holes, memory);
     }
   for (guint i = 0; i < holes->len; i++)
-    give_back (worker, g_ptr_array_index (holes, i));
+    return_to_pool (worker, g_ptr_array_index (holes, i));
   return worker->error == NULL;
 }
 
@@ -394,7 +394,7 @@ run_workers (Worker  *workers,
           g_thread_join (threads[i]);
     }
   for (guint i = 0; i < kept->len; i++)
-    give_back (&workers[0], g_ptr_array_index (kept, i));
+    return_to_pool (&workers[0], g_ptr_array_index (kept, i));
   for (guint i = 0; i < n; i++)
     {
       mean.median += workers[i].times.median / n;

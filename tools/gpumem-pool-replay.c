@@ -17,9 +17,9 @@ typedef struct
                          gsize           size,
                          GpuStream      *stream,
                          GError        **error);
-  void     (*give_back) (GpuMemoryPool  *pool,
-                         gpointer        memory,
-                         GpuStream      *stream);
+  void     (*return_to_pool) (GpuMemoryPool  *pool,
+                              gpointer        memory,
+                              GpuStream      *stream);
 } Verbs;
 
 typedef struct
@@ -187,7 +187,7 @@ step (Player *player,
   if (operation->is_free && *memory != NULL)
     {
       player->live -= operation->size;
-      player->verbs->give_back (player->pool, g_steal_pointer (memory), stream);
+      player->verbs->return_to_pool (player->pool, g_steal_pointer (memory), stream);
     }
   if (G_UNLIKELY (player->record != NULL))
     look (player, i, operation, address);
@@ -299,8 +299,8 @@ player_clear (Player *player)
 {
   for (gsize i = 0; player->memories != NULL && i < player->trace->n_blocks; i++)
     if (player->memories[i] != NULL)
-      player->verbs->give_back (player->pool, player->memories[i],
-                                g_ptr_array_index (player->streams, 0));
+      player->verbs->return_to_pool (player->pool, player->memories[i],
+                                     g_ptr_array_index (player->streams, 0));
   g_free (player->memories);
   g_clear_object (&player->pool);
   g_clear_pointer (&player->streams, g_ptr_array_unref);

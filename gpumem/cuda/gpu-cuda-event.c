@@ -19,7 +19,7 @@ event_free (GpuNativeEvent *native)
     }
   else if (!event->interprocess)
     {
-      _gpu_cuda_give_event (context, event->timing, event->event);
+      _gpu_cuda_recycle_event (context, event->timing, event->event);
     }
   else if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
@@ -28,7 +28,7 @@ event_free (GpuNativeEvent *native)
     }
 
   if (event->start != NULL)
-    _gpu_cuda_give_event (context, TRUE, event->start);
+    _gpu_cuda_recycle_event (context, TRUE, event->start);
 
   g_clear_pointer (&event->clock, _gpu_cuda_clock_unref);
   g_free (event);

@@ -41,7 +41,7 @@ stream_create (GpuNativeContext  *native,
     return NULL;
 
   code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
   _gpu_cuda_leave (entered);
 
@@ -162,7 +162,7 @@ stream_free (GpuNativeStream *native)
   GpuCudaStream *stream = (GpuCudaStream *) native;
   gboolean entered;
 
-  _gpu_cuda_pool_forget (stream);
+  _gpu_cuda_pool_remove_stream (stream);
 
   if ((stream->mode == GPU_WRAP_MODE_ADOPT || stream->last != NULL)
       && _gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, NULL))
@@ -307,7 +307,7 @@ sleep_for_stream (GpuCudaContext *context,
   if (recorded)
     *code = _gpu_cuda.cuEventSynchronize (event);
 
-  _gpu_cuda_give_event (context, FALSE, event);
+  _gpu_cuda_recycle_event (context, FALSE, event);
 
   return recorded;
 }

@@ -35,12 +35,13 @@ transfer_is_page_locked (GpuNativeContext *context,
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, NULL))
     return FALSE;
 
-  type = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0);
+  type = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0);
 
   if (type != 0)
     {
-      start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, start);
-      range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, range);
+      start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                               start);
+      range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, range);
     }
 
   _gpu_cuda_leave (entered);

@@ -58,8 +58,8 @@ _gpu_memory_check (GpuMemory   *memory,
 
 /* Whether a use is rejected. A single test, because every use pays for it. */
 static inline gboolean
-_gpu_memory_refuses (const GpuMemory *memory,
-                     gboolean         write)
+_gpu_memory_is_refused (const GpuMemory *memory,
+                        gboolean         write)
 {
   G_STATIC_ASSERT (GPU_MEMORY_STATE_USABLE == 0);
 

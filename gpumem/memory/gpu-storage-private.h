@@ -37,7 +37,7 @@ typedef struct
   GpuNativeBuffer  *whole;          /* contains the suballocation; its slices are cut from it */
   gsize             offset;         /* within whole */
   /* The storage has no users left: returns the suballocation to the pool, with pending uses. */
-  void            (*give_back)  (GpuStorage *storage);
+  void            (*return_to_pool) (GpuStorage *storage);
   /* The last reference to the object was dropped: TRUE if the pool has taken it for reuse. */
   gboolean        (*recycle)    (GpuMemory  *memory);
   /* Returns the suballocation to the pool; the object keeps the pool. FALSE if the pool was closed

@@ -759,7 +759,7 @@ _gpu_storage_resume_release (GpuStorage *storage)
     }
 
   if (storage->suballocation != NULL)
-    storage->suballocation->give_back (storage);
+    storage->suballocation->return_to_pool (storage);
 
   free_in_order (storage);
   retire (_gpu_storage_ref (storage));

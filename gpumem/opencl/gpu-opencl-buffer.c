@@ -184,7 +184,7 @@ buffer_copy (GpuNativeStream  *stream,
                               _gpu_opencl_buffer_handle (source),
                               _gpu_opencl_buffer_handle (destination), source_offset,
                               destination_offset, size, 0, NULL, event != NULL ? &native : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -210,7 +210,7 @@ enqueue_write (GpuNativeStream  *stream,
                                       _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
                                       size, data, 0, NULL, event);
 
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
@@ -263,7 +263,7 @@ enqueue_read (GpuNativeStream  *stream,
                                      _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
                                      data, 0, NULL, event);
 
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
@@ -397,7 +397,7 @@ buffer_fill (GpuNativeStream  *stream,
   code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
                               _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
                               offset, size, 0, NULL, event != NULL ? &native : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -433,7 +433,7 @@ buffer_map (GpuNativeStream  *stream,
                              _gpu_opencl_buffer_handle (buffer), CL_FALSE,
                              _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
                              event != NULL ? &native : NULL, &code);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   if (!_gpu_opencl_enqueued (stream, code, "clEnqueueMapBuffer", native, event, error,
                              "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"

@@ -156,7 +156,7 @@ enqueue_ownership (GpuNativeStream                           *stream,
   held = _gpu_opencl_hold_slices (stream);
   code = enqueue (_gpu_opencl_stream_handle (stream), n_buffers, list, 0, NULL,
                   event != NULL ? &native : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   return _gpu_opencl_enqueued (stream, code, function, native, event, error,
                                "%u buffers, the first of %" G_GSIZE_FORMAT " bytes", n_buffers,

@@ -36,7 +36,7 @@ _gpu_opencl_image_fill (GpuNativeStream      *stream,
       code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream), image->buffer, texel,
                                   texel_size, side->offset, extent->width * texel_size, 0, NULL,
                                   wanted);
-      _gpu_opencl_let_slices_go (stream, held);
+      _gpu_opencl_release_slices (stream, held);
     }
   else
     {
@@ -113,7 +113,7 @@ _gpu_opencl_image_map (GpuNativeStream      *stream,
       data = clEnqueueMapBuffer (queue, image->buffer, CL_FALSE,
                                  _gpu_opencl_get_map_flags (flags), side->offset, *row_pitch, 0,
                                  NULL, wanted, &code);
-      _gpu_opencl_let_slices_go (stream, held);
+      _gpu_opencl_release_slices (stream, held);
       *slice_pitch = *row_pitch;
     }
   else

@@ -669,7 +669,7 @@ kernel_launch (GpuNativeStream         *stream,
   held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), prepared, n_dimensions,
                                  NULL, global, given, 0, NULL, event != NULL ? &handle : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
   g_mutex_unlock (&kernel->lock);
 
   if (code != CL_SUCCESS)

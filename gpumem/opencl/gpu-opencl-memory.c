@@ -229,7 +229,7 @@ memory_migrate (GpuNativeStream         *stream,
   held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n, list,
                                      cl_flags, 0, NULL, event != NULL ? &native : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   return _gpu_opencl_enqueued (stream, code, "clEnqueueMigrateMemObjects", native, event, error,
                                "%u memory objects, flags 0x%x", n_memories, flags);
@@ -253,7 +253,7 @@ memory_unmap (GpuNativeStream  *stream,
   code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
                                   _gpu_opencl_memory_target (memory), data, 0, NULL,
                                   event != NULL ? &native : NULL);
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   return _gpu_opencl_enqueued (stream, code, "clEnqueueUnmapMemObject", native, event, error,
                                "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,

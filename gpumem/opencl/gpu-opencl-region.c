@@ -626,7 +626,7 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
   else
     enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
 
-  _gpu_opencl_let_slices_go (stream, held);
+  _gpu_opencl_release_slices (stream, held);
 
   return end_region (&region, enqueued, destination, source, &size, native, event, error);
 }

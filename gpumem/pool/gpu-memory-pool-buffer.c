@@ -322,7 +322,7 @@ make_memory (GpuPoolCore *core,
   GpuMemory *memory = make_object (core, context, is_svm);
   Pooled *pooled = g_new0 (Pooled, 1);
 
-  pooled->suballocation.give_back = free_suballocation;
+  pooled->suballocation.return_to_pool = free_suballocation;
   pooled->suballocation.recycle = recycle;
   pooled->suballocation.spill = spill;
   pooled->suballocation.unspill = unspill;

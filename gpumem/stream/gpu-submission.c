@@ -44,7 +44,7 @@ fail_access (const GpuSubmission    *submission,
 
   /* Without an operation nothing is written; the access only orders later work. */
   if (memory->storage->context == context || submission->peers)
-    return submission->run == NULL || !_gpu_memory_refuses (memory, access->write)
+    return submission->run == NULL || !_gpu_memory_is_refused (memory, access->write)
            || fail_constant (submission, access, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -75,7 +75,7 @@ check_memories (const GpuSubmission  *submission,
           access->is_promoted = FALSE;
 
           if ((G_UNLIKELY (access->storage == NULL)
-               || G_UNLIKELY (_gpu_memory_refuses (memory, access->write))
+               || G_UNLIKELY (_gpu_memory_is_refused (memory, access->write))
                || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
               && !fail_access (submission, context, access, error))
             return FALSE;

@@ -50,9 +50,9 @@ recycle_event (GpuCudaContext *context,
 }
 
 void
-_gpu_cuda_give_event (GpuCudaContext *context,
-                      gboolean        timing,
-                      CUevent         event)
+_gpu_cuda_recycle_event (GpuCudaContext *context,
+                         gboolean        timing,
+                         CUevent         event)
 {
   gboolean entered;
 

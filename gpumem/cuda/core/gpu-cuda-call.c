@@ -37,7 +37,7 @@ _gpu_cuda_event_new (GpuCudaContext  *context,
   if (!made)
     {
       if (event->event != NULL)
-        _gpu_cuda_give_event (context, event->timing, event->event);
+        _gpu_cuda_recycle_event (context, event->timing, event->event);
       g_free (event);
       return NULL;
     }

@@ -36,7 +36,7 @@ _gpu_cuda_clock_unref (GpuCudaClock *clock)
   if (!g_atomic_ref_count_dec (&clock->refs))
     return;
 
-  _gpu_cuda_give_event (clock->context, TRUE, clock->event);
+  _gpu_cuda_recycle_event (clock->context, TRUE, clock->event);
   g_free (clock);
 }
 
@@ -57,7 +57,7 @@ record_now (GpuCudaContext  *context,
       && _gpu_cuda_check (_gpu_cuda.cuEventSynchronize (event), "cuEventSynchronize", error))
     return event;
 
-  _gpu_cuda_give_event (context, TRUE, event);
+  _gpu_cuda_recycle_event (context, TRUE, event);
 
   return NULL;
 }

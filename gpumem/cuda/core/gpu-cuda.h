@@ -203,9 +203,9 @@ gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
                                     gboolean         timing,
                                     CUevent         *event,
                                     GError         **error);
-void        _gpu_cuda_give_event   (GpuCudaContext  *context,
-                                    gboolean         timing,
-                                    CUevent          event);
+void        _gpu_cuda_recycle_event (GpuCudaContext  *context,
+                                     gboolean         timing,
+                                     CUevent          event);
 /* Gets the library's own stream, which never waits for work of the application. */
 gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                            CUstream        *stream,
@@ -259,9 +259,9 @@ void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     gsize            size,
                                     GError         **error);
 /* Caller has entered the context. Returns a pointer attribute of @address, or @fallback. */
-guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
-                                    CUpointer_attribute attribute,
-                                    guint64          fallback);
+guint64     _gpu_cuda_get_pointer_attribute (CUdeviceptr address,
+                                             CUpointer_attribute attribute,
+                                             guint64          fallback);
 
 /* gpu-cuda-free.c */
 void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
@@ -355,13 +355,13 @@ void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
 /* Caller has entered the context. Returns TRUE if the caller should retry a call that returned
  * @code: the call was out of memory, and unused memory of the pools on the device was returned to
  * the driver. */
-gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
+gboolean    _gpu_cuda_trim_pools   (GpuCudaContext   *context,
                                     CUresult          code);
 /* Called while the context is cleared; the caller has entered it if @can_free. */
 void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
                                     gboolean          can_free);
 /* Called before @stream is freed. */
-void        _gpu_cuda_pool_forget  (GpuCudaStream    *stream);
+void        _gpu_cuda_pool_remove_stream (GpuCudaStream *stream);
 /* Bitmap of the handle types with which pool memory can be exported. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
@@ -389,8 +389,8 @@ GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
 /* Caller has entered the context. Called before a copy of either memory; both may be NULL. */
-void        _gpu_cuda_follow       (GpuNativeStream    *stream,
-                                    GpuNativeContext   *context);
+void        _gpu_cuda_copy_staging_flag (GpuNativeStream    *stream,
+                                         GpuNativeContext   *context);
 CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *a,
                                        GpuNativeMemory    *b);

@@ -87,7 +87,7 @@ alloc_entered (GpuCudaContext  *context,
   const char *function;
   CUresult code = create_array (image, &descriptor, &function);
 
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = create_array (image, &descriptor, &function);
 
   image->owned = code == CUDA_SUCCESS;

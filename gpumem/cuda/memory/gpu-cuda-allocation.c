@@ -38,9 +38,9 @@ _gpu_cuda_fail_alloc (GpuCudaContext  *context,
 }
 
 guint64
-_gpu_cuda_ask_address (CUdeviceptr         address,
-                       CUpointer_attribute attribute,
-                       guint64             fallback)
+_gpu_cuda_get_pointer_attribute (CUdeviceptr         address,
+                                 CUpointer_attribute attribute,
+                                 guint64             fallback)
 {
   guint64 value = 0;
 

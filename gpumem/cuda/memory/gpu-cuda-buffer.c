@@ -46,7 +46,7 @@ alloc_entered (GpuCudaContext  *context,
                                    size, error);
 
   code = _gpu_cuda.cuMemAlloc (&address, size);
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuMemAlloc (&address, size);
 
   if (code == CUDA_SUCCESS)
@@ -134,7 +134,7 @@ buffer_alloc_pitched (GpuNativeContext  *native,
     return NULL;
 
   code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows, element);
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows, element);
 
   if (code != CUDA_SUCCESS)
@@ -157,9 +157,9 @@ check_owner (GpuCudaContext  *context,
              gboolean         is_host,
              GError         **error)
 {
-  guint64 owner = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_CONTEXT, 0);
-  int ordinal = (int) _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                             (guint64) context->device->ordinal);
+  guint64 owner = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_CONTEXT, 0);
+  int ordinal = (int) _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                       (guint64) context->device->ordinal);
 
   if (is_host || owner == (guintptr) context->context
       || (owner == 0 && ordinal == context->device->ordinal))
@@ -178,8 +178,9 @@ check_size (CUdeviceptr   address,
             gsize        *size,
             GError      **error)
 {
-  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *size);
+  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                   address);
+  guint64 range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *size);
 
   range -= MIN (address - start, range);
 
@@ -201,7 +202,8 @@ check_adoption (CUdeviceptr   address,
                 GpuWrapMode   mode,
                 GError      **error)
 {
-  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                   address);
 
   if (mode != GPU_WRAP_MODE_ADOPT || start == address)
     return TRUE;
@@ -239,10 +241,11 @@ wrap_entered (GpuCudaContext  *context,
     return NULL;
 
   buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED);
-  buffer->around = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0);
+  buffer->around = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                    0);
 
   if (is_host)
-    buffer->base.host = (gpointer) (guintptr) _gpu_cuda_ask_address
+    buffer->base.host = (gpointer) (guintptr) _gpu_cuda_get_pointer_attribute
       (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, address);
   if (mode == GPU_WRAP_MODE_ADOPT)
     buffer->kind = is_host ? GPU_CUDA_MEMORY_HOST : GPU_CUDA_MEMORY_OWN;

@@ -117,8 +117,8 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
 /* Copies the flag `stages_host_memory` from the context of a memory, because copies on @stream must
  * then wait for its staged writes too. */
 void
-_gpu_cuda_follow (GpuNativeStream  *stream,
-                  GpuNativeContext *context)
+_gpu_cuda_copy_staging_flag (GpuNativeStream  *stream,
+                             GpuNativeContext *context)
 {
   if (context != NULL && g_atomic_int_get (&context->stages_host_memory))
     g_atomic_int_set (&stream->context->stages_host_memory, TRUE);
@@ -139,8 +139,8 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
   GpuCudaCall call;
   CUresult code;
 
-  _gpu_cuda_follow (stream, destination_context);
-  _gpu_cuda_follow (stream, source_context);
+  _gpu_cuda_copy_staging_flag (stream, destination_context);
+  _gpu_cuda_copy_staging_flag (stream, source_context);
 
   /* Host memory has the same address in all contexts. */
   if (destination->host != NULL || source->host != NULL)
@@ -201,11 +201,11 @@ get_piece (gconstpointer data,
   guint64 start;
   guint64 range;
 
-  if (_gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0) == 0)
+  if (_gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0) == 0)
     return size;
 
-  start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, size);
+  start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, size);
 
   return start + range > address ? MIN (size, start + range - address) : size;
 }

@@ -67,7 +67,7 @@ export_memory (GpuCudaBuffer  *buffer,
   CUipcMemHandle native;
   GpuCudaHandle handle;
 
-  if (_gpu_cuda_ask_address (buffer->address, capable, TRUE) == FALSE)
+  if (_gpu_cuda_get_pointer_attribute (buffer->address, capable, TRUE) == FALSE)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                            "stream-ordered and shareable memory can be exported as a file "
@@ -162,8 +162,10 @@ fail_pooled (GpuCudaContext  *context,
                        "x with %" G_GUINT64_FORMAT " bytes; pool %p, that of the context is %p; "
                        "pools of the device pass as handles of the types 0x%x", buffer->base.size,
                        (guint64) address, (guint64) buffer->whole,
-                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0),
-                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0),
+                       _gpu_cuda_get_pointer_attribute (address,
+                                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0),
+                       _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                                        0),
                        (void *) pool, (void *) context->pool,
                        _gpu_cuda_get_pool_handle_types (context));
 
@@ -308,7 +310,7 @@ _gpu_cuda_export_fd (GpuNativeContext  *native,
       || !_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  pool = (CUmemoryPool) (guintptr) _gpu_cuda_ask_address
+  pool = (CUmemoryPool) (guintptr) _gpu_cuda_get_pointer_attribute
     (buffer->address, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 0);
 
   if (pool != NULL)

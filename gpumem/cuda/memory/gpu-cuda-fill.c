@@ -109,7 +109,7 @@ get_kernel (GpuCudaContext  *context,
 
   if (context->fill_module == NULL)
     code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
 
   if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))

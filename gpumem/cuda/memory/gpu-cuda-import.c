@@ -146,8 +146,9 @@ import_free (Import *import)
 static guint64
 get_size (CUdeviceptr address)
 {
-  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                   address);
+  guint64 range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
 
   return range - MIN (address - start, range);
 }

@@ -35,7 +35,7 @@ _gpu_cuda_managed_alloc (GpuCudaContext  *context,
 
   if (size <= G_MAXSIZE - room)
     code = _gpu_cuda.cuMemAllocManaged (&allocation, size + room, flags);
-  if (_gpu_cuda_make_room (context, code) && size <= G_MAXSIZE - room)
+  if (_gpu_cuda_trim_pools (context, code) && size <= G_MAXSIZE - room)
     code = _gpu_cuda.cuMemAllocManaged (&allocation, size + room, flags);
 
   if (code != CUDA_SUCCESS)

@@ -47,7 +47,7 @@ _gpu_cuda_physical_create (GpuCudaContext                *context,
   CUmemAllocationProp properties = get_properties (context, shareable);
   CUresult code = _gpu_cuda.cuMemCreate (allocation, size, &properties, 0);
 
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuMemCreate (allocation, size, &properties, 0);
 
   if (code == CUDA_SUCCESS)

@@ -166,8 +166,8 @@ trim_entered (GpuCudaContext *context)
 }
 
 gboolean
-_gpu_cuda_make_room (GpuCudaContext *context,
-                     CUresult        code)
+_gpu_cuda_trim_pools (GpuCudaContext *context,
+                      CUresult        code)
 {
   gboolean is_trimmed = FALSE;
 
@@ -206,7 +206,7 @@ list_stream (GpuCudaStream *stream)
 }
 
 void
-_gpu_cuda_pool_forget (GpuCudaStream *stream)
+_gpu_cuda_pool_remove_stream (GpuCudaStream *stream)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
 
@@ -246,7 +246,7 @@ _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
     }
 
   code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
-  if (_gpu_cuda_make_room (context, code))
+  if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
 
   if (_gpu_cuda_end (native, event, &call, code, error, "cuMemAllocFromPoolAsync",
@@ -329,7 +329,7 @@ _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
   *function = scratch->is_ordered ? "cuMemAllocFromPoolAsync" : "cuMemAlloc";
   code = alloc_scratch (stream, scratch, size);
 
-  return _gpu_cuda_make_room (context, code) ? alloc_scratch (stream, scratch, size) : code;
+  return _gpu_cuda_trim_pools (context, code) ? alloc_scratch (stream, scratch, size) : code;
 }
 
 void

@@ -545,8 +545,8 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
 
   set_contexts (&op, destination, source);
   op.function = "cuStreamSynchronize";
-  _gpu_cuda_follow (stream, destination->context);
-  _gpu_cuda_follow (stream, source->context);
+  _gpu_cuda_copy_staging_flag (stream, destination->context);
+  _gpu_cuda_copy_staging_flag (stream, source->context);
   code = _gpu_cuda_finish_for_host (stream, destination->memory, source->memory);
 
   if (code == CUDA_SUCCESS)

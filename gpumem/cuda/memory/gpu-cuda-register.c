@@ -176,8 +176,9 @@ check_range (gconstpointer   data,
              CUdeviceptr     address,
              GError        **error)
 {
-  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                   address);
+  guint64 range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
 
   range -= MIN (address - start, range);
 

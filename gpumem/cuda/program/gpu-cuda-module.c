@@ -81,7 +81,7 @@ load (GpuCudaContext *context,
   memcpy (values, jit->values, sizeof values);
   code = _gpu_cuda.cuModuleLoadDataEx (module, data, jit->n, jit->options, jit->values);
 
-  if (!_gpu_cuda_make_room (context, code))
+  if (!_gpu_cuda_trim_pools (context, code))
     return code;
 
   memcpy (jit->values, values, sizeof values);

@@ -179,7 +179,7 @@ run_items (GpuHostFibers   *fibers,
       _gpu_host_fiber_wait (&fibers->home);
     }
 
-  return fibers->is_stopped ? GPU_HOST_FIBERS_STOPPED : GPU_HOST_FIBERS_OVER;
+  return fibers->is_stopped ? GPU_HOST_FIBERS_STOPPED : GPU_HOST_FIBERS_COMPLETE;
 }
 
 GpuHostFibersResult
@@ -204,7 +204,7 @@ _gpu_host_fibers_run (GpuHostFibers    *fibers,
   result = run_items (fibers, wake);
 
   /* Stacks of abandoned items cannot be reused. */
-  if (result != GPU_HOST_FIBERS_OVER)
+  if (result != GPU_HOST_FIBERS_COMPLETE)
     g_ptr_array_set_size (fibers->all, 0);
 
   return result;

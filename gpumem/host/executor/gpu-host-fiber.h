@@ -32,7 +32,7 @@ typedef gboolean (*GpuHostWakeFunc)  (gpointer      data);
 
 typedef enum
 {
-  GPU_HOST_FIBERS_OVER,         /* all items have completed */
+  GPU_HOST_FIBERS_COMPLETE,     /* all items have completed */
   GPU_HOST_FIBERS_STOPPED,
   GPU_HOST_FIBERS_STUCK,
   GPU_HOST_FIBERS_NO_MEMORY     /* no memory for another stack; see errno */

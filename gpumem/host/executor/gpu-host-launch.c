@@ -159,7 +159,8 @@ run_fibers (const GpuHostItem  *item,
 
   /* Reserve before the first item begins: an abandoned group would have changed memory. */
   if (_gpu_host_fibers_reserve (fibers, n_items, stack_size))
-    return _gpu_host_fibers_run (fibers, n_items, run_item, NULL, &group) == GPU_HOST_FIBERS_OVER;
+    return _gpu_host_fibers_run (fibers, n_items, run_item, NULL, &group)
+           == GPU_HOST_FIBERS_COMPLETE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
                "host: mmap: %s (%d): cannot allocate a stack of %" G_GSIZE_FORMAT

@@ -483,8 +483,8 @@ _gpu_opencl_hold_slices (GpuNativeStream *stream)
 }
 
 static inline void
-_gpu_opencl_let_slices_go (GpuNativeStream *stream,
-                           gboolean         held)
+_gpu_opencl_release_slices (GpuNativeStream *stream,
+                            gboolean         held)
 {
   if (G_UNLIKELY (held))
     g_rw_lock_reader_unlock (&((GpuOpenclContext *) stream->context)->slices_use);
