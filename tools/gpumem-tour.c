@@ -104,6 +104,9 @@ prepare (GpumemTour     *tour,
                    "Cannot create the folder '%s': %s", tour->output, g_strerror (code));
       return FALSE;
     }
+  /* The report may go to this folder. */
+  if (tour->report != NULL && !gpumem_html_check (tour->report, error))
+    return FALSE;
   if (!gpumem_picture_save (tour->picture, input, error))
     return FALSE;
   tour->reference = gpumem_reference_new (tour->picture, tour->progress, tour->cancellable, error);
@@ -182,8 +185,7 @@ take_tour (const Options *options)
   gboolean is_prepared;
   int status;
 
-  if (options->report == NULL || gpumem_html_check (options->report, &error))
-    devices = find_devices (options, &error);
+  devices = find_devices (options, &error);
   if (error != NULL)
     {
       gpumem_complain ("%s", error->message);
