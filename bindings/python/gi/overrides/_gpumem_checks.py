@@ -202,14 +202,14 @@ def _check_arguments(info, is_module=False):
 class _Deferred:
     """A placeholder for a function until its first use. A program uses few of the 500 functions,
     and compiling all of them would double the time of the import."""
-    __slots__ = ("owner", "name", "info")
+    __slots__ = ("owner", "name", "member", "info")
 
-    def __init__(self, owner, name, info):
-        self.owner, self.name, self.info = owner, name, info
+    def __init__(self, owner, name, member, info):
+        self.owner, self.name, self.member, self.info = owner, name, member, info
 
     def __get__(self, thing, kind=None):
         function = _check_arguments(self.info)
-        setattr(self.owner, self.name, function)
+        setattr(self.owner, self.name, self.member if function is self.info else function)
         if function is not self.info:
             return function.__get__(thing, kind)
         # Python cannot call the __get__() of PyGObject.
@@ -218,9 +218,11 @@ class _Deferred:
 
 
 def _replace_functions(owner):
-    for name, info in list(vars(owner).items()):
+    for name, member in list(vars(owner).items()):
+        # Newer versions of PyGObject wrap constructors in classmethod
+        info = getattr(member, "__func__", member)
         if isinstance(info, FunctionInfo):
-            setattr(owner, name, _Deferred(owner, name, info))
+            setattr(owner, name, _Deferred(owner, name, member, info))
 
 
 def _replace_fields(owner):
