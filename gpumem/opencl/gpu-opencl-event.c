@@ -11,7 +11,7 @@
 
 /* After a failure: the number of markers, the number of polls of each marker, and the pause between
  * polls in microseconds. */
-#define N_MARKERS 50
+#define N_MARKERS 1000
 #define N_LOOKS 20
 #define PAUSE 100
 
