@@ -31,8 +31,7 @@
  * ]|
  *
  * A block is the fastest way to allocate memory from a pool, because no object is created for it.
- * Its address is for kernels, which take it as a 64-bit integer, and for programs that call the
- * driver themselves.
+ * Pass the address of a block to a kernel as a 64-bit integer, or to the functions of the driver.
  *
  * The library does not track the work that uses a block. Use a block only on the stream that it was
  * allocated on, on streams that wait for that stream, and on streams registered with
@@ -46,11 +45,11 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* State of the few blocks that need it: those with the owner flag set. */
+/* State of a block with its owner flag set. Most blocks need no such state. */
 typedef struct
 {
-  guint      refs;                  /* beyond the first */
-  GPtrArray *timelines;             /* other streams that use it, or NULL */
+  guint      refs;                  /* references beyond the first */
+  GPtrArray *timelines;             /* other streams that use the block, or NULL */
   gboolean   used_on_alloc_stream;  /* a reference was dropped after use on the allocation stream */
 } Extra;
 
@@ -97,9 +96,9 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* Drops a reference. After the last one, returns (transfer full) the timelines that use the block
- * besides the allocation stream. NULL if references remain; then @timeline, or the allocation
- * stream if @timeline is NULL, is added to the users. */
+/* Drops a reference. If it is the last, returns (transfer full) the timelines that use the block
+ * besides the allocation stream. If references remain, returns NULL and registers @timeline as a
+ * user of the block; with @timeline NULL, registers the allocation stream. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -135,7 +134,7 @@ drop_reference (GpuPoolCore    *core,
   return timelines;
 }
 
-/* Record before the release: afterwards another thread may own the block. */
+/* Call this before the release: after the release another thread may own the block. */
 static GPU_COLD void
 record_release (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -198,7 +197,8 @@ release_held (GpuPoolCore    *core,
     _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* The pool keeps no freed memory: free it when the pending work has completed. */
+/* The pool keeps no freed memory: release the block, and free its memory when the pending work has
+ * completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -257,8 +257,9 @@ gpu_memory_block_ref (GpuMemoryBlock *block)
  * gpu_memory_block_unref:
  * @block: (transfer full): a #GpuMemoryBlock
  *
- * Drops a reference. The last one frees the block on the stream that it was allocated on, like
- * gpu_memory_pool_free_block() with that stream. May be called from any thread. Does not block.
+ * Drops a reference. Dropping the last reference frees the block on the stream that it was
+ * allocated on, like gpu_memory_pool_free_block() with that stream. May be called from any thread.
+ * Does not block.
  *
  * Since: 0.1
  */
@@ -276,7 +277,7 @@ gpu_memory_block_unref (GpuMemoryBlock *block)
  *
  * Gets the device address of the block.
  *
- * Returns: the address that kernels see
+ * Returns: the device address
  *
  * Since: 0.1
  */
@@ -312,9 +313,9 @@ gpu_memory_block_get_size (const GpuMemoryBlock *block)
  * @stream: a #GpuStream of the context of the pool
  * @error: return location for an error
  *
- * Registers @stream as a user of the block. When the block is freed, its memory is reused only by
- * requests that are ordered after all work submitted to @stream by then. Does not block; may be
- * called from any thread.
+ * Registers @stream as a user of the block. After the block is freed, its memory is reused only by
+ * requests that are ordered after all work that was submitted to @stream before the block was
+ * freed. Does not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @stream is of another context or
  *   was never initialised
@@ -354,7 +355,8 @@ gpu_memory_block_add_stream (GpuMemoryBlock  *block,
   return TRUE;
 }
 
-/* Fast path: returns the timeline if a request needs no check by get_key(), or NULL. */
+/* Fast path: returns the timeline of @stream, or NULL if the request needs the checks of
+ * get_key(). */
 static inline GpuTimeline *
 get_usual_key (GpuMemoryPool *pool,
                GpuStream     *stream)
@@ -371,8 +373,8 @@ get_usual_key (GpuMemoryPool *pool,
          && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
 }
 
-/* Blocks for an out-of-order stream are allocated after a barrier: nothing else orders later
- * work after earlier uses. */
+/* On an out-of-order stream, submits a barrier before the block is allocated: without the barrier,
+ * work that uses the block could run before earlier work that still uses its memory. */
 static GPU_COLD gboolean
 get_key (GpuMemoryPool  *pool,
          GpuStream      *stream,
@@ -409,10 +411,10 @@ get_key (GpuMemoryPool  *pool,
  *
  * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
  *
- * If the same stream freed a suitable block last, no driver call is needed. Memory freed on another
- * stream may need a wait, which is submitted to @stream (CUDA: cuEventRecord and
- * cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while the
- * driver allocates more.
+ * If the stream itself freed a suitable block before, no driver call is needed. Before memory freed
+ * on another stream is reused, @stream may have to wait for that other stream (CUDA: cuEventRecord
+ * and cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while
+ * the driver allocates more.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure.
@@ -450,8 +452,8 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_block_aligned:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @alignment: the alignment of the address in bytes, a power of two; 0 for the default, at least
- *   512
+ * @alignment: the alignment of the address in bytes, a power of two; 0 for the default alignment,
+ *   which is at least 512
  * @stream: (nullable): the stream that uses the block first, %NULL for the default one
  * @error: return location for an error
  *
@@ -489,7 +491,7 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
 }
 
-/* Records the allocated blocks, and a failed request with the sum of its sizes. */
+/* Records the allocated blocks, or a failed request with the sum of its sizes. */
 static GPU_COLD void
 record_blocks (GpuPoolCore            *core,
                const gsize            *sizes,
@@ -549,8 +551,8 @@ alloc_blocks (GpuMemoryPool   *pool,
  * @stream: (nullable): the stream that uses the blocks first, %NULL for the default one
  * @error: return location for an error
  *
- * Allocates several blocks at once, which is faster than one call for each. Either all are
- * allocated, or none.
+ * Allocates several blocks at once, which is faster than one call for each. On failure, no block is
+ * allocated.
  *
  * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array unrefs
  *   when it is freed, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or with an error
@@ -609,12 +611,13 @@ check_free (GpuMemoryPool        *pool,
  * gpu_memory_pool_free_block:
  * @pool: a #GpuMemoryPool
  * @block: (transfer full) (nullable): a block of @pool, or %NULL
- * @stream: (nullable): the stream that used the block last, %NULL for the one that it was allocated
- *   on
+ * @stream: (nullable): the stream that used the block last, %NULL for the stream that the block was
+ *   allocated on
  *
- * Drops a reference to @block, like gpu_memory_block_unref(). The last one frees the block: its
- * memory may be reused after all work submitted to @stream so far. If references remain, @stream is
- * registered as a user of the block, as by gpu_memory_block_add_stream(). Does not block.
+ * Drops a reference to @block, like gpu_memory_block_unref(). Dropping the last reference frees the
+ * block: its memory may be reused after all work submitted to @stream so far. If references remain,
+ * @stream is registered as a user of the block, as by gpu_memory_block_add_stream(). The call does
+ * not block.
  *
  * Since: 0.1
  */
@@ -645,8 +648,8 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
  * @pool: a #GpuMemoryPool
  * @blocks: (array length=n_blocks) (transfer full): blocks of @pool, or %NULL
  * @n_blocks: the number of blocks
- * @stream: (nullable): the stream that used the blocks last, %NULL for the one that each was
- *   allocated on
+ * @stream: (nullable): the stream that used the blocks last, %NULL for the stream that each block
+ *   was allocated on
  *
  * Frees several blocks, like one call of gpu_memory_pool_free_block() for each, but faster.
  *
@@ -721,8 +724,8 @@ alloc_memory (GpuMemoryPool  *pool,
  *
  * Allocates a buffer with undefined content. All streams of the context may use it: streams other
  * than @stream wait automatically, as for any use of memory. The memory returns to the pool when
- * the last reference to the buffer is dropped, or when the buffer is released. It may then be
- * reused on the streams that used it last. Other streams get it only after the work of those
+ * the last reference to the buffer is dropped, or when the buffer is released. The streams that
+ * used the memory last may reuse it at once. Another stream reuses it only after the work of those
  * streams has completed, or after a wait for that work.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory

@@ -12,14 +12,15 @@
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* In bytes: the size of the smallest block, the distance between artificial addresses, and the size
- * of an ordinary segment. */
+/* In bytes: the size of the smallest block, the distance between the addresses that the pool
+ * assigns if the driver reports none, and the size of an ordinary segment. */
 #define UNIT         512
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* Returns the allocation to create views of, and the offset of @source in it. A sub-buffer cannot
- * have sub-buffers, and @source may be a slice or a block of another pool. */
+/* Returns the allocation that contains @source, and the offset of @source in it. Views are created
+ * of that allocation, because @source may be a sub-buffer (a slice, or a block of another pool),
+ * and a sub-buffer cannot have sub-buffers. */
 static GpuNativeBuffer *
 find_allocation (GpuStorage *source,
                  gsize      *offset)
@@ -89,8 +90,8 @@ _gpu_pool_view_unref (gpointer data)
   g_free (view);
 }
 
-/* Memory that blocks are cut from. If the driver reports no addresses, the pool assigns artificial
- * ones. */
+/* A large allocation that blocks are cut from. If the driver reports no address for the allocation,
+ * the pool assigns an artificial address. */
 typedef struct
 {
   GpuMemory *memory;
@@ -111,7 +112,7 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
-/* The upstream allocation may have pending uses; wait, because the pool does not track them. */
+/* Waits for pending uses of the new upstream allocation, because the pool does not track them. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
@@ -141,8 +142,8 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Returns the extra bytes to request, so that a segment can start at a multiple of the unit: shared
- * virtual memory may start at any address. */
+/* Returns the number of extra bytes to request, so that the first block can start at a multiple of
+ * the unit. Shared virtual memory may start at any address. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -306,7 +307,7 @@ make_room (gpointer owner,
   return retry || _gpu_context_signal_pressure (pool->context, size);
 }
 
-/* An allocation of the allocator, with its view. */
+/* One allocation for a pool with bins, with its view. */
 typedef struct
 {
   GpuMemory   *memory;
@@ -381,8 +382,8 @@ static const GpuPoolOps chunk_ops = {
   .make_room = make_room
 };
 
-/* Reserves twice as many addresses as the device has bytes of memory, so that chunks can be moved.
- * Addresses cost no memory. */
+/* Reserves twice as many bytes of address space as the device has memory, so that chunks can be
+ * moved. Reserved addresses occupy no memory. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -446,7 +447,8 @@ _gpu_pool_takes_turns (GpuNativeContext *context)
          && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
-/* All blocks are aligned, so that a sub-buffer may begin there on every device of the context. */
+/* Returns the alignment of blocks. A sub-buffer may begin at any multiple of it, on every device of
+ * the context. */
 static gsize
 get_unit (GpuNativeContext *context)
 {
@@ -548,7 +550,7 @@ continue_closing (gpointer data)
   g_free (closing);
 }
 
-/* Called on any thread when all blocks are freed. Work may still use their memory. */
+/* Called on any thread when all blocks are freed. Pending work may still use their memory. */
 static void
 finish_closing (gpointer data)
 {
@@ -643,7 +645,7 @@ release_after (GpuPoolCore          *core,
     _gpu_pool_release_all (suballocation, timelines, n_timelines);
 }
 
-/* Runs on any thread, including a thread that is growing the pool. */
+/* May run on a thread that is growing the pool. */
 static void
 release_excess (gpointer data)
 {
@@ -716,7 +718,8 @@ _gpu_pool_core_get_size (GpuPoolCore          *core,
                             : _gpu_pool_block_get_size (suballocation);
 }
 
-/* The view stays attached to the block until the range of the block is split or joined. */
+/* Creates the view of @block. The view stays attached to the block's range of memory until that
+ * range is split or joined with a neighbour. */
 static GpuPoolView *
 make_view (GpuPoolCore     *core,
            GpuMemoryBlock  *block,

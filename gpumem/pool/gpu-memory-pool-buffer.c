@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers over blocks of a pool. The block is freed, with its pending uses, as soon as the buffer
- * is released. Buffer objects are recycled. */
+/* Buffers over blocks of a pool. When a buffer is released, its block is freed at once, and the
+ * pool tracks the pending uses. Buffer objects are recycled. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-basic-allocator.h"
@@ -101,7 +101,7 @@ find_data (GQuark   key,
 }
 
 /* Drops data attached to the object, such as the wrapper of a language binding, as finalization
- * would. FALSE if a destroy notify took a reference on the object or attached more data. */
+ * would. Returns FALSE if a destroy notify took a reference to the object or attached more data. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -147,8 +147,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
 
   _gpu_live_add (GPU_LIVE_RECYCLED, -(int) core->n_recycled);
 
-  /* Leak objects whose last g_object_unref() never returns, because its thread does not exist in a
-   * forked child, and objects with frozen notifications. */
+  /* The last g_object_unref() of an object may never return: in a forked child its thread does not
+   * exist. Leak such an object, and any object whose notifications are frozen. */
   for (guint i = 0; i < core->n_recycled; i++)
     {
       for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
@@ -160,8 +160,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
     }
 }
 
-/* Prefers the most recent object, which is still in the CPU's caches. Skips objects while another
- * thread is still in the g_object_unref() call that recycled them. */
+/* Takes the most recently recycled object, which is likely to be in the CPU's caches. Skips an
+ * object if another thread is still in the g_object_unref() call that recycled it. */
 static GpuMemory *
 steal_recycled_locked (GpuPoolCore *core)
 {
@@ -259,7 +259,7 @@ spill (GpuMemory  *memory,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  /* Pending reads still use the memory: keep the view until they complete. */
+  /* Pending reads still use the memory: retain the view until the reads complete. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_defer_until_complete (g_array_index (uses, GpuPoint, i).timeline,
                                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
@@ -389,15 +389,16 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
  * gpu_buffer_vacate: (skip)
  * @buffer: a #GpuBuffer
  *
- * Returns the memory of @buffer to the pool, as dropping the last reference to a buffer of
- * gpu_memory_pool_alloc_buffer() would, but keeps the object. A language binding can thus keep the
- * object together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until then
+ * Returns the memory of @buffer to the pool, but keeps the object. The memory is freed as if the
+ * last reference to the buffer had been dropped. A language binding can thus keep the object
+ * together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until that call,
  * every use of @buffer fails with %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and the
  * object does not count as live. No signal is emitted.
  *
- * Does nothing if @buffer has no memory of a pool, is released, or has another user than the
- * caller: another reference, a slice, a mapping, or an allocator that tracks it. Weak references
- * and signal handlers are not checked, and remain. May be called from any thread; does not block.
+ * Does nothing if @buffer has no memory of a pool, is released, or has a user besides the caller:
+ * another reference, a slice, a mapping, or an allocator that tracks the buffer. Weak references
+ * and signal handlers do not count as users, and remain. May be called from any thread; does not
+ * block.
  *
  * Returns: %TRUE if the memory was returned to the pool
  *
@@ -415,7 +416,7 @@ gpu_buffer_vacate (GpuBuffer *buffer)
 
   storage = memory->storage;
 
-  /* Check the state first: released memory has no suballocation. */
+  /* Check the state before the suballocation, which released memory does not have. */
   if (storage == NULL || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
       || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
       || storage->suballocation == NULL || storage->suballocation->recycle != recycle)

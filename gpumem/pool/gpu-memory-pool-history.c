@@ -16,9 +16,10 @@ typedef struct
 
 struct _GpuPoolHistory
 {
-  GMutex      lock;                 /* guards the rest; no other lock is taken under it */
+  GMutex      lock;                 /* guards the other members; no other lock is taken while it is
+                                     * held */
   Event      *events;               /* a ring buffer, or NULL */
-  guint       n_room;
+  guint       n_room;               /* length of `events` */
   guint64     n_events;             /* since the history was resized */
   GHashTable *streams;              /* stream numbers by key; keys may dangle */
 };
@@ -129,7 +130,7 @@ add_event (GVariantBuilder *builder,
   g_variant_builder_add_value (builder, g_variant_dict_end (&dict));
 }
 
-/* Viewers of snapshots expect two events for each free. */
+/* Viewers of snapshots expect two events for each free: "free_requested" and "free_completed". */
 static void
 describe_event (GVariantBuilder *builder,
                 const Event     *event)
@@ -178,14 +179,15 @@ copy_events (GpuPoolHistory *history,
  *   "segment_map" and "segment_unmap" for memory of the driver; "oom" for a request that failed for
  *   lack of memory
  * - `time`, t: microseconds of g_get_monotonic_time()
- * - `size`, t: bytes, for allocations and frees as requested; for several blocks that were refused
- *   at once the sum of their sizes
- * - `address`, t, except in "oom": the address, with the same substitutes as in snapshots
+ * - `size`, t: bytes; for allocations and frees the requested size, and for a failed request for
+ *   several blocks the sum of their sizes
+ * - `address`, t, except in "oom": the address, or the substitute that gpu_memory_pool_snapshot()
+ *   reports for it
  * - `stream`, u: the number of the stream that the memory was allocated or freed on, as in
  *   snapshots; a new stream may get the number of a stream that no longer exists
- * - `device-free`, t, in "oom": bytes of device memory that the context has not allocated
+ * - `device-free`, t, in "oom": bytes of device memory that are not allocated by the context
  *
- * These are the names that the memory viewer of PyTorch expects in `device_traces`. May be called
+ * The memory viewer of PyTorch expects these names in `device_traces`. May be called
  * from any thread; does not block.
  *
  * Returns: (transfer full): the events, an array of type aa{sv}

@@ -4,7 +4,7 @@
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* @limit is a member of @pool->limits. */
+/* Reads @limit, a member of `pool->limits`, under the lock. */
 guint64
 _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
                             guint64       *limit)
@@ -18,7 +18,8 @@ _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Unlocks, then applies the limits: the core may call the program when it frees memory. */
+/* Unlocks before it applies the limits, because the core may call the program when it frees
+ * memory. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,
@@ -55,8 +56,7 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
  * @limit: size in bytes, 0 for no limit
  *
  * Sets the maximum number of bytes that the pool holds from the driver or its allocator, see
- * #GpuMemoryPool:limit. Memory that the pool already holds beyond the limit is not freed by this
- * call.
+ * #GpuMemoryPool:limit. If the pool already holds more, this call frees no memory.
  *
  * Since: 0.1
  */
@@ -114,10 +114,11 @@ gpu_memory_pool_set_fraction (GpuMemoryPool  *pool,
  * @target: a fraction, 0 or more
  * @error: return location for an error
  *
- * Sets the fragmentation target of an expandable pool: the memory that the pool may have beyond its
- * peak use, as a fraction of that peak. Beyond the target the pool moves free memory to where it is
- * needed instead of allocating more from the driver. A lower target saves memory and costs more
- * driver calls. Does not block; may be called from any thread.
+ * Sets the fragmentation target of an expandable pool: the memory that the pool may hold beyond its
+ * peak use, as a fraction of that peak. Beyond the target, a request that needs more memory is
+ * served by moving free memory to other addresses instead of allocating more from the driver. A
+ * lower target saves memory and costs more driver calls. Does not block; may be called from any
+ * thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @target is negative or not a
  *   number
@@ -175,8 +176,8 @@ gpu_memory_pool_trim (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  *
  * Frees all unused memory. Blocks until the pending uses of that memory have completed.
+ * Frees all unused memory. Blocks until the pending uses of that memory have completed.
  *
- * Since: 0.1
  */
 void
 gpu_memory_pool_free_held (GpuMemoryPool *pool)

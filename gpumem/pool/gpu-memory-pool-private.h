@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The private side of GpuMemoryPool: its state, its backing, and the memory objects over its
- * blocks. The suballocator is in gpumem/pool/core/.
+ * The private declarations of GpuMemoryPool: its state, its backing, and the memory objects that it
+ * creates over its blocks. The suballocator is in gpumem/pool/core/.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ G_BEGIN_DECLS
 #define GPU_POOL_MAX_RECYCLED 64
 
 /* GpuPoolCore.modes: states that the fast path does not handle. */
-#define GPU_POOL_STOPPED (1u << 0)  /* keeps no freed memory */
-#define GPU_POOL_RECORDS (1u << 1)  /* records its history */
+#define GPU_POOL_STOPPED (1u << 0)  /* the pool keeps no freed memory */
+#define GPU_POOL_RECORDS (1u << 1)  /* the pool records its history */
 
 typedef enum
 {
@@ -35,14 +35,14 @@ typedef struct _GpuPoolHistory GpuPoolHistory;
 
 typedef struct
 {
-  gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
+  gatomicrefcount    refs;          /* held by the pool and by memory objects over its blocks */
   guint              modes;         /* atomic; GPU_POOL_STOPPED, GPU_POOL_RECORDS */
   GpuNativeContext  *context;
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
   GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
-  GpuSvmAllocator   *svm;           /* the innermost allocator, if of this class */
-  gboolean           has_addresses; /* reported by the driver */
+  GpuSvmAllocator   *svm;           /* the innermost allocator, if it is a GpuSvmAllocator */
+  gboolean           has_addresses; /* whether the driver reports addresses */
   gsize              unit;          /* alignment of blocks, in bytes */
   GpuPool           *pool;          /* NULL for GPU_MEMORY_POOL_BINS */
   GpuPoolBins       *bins;          /* NULL for other kinds */
@@ -56,8 +56,9 @@ typedef struct
   GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
   guint              n_recycled;
   gboolean           closed;        /* the pool is finalized */
-  guint64            next_address;  /* next artificial address */
-  GHashTable        *extras;        /* by block, if its owner flag is set; in gpu-memory-block.c */
+  guint64            next_address;  /* assigned next, if the driver reports none */
+  GHashTable        *extras;        /* GpuMemoryBlock with its owner flag set -> Extra of
+                                     * gpu-memory-block.c */
 } GpuPoolCore;
 
 /* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
@@ -69,7 +70,7 @@ typedef struct
   gatomicrefcount   refs;
   GpuNativeContext *context;
   GpuStorage       *source;         /* of `whole`; NULL in an address range */
-  GpuNativeBuffer  *whole;          /* the allocation that contains it */
+  GpuNativeBuffer  *whole;          /* the allocation that contains the suballocation */
   gsize             offset;
   GpuNativeBuffer  *buffer;         /* of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
@@ -90,10 +91,11 @@ struct _GpuMemoryPool
   GpuPoolLimits      limits;
 };
 
-/* The innermost allocator of a chain of adaptors if it allocates shared virtual memory, or NULL. */
+/* Follows a chain of adaptors. Returns the innermost allocator if it is a GpuSvmAllocator, or
+ * NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Whether either the host or the device, but not both, can use an allocation at a time. Such memory
- * cannot be suballocated. */
+/* Whether the host cannot access an allocation of shared virtual memory while the device uses any
+ * part of it. Such an allocation cannot be divided into blocks. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
 /* Streams of a pool, implemented by timelines. */
@@ -102,7 +104,7 @@ extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);
 
-/* Returns NULL with @error if the device does not support @kind, which is not AUTOMATIC. */
+/* @kind must not be AUTOMATIC. Returns NULL with @error if the device does not support @kind. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GpuAllocator       *allocator,
                                             GpuMemoryPoolKind   kind,
@@ -112,30 +114,30 @@ GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GError            **error);
 GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
 void          _gpu_pool_core_unref         (GpuPoolCore        *core);
-/* Called when the GpuMemoryPool is finalized. The core is freed when all blocks are freed and their
- * work has completed. */
+/* Called when the GpuMemoryPool is finalized. The core is freed when all blocks are freed and all
+ * work that uses them has completed. */
 void          _gpu_pool_core_close         (GpuPoolCore        *core);
 GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
                                                    gsize               size,
                                                    gsize               alignment,
                                                    GpuTimeline        *timeline,
                                                    GError            **error);
-/* Frees @suballocation for reuse after all work submitted so far to @alloc_timeline and to the
- * timelines of @uses, nullable, of GpuPoint. A pool that keeps no freed memory frees it when that
- * work has completed. */
+/* Frees @suballocation. Its memory is reused after all work submitted so far to @alloc_timeline and
+ * to the timelines of @uses (a nullable array of GpuPoint). A pool that keeps no freed memory
+ * returns the memory to its source when that work has completed. */
 void          _gpu_pool_core_release       (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation,
                                             GpuTimeline          *alloc_timeline,
                                             GArray               *uses);
-/* Takes ownership of a reference to @core. When all work submitted so far to @timeline has
- * completed, a pool that keeps no freed memory frees its unused memory. */
+/* Takes ownership of a reference to @core. A pool that keeps no freed memory frees its unused
+ * memory when all work submitted so far to @timeline has completed. */
 void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
                                                    GpuTimeline        *timeline);
 /* The size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* (transfer none): valid until @suballocation is freed; NULL if the driver fails to create the
- * view. */
+/* (transfer none): the view, valid until @suballocation is freed; NULL if the driver fails to
+ * create it. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
@@ -162,8 +164,8 @@ void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
 gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
                                             const char         *function,
                                             GError            **error);
-/* (transfer none): the timeline of @stream, which must belong to the pool's context, or of the
- * default stream. */
+/* (transfer none): the timeline of @stream, which must belong to the pool's context. With @stream
+ * NULL, the timeline of the default stream. */
 GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
                                              GpuStream          *stream,
                                              const char         *function,
@@ -180,7 +182,7 @@ void          _gpu_memory_pool_set_limit   (GpuMemoryPool       *pool,
 guint         _gpu_pool_history_get_size   (GpuPoolHistory      *history);
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
-/* Caller holds no lock of the pool. @key is a stream, or NULL. */
+/* Caller holds no lock of the pool. @key identifies a stream; NULL for none. */
 GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             GpuPoolAction       action,
                                             guint64             address,
@@ -188,7 +190,7 @@ GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             gpointer            key);
 /* (transfer full): the numbers assigned to streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
-/* The number of @key, which is assigned on first use: from 1; 0 for no stream. */
+/* Returns the number of @key, from 1, and assigns it on first use; 0 for a NULL @key. */
 guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
                                             gpointer            key);
 
@@ -198,8 +200,9 @@ gpu_pool_core_records (GpuPoolCore *core)
   return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
 }
 
-/* In gpu-memory-pool-buffer.c. Creates a GpuBuffer over @suballocation, or a GpuSvm if @is_svm,
- * which needs core->svm. Takes ownership of @suballocation even on failure. */
+/* In gpu-memory-pool-buffer.c. Creates a GpuBuffer over @suballocation. With @is_svm, creates a
+ * GpuSvm instead; `core->svm` must then be set. Takes ownership of @suballocation even on
+ * failure. */
 GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
                                             GpuContext            *context,
                                             gboolean               is_svm,

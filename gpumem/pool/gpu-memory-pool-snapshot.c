@@ -36,7 +36,7 @@ add_block (gpointer              data,
   g_array_append_val (collection->parts, part);
 }
 
-/* Each item is a segment of its own, identified by its handle. */
+/* Each item counts as a segment, identified by the handle of its allocation. */
 static void
 add_item (gpointer           data,
           const GpuPoolItem *item,
@@ -113,10 +113,10 @@ describe_segment (GArray *parts,
  * gpu_memory_pool_snapshot:
  * @pool: a #GpuMemoryPool
  *
- * Gets the layout of the memory of the pool as an array of segments. Each segment has its
- * `address`, of type t, and its `blocks`, of type aa{sv}, which are adjacent and in order of
- * address. If the driver reports no addresses, the address is artificial. In pools of kind
- * %GPU_MEMORY_POOL_BINS it is the driver's handle. A block has
+ * Gets the layout of the memory of the pool as an array of segments. Each segment has an `address`,
+ * of type t, and `blocks`, of type aa{sv}, which are adjacent and in order of address. If the
+ * driver reports no addresses, the pool assigns artificial addresses. In pools of kind
+ * %GPU_MEMORY_POOL_BINS the address is the driver's handle of the allocation. A block has
  *
  * - `state`, s: "active", "pending" (freed, but work may still use it), "held" (free), "cached" (in
  *   the cache of a thread) or "unmapped" (addresses without memory)

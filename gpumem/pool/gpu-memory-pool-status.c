@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The status file of the process, which `gpumem monitor` reads: a line for each pool. A thread
- * writes it, so that allocations cost the same with and without it. */
+/* The status file of the process, which `gpumem monitor` reads: a line for each pool. A thread of
+ * its own writes the file, so that allocations cost the same with and without the file. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -26,9 +26,9 @@ typedef struct
   const char  *kind;
 } Entry;
 
-static GMutex lock;                 /* guards all of these */
+static GMutex lock;                 /* guards the variables below */
 static GPtrArray *entries;
-static pid_t owner;                 /* the process that runs the thread; a fork does not */
+static pid_t owner;                 /* the process that runs the thread; not its forked children */
 static int folder = -1;
 static int file = -1;               /* open for its lock, which marks the writer as alive */
 static char *written;
@@ -76,7 +76,8 @@ make_name (const char *text)
   return g_strdup ("-");
 }
 
-/* The counters are read while other threads change them: make them consistent. */
+/* Other threads change the counters between the reads of two counters. Clamp the values, so that
+ * readers never see more bytes in use than managed. */
 static void
 append_pool (GString     *text,
              const Entry *entry)
@@ -132,8 +133,8 @@ open_folder (void)
   return FALSE;
 }
 
-/* Replaces the file at once: readers see a whole file, already locked. The lock ends with the
- * process, also after a crash, and a fork does not inherit it. */
+/* Replaces the file in one step, so that readers always find a complete and locked file. The lock
+ * ends with the process, even after a crash, and a forked child does not inherit it. */
 static void
 write_file (const char *text)
 {
@@ -177,8 +178,8 @@ remove_file (void)
   g_clear_pointer (&written, g_free);
 }
 
-/* The thread writes nothing any more: the process ends while this handler has the lock. If another
- * thread holds it, the file stays, and its reader removes it. */
+/* Runs at exit with the lock held, so that the thread cannot write the file again. If another
+ * thread holds the lock, the file remains, and `gpumem monitor` removes it. */
 static void
 on_exit_process (void)
 {

@@ -22,8 +22,9 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* If the program may have submitted work to the driver's stream directly, appends a point, so that
- * the fence covers that work. A borrowed stream that has ended already has such a point. */
+/* Appends a point first, because the program may have submitted work directly to the driver's
+ * stream, and the fence must cover that work. The timeline of a borrowed stream that has ended
+ * already has such a point. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -80,7 +81,7 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* Failed work no longer uses the memory either. */
+  /* Ordering failed, but no wait is needed: completed or failed work no longer uses the memory. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);
@@ -92,7 +93,7 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* Reads without the timeline's lock: the next query corrects a stale value. */
+/* Does not lock the timeline. A stale value is harmless, because the next query corrects it. */
 static gboolean
 is_free (gpointer key)
 {

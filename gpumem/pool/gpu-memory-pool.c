@@ -38,26 +38,25 @@
  * result = gpu_buffer_read_bytes (output, stream, 0, n_bytes, NULL, &error);
  * ]|
  *
- * Drivers are slow to allocate memory, and slower to free it: many free memory only while the
- * device is idle. A pool keeps freed memory and allocates from it in nanoseconds.
+ * Drivers allocate memory slowly and free it even more slowly: many drivers free memory only while
+ * the device is idle. A pool keeps freed memory and allocates from it in nanoseconds.
  *
- * A pool allocates #GpuBuffer objects, which work with the whole library, and #GpuMemoryBlock
- * structures, which are an address and a size. A pool over a #GpuSvmAllocator also allocates
- * #GpuSvm objects.
+ * A pool allocates #GpuBuffer objects, which every function of the library accepts, and
+ * #GpuMemoryBlock structures, which consist of an address and a size. A pool over a
+ * #GpuSvmAllocator also allocates #GpuSvm objects.
  *
  * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
- * stream without a wait. Another stream gets it only after the work submitted before the free has
- * completed, or after a wait for that work has been submitted to the other stream.
+ * stream without a wait. Another stream reuses the memory only after the work submitted before the
+ * free has completed, or after a wait for that work has been submitted to the other stream.
  *
  * A buffer returns its memory to the pool when its last reference is dropped or when it is
  * released, even if work on any stream still uses it.
  *
- * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool has one
- * range of addresses. It moves physical memory within that range to the addresses where a request
- * needs it, so that almost no memory is lost to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects
- * an expandable pool if the device supports virtual memory management and the driver can reserve
- * the addresses.
+ * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves
+ * one range of addresses, and moves physical memory to the addresses where a request needs it, so
+ * that almost no memory is lost to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects an expandable
+ * pool if the device supports virtual memory management and the driver can reserve the addresses.
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
@@ -68,7 +67,7 @@
  * Since: 0.1
  */
 
-/* The counters. Each is a property of the same name. */
+/* The counters. Each is also a property with its name. */
 static const struct
 {
   const char *name;
@@ -274,8 +273,9 @@ install_knobs (void)
    * GpuMemoryPool:limit:
    *
    * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
-   * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts sizes rounded up to those of their bins, so
-   * a request may fail although its own size fits: see gpu_memory_pool_alloc_size().
+   * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts each size rounded up to the size of its bin,
+   * see gpu_memory_pool_alloc_size(). A request may therefore fail although the requested size is
+   * within the limit.
    *
    * Since: 0.1
    */
@@ -303,7 +303,7 @@ install_knobs (void)
    * GpuMemoryPool:fragmentation-target:
    *
    * The memory that an expandable pool may hold beyond its peak use, as a fraction of that peak.
-   * Beyond the target it moves memory instead of allocating more from the driver.
+   * Beyond the target, the pool moves free memory instead of allocating more from the driver.
    *
    * Since: 0.1
    */
@@ -312,7 +312,7 @@ install_knobs (void)
   /**
    * GpuMemoryPool:history-size:
    *
-   * The number of most recent events that the pool keeps. It can be set after the pool is
+   * The maximum number of most recent events that the pool keeps. It can be set after the pool is
    * initialised.
    *
    * Since: 0.1
@@ -366,13 +366,13 @@ install_knobs (void)
 /**
  * GpuMemoryPool:peak-active-bytes:
  *
- * The maximum of #GpuMemoryPool:active-bytes so far. Pools of kind %GPU_MEMORY_POOL_BINS count it
+ * The maximum of #GpuMemoryPool:active-bytes so far. Pools of kind %GPU_MEMORY_POOL_BINS update it
  * exactly. Other pools update it when a thread allocates memory that its cache of freed blocks does
  * not hold, and when a program reads the counters of the pool. A peak between two updates is missed
  * if only blocks from the caches contributed to it. The value is then too small by at most the size
- * of the caches: 16 MiB for each thread, or the thread's share of an eighth of
- * #GpuMemoryPool:managed-bytes if that is more, but at most 64 MiB; less in a pool with a limit.
- * #GpuMemoryPool:peak-managed-bytes is exact.
+ * of the caches. The cache of a thread holds at most 16 MiB or, if that is more, the thread's share
+ * of an eighth of #GpuMemoryPool:managed-bytes, but never more than 64 MiB. Caches of a pool with a
+ * limit are smaller. #GpuMemoryPool:peak-managed-bytes is exact.
  *
  * Since: 0.1
  */
@@ -593,7 +593,7 @@ make_allocator (GpuMemoryPool  *pool,
 }
 
 /* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports. Bins are the
- * last resort: if sizes vary, they hold up to ten times the memory of segments. */
+ * last choice, because they hold up to ten times the memory of segments if sizes vary. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -695,8 +695,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Falls back to another kind. The driver may fail to reserve addresses on a device that supports
- * it, for example when the process is short of address space. */
+/* Tries the next kind if the driver fails to reserve addresses. Even on a device that supports
+ * reservations this may happen, for example when the process is short of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)
@@ -852,8 +852,8 @@ gpu_memory_pool_new (GpuContext         *context,
  * @error: return location for an error
  *
  * Creates an empty pool of memory from @allocator. The allocator should provide the memory before
- * its call returns, as #GpuImmediateAllocator does. If memory fails only at its first use, the pool
- * can no longer free other memory and try again. Does not block.
+ * its call returns, as #GpuImmediateAllocator does. If the memory is provided only at its first use
+ * and that fails, the pool can no longer free other memory and try again. Does not block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
  *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits
@@ -884,8 +884,8 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
  * gpu_memory_pool_get_statistics:
  * @pool: a #GpuMemoryPool
  *
- * Gets a copy of all counters of the pool, by the names of their properties. They are exact while
- * no other thread uses the pool.
+ * Gets a copy of all counters of the pool, by the names of their properties. The values are exact
+ * if no other thread uses the pool during the call.
  *
  * Returns: (transfer full): a dictionary of type a{sv}, each value a `t`
  *

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /**
  * GPU_MEMORY_POOL_MAX_HISTORY:
  *
- * The maximum number of events that a #GpuMemoryPool keeps.
+ * The maximum number of events in the history of a #GpuMemoryPool.
  *
  * Since: 0.1
  */
