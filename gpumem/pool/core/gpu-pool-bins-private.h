@@ -14,21 +14,21 @@ G_BEGIN_DECLS
 /* The members used by alloc and release come first, in one cache line. */
 struct _GpuPoolItem
 {
-  GpuPoolItem *below;               /* in its bin */
-  GpuPoolUse   own;
+  GpuPoolItem *below;               /* the next older item of its bin */
+  GpuPoolUse   own;                 /* storage for the first use */
   GpuPoolUse  *uses;                /* &own, or an allocated array */
   guint        n_uses;
   guint        bin;
   gsize        capacity;
-  gsize        requested;           /* bytes; 0 if it is not active */
+  gsize        requested;           /* bytes; 0 if the item is not active */
   GpuPoolBins *bins;
 
   gpointer     data;
   GpuPoolItem *previous, *next;     /* of all items */
-  gboolean     moving;              /* taken from its bin, but not active */
+  gboolean     moving;              /* taken from its bin by a thread, but not active */
 };
 
-/* Pinned, so that the key stays valid. */
+/* A stream in a cache of recently used streams. It is pinned, so that the key stays valid. */
 typedef struct
 {
   gpointer       key;               /* NULL: none */
@@ -37,7 +37,7 @@ typedef struct
 
 struct _GpuPoolBins
 {
-  GpuPoolLock            lock;      /* guards what follows, except constants */
+  GpuPoolLock            lock;      /* guards the members below, except constants */
   guint                  bits;
   guint                  n_bins;
   gboolean               stopped;
@@ -51,7 +51,7 @@ struct _GpuPoolBins
   GpuPoolLimits          limits;
   guint64                n_asked;   /* bytes of allocations in progress */
   GpuPoolItem           *items;
-  /* Items taken from their bins by threads that examine or free them. */
+  /* "Moving" items: those that threads took from their bins, to examine or to free them. */
   guint                  n_moving;
   pthread_cond_t         moved;
   guint64                n_freed;   /* items */
@@ -68,7 +68,7 @@ typedef struct
   gsize          size;
   guint          bin;
   GpuPoolStream *stream;
-  guint64        n_changes;         /* count_changes() when the bin was examined */
+  guint64        n_changes;         /* value of count_changes() when the bin was examined */
 } GpuPoolRequest;
 
 static inline void
@@ -98,19 +98,20 @@ bins_forget_stream (KnownStream *known)
 GPU_COLD void _gpu_pool_bins_print (GpuPoolBins *bins,
                                     const char  *format,
                                     ...) G_GNUC_PRINTF (2, 3);
-/* Slow path, if no item of the bin is ready. */
+/* Slow path: called if no item of the bin can be reused without a wait. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
-/* Frees held items until at most @keep bytes are managed; @keep NULL: until the limits are met. */
+/* Frees held items until at most @keep bytes are managed, or with @keep NULL until the limits are
+ * met. */
 void          _gpu_pool_bins_trim_to (GpuPoolBins    *bins,
                                       const guint64  *keep,
                                       gboolean        wait);
-/* Drops streams that accept no more work and have completed. */
+/* Drops streams that accept no more work and whose work has completed. */
 void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 /* Frees an item that is marked moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* For items that are marked moving or owned by the caller. */
+/* These two functions require that @item is marked moving or owned by the caller. */
 gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,
@@ -157,7 +158,7 @@ bins_set_held (GpuPoolBins *bins,
   bins_push (bins, item);
 }
 
-/* Whether more unused memory is held than the release threshold. */
+/* Whether the unused memory exceeds the release threshold. */
 static inline gboolean
 bins_have_excess (const GpuPoolBins *bins)
 {
@@ -188,7 +189,7 @@ item_is_ready (const GpuPoolItem   *item,
   return TRUE;
 }
 
-/* Takes an item that, by its known uses, needs no wait. */
+/* Takes an item that needs no wait, judging by the uses recorded in it. */
 static inline GpuPoolItem *
 bins_take_ready (GpuPoolBins         *bins,
                  guint                bin,

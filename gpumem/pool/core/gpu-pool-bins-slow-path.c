@@ -5,7 +5,8 @@
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
-/* Retries beyond one per held item, while other threads keep allocating and freeing. */
+/* Maximum number of retries, in addition to one for each held item. Retries are needed because
+ * other threads keep allocating and freeing. */
 #define MAX_MORE_ROUNDS 256
 
 void
@@ -72,8 +73,9 @@ _gpu_pool_bins_sweep (GpuPoolBins *bins)
 
 /* --- taking from bins with a wait ------------------------------------------------ */
 
-/* Picks one of the newest items of @bin and marks it moving: the first whose use has completed, or
- * else the item that was freed first. Caller holds the lock, which is dropped for a while. */
+/* Picks one of the newest items of @bin and marks it moving. Prefers the first item whose use has
+ * completed; if there is none, picks the item that was freed first. Caller holds the lock. The lock
+ * is released while the items are examined, and then taken again. */
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
@@ -131,7 +133,7 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Counts events that may let a refused request succeed. Caller holds the lock. */
+/* Counts events after which a request that was refused may succeed. Caller holds the lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {
@@ -198,7 +200,8 @@ save_memory (GpuPoolBins *bins,
     _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
 }
 
-/* Reserves room under the limit: other threads may grow at the same time. */
+/* Reserves @capacity bytes under the limit before the allocation, because other threads may grow
+ * the pool at the same time. */
 static gboolean
 reserve (GpuPoolBins  *bins,
          gsize         capacity,
@@ -317,7 +320,8 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Waits for items that are moving now, not for those that move later. Caller holds the lock. */
+/* Waits until the items that are moving now have stopped; ignores items that start to move later.
+ * Caller holds the lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -330,9 +334,9 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item. TRUE also if other threads freed items since @request was refused,
- * or while this thread waited for items that are moving. FALSE with an error if a wait failed, and
- * without one if nothing is left to free. */
+/* Frees the largest held item. Also returns TRUE if other threads freed items since @request was
+ * refused, or while this thread waited for moving items. Returns FALSE with an error if a wait
+ * failed, and FALSE without an error if nothing is left to free. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
@@ -369,7 +373,7 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Creates a fence first, so that the query does not depend on fences created for other requests. */
+/* Creates a fence first: without a fence that covers a use, its completion cannot be queried. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {
@@ -401,8 +405,8 @@ is_too_much (GpuPoolBins   *bins,
   return too_much;
 }
 
-/* Takes all items of the next non-empty bin below @bin, the oldest first, while too much is
- * managed. The items are marked moving; other bins stay available to other threads. */
+/* While too much memory is managed, takes all items of the next non-empty bin below @bin, the
+ * oldest first. The items are marked moving. Other threads can still use the other bins. */
 static GpuPoolItem *
 take_bin (GpuPoolBins   *bins,
           guint         *bin,

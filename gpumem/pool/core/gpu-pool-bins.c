@@ -94,7 +94,8 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   return item;
 }
 
-/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
+/* Unlocks. The last thread inside a closed pool calls the pool's notify, which may free the
+ * pool. */
 static void
 unlock_and_notify (GpuPoolBins *bins)
 {
@@ -162,7 +163,7 @@ was_released (GpuPoolBins *bins,
     release_excess (bins);
 }
 
-/* Caller holds the lock. After the unlock, another thread may own @item. */
+/* Caller holds the lock. Another thread may own @item as soon as the lock is released. */
 static inline void
 hold_and_unlock (GpuPoolBins *bins,
                  GpuPoolItem *item)
@@ -279,7 +280,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   g_return_if_fail (bins->stats.active_blocks == 0);
 
   _gpu_pool_bins_trim (bins, 0, TRUE);
-  /* Free items that cannot be waited for because the device is lost. */
+  /* Free the remaining items: their uses cannot be waited for, because the device is lost. */
   for (guint bin = 0; bin < bins->n_bins; bin++)
     {
       while ((item = bins_pop_moving (bins, bin)) != NULL)

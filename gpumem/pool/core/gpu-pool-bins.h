@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core of GpuMemoryPool for memory that cannot be suballocated. It caches whole items, made by
- * its owner, in bins by size, as the pools of PyOpenCL and PyCUDA do. It handles sizes and streams
- * (gpu-pool-stream.h), and calls no driver.
+ * The core of GpuMemoryPool for memory that cannot be suballocated. Its owner (the code that
+ * created the pool) allocates whole items. The pool caches freed items in bins by size, as the
+ * pools of PyOpenCL and PyCUDA do. It handles sizes and streams (gpu-pool-stream.h), and calls no
+ * driver.
  *
- * All functions are thread-safe. Ops of the owner and of streams are called without the lock.
+ * All functions are thread-safe. The ops of the owner and of streams are called without the lock.
  */
 #pragma once
 
@@ -15,12 +16,12 @@
 
 G_BEGIN_DECLS
 
-/* The number of leading bits in the number of a bin. */
+/* The default and the maximum number of leading bits that select the bin of a size. */
 #define GPU_POOL_BINS_BITS     4
 #define GPU_POOL_BINS_MAX_BITS 10
 
 typedef struct _GpuPoolBins GpuPoolBins;
-/* An item and its metadata; lives as long as the item. */
+/* The metadata of an item; freed with the item. */
 typedef struct _GpuPoolItem GpuPoolItem;
 
 /* The bin of @size bytes: the exponent of two, and @bits bits after the leading one. */
@@ -34,7 +35,8 @@ gpu_pool_bin_number (guint bits,
   return exponent << bits | (guint) (leading & ((1u << bits) - 1));
 }
 
-/* The largest size of @bin (below 64 << @bits), which all its items have. */
+/* The largest size in @bin, which must be below 64 << @bits. All items of the bin have this
+ * size. */
 static inline gsize
 gpu_pool_bin_size (guint bits,
                    guint bin)
@@ -58,7 +60,7 @@ typedef struct
   gpointer (*alloc_item) (gpointer   owner,
                           gsize      size,
                           GError   **error);
-  /* All uses known to the pool have completed. */
+  /* Called after all uses known to the pool have completed. */
   void     (*free_item)  (gpointer   owner,
                           gpointer   data,
                           gsize      size);
@@ -73,19 +75,20 @@ GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
                                           const GpuPoolBinsOps    *ops,
                                           gpointer                 owner,
                                           const GpuPoolStreamOps  *stream_ops);
-/* All items must have been freed. Waits for their uses. */
+/* All items must have been freed. Waits for pending uses. */
 void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 
-/* The caller must not allocate any more. Frees items as their uses complete. Calls @notify, which
- * may free the pool, once all items are freed; possibly before returning. */
+/* The caller must not allocate any more. The pool frees items when their uses have completed. Calls
+ * @notify, which may free the pool, once all items are freed, possibly before this call returns. */
 void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
                                           GDestroyNotify           notify,
                                           gpointer                 data);
-/* (transfer full): the keys, each with a reference, of streams with pending uses of held items. */
+/* (transfer full): the keys of streams with pending uses of held items. The caller owns a reference
+ * to each key. */
 GPtrArray   *_gpu_pool_bins_list_pending (GpuPoolBins             *bins);
 
-/* @key is a stream, NULL for the host. A request of the host blocks if only items with pending uses
- * are available. @size is not 0. */
+/* @key identifies a stream; NULL for the host. A request of the host blocks if all available items
+ * have pending uses. @size is not 0. */
 GpuPoolItem *_gpu_pool_bins_alloc        (GpuPoolBins             *bins,
                                           gsize                    size,
                                           gpointer                 key,
@@ -103,27 +106,28 @@ gpointer     _gpu_pool_item_get_data     (const GpuPoolItem       *item);   /* t
 gsize        _gpu_pool_item_get_size     (const GpuPoolItem       *item);   /* as requested */
 gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* of its bin */
 
-/* Frees held items, the largest first, until at most @keep bytes are managed. Items with pending
- * uses are skipped, or with @wait freed after a wait. */
+/* Frees held items, the largest first, until at most @keep bytes are managed. Skips items with
+ * pending uses; with @wait, waits for those uses and frees the items. */
 void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
-/* Memory over the release threshold is freed by this call, or by a later call after its use has
- * completed. Memory over the limit stays until it is released. The waste is ignored. */
+/* This call frees unused memory over the release threshold. Memory with pending uses is freed by a
+ * later call of any function after the uses have completed. Memory over the limit remains until it
+ * is released. `waste` is ignored. */
 void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
                                           const GpuPoolLimits     *limits);
-/* Stops keeping released items: an item is freed at once if its use has completed, else by a later
- * call. */
+/* From now on the pool keeps no released items. An item is freed at once if its use has completed,
+ * otherwise by a later call of any function. */
 void         _gpu_pool_bins_stop_holding (GpuPoolBins             *bins);
-/* The counts of maps, moved chunks and thread caches stay 0. */
+/* The counts of maps, of moved chunks and of hits in thread caches are always 0. */
 void         _gpu_pool_bins_get_stats    (GpuPoolBins             *bins,
                                           GpuPoolStats            *stats);
 /* Enables or disables trace output. Initially enabled if GPUMEM_DEBUG contains "pool". */
 void         _gpu_pool_bins_set_trace    (GpuPoolBins             *bins,
                                           gboolean                 trace);
 
-/* Visits every item, the newest first. Holds the lock: @func must not call the pool. @requested is
- * 0 for a held item. */
+/* Visits every item, the newest first. Holds the lock, so @func must not call the pool. @requested
+ * is 0 for a held item. */
 typedef void (*GpuPoolBinsVisitFunc)     (gpointer                 data,
                                           const GpuPoolItem       *item,
                                           gsize                    capacity,

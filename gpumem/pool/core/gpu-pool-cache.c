@@ -15,7 +15,8 @@ gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;
 
-/* Guards the links between threads and pools. Held while either is created or destroyed. */
+/* Guards the links between threads and pools. Held while a thread's cache or a pool is created or
+ * destroyed. */
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
@@ -77,7 +78,7 @@ flush_class (GpuPool            *pool,
     }
 }
 
-/* Called by the owning thread, or with `stolen` set. Caller holds `lock`. */
+/* Caller holds `lock`, and is either the owning thread or has set `stolen`. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)
@@ -157,7 +158,7 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
 
 /* --- of a thread -------------------------------------------------------------------- */
 
-/* Unlinks the cache from its pool. Caller holds `lock`. */
+/* Unlinks @cache from @pool. Caller holds `lock`. */
 static void
 unlink_cache (GpuPool      *pool,
               GpuPoolCache *cache)
@@ -175,7 +176,7 @@ unlink_cache (GpuPool      *pool,
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);
 }
 
-/* Thread exit: returns cached blocks to the pools that still exist. */
+/* Runs when a thread exits. Returns its cached blocks to the pools that still exist. */
 static void
 flush_thread (gpointer data)
 {
@@ -217,7 +218,7 @@ init_threads (void)
     g_error ("gpumem: the process has no thread-specific data key left");
 }
 
-/* Frees this thread's caches of pools that were freed. */
+/* Frees the caches that this thread has of pools that no longer exist. */
 static void
 free_dead_caches (void)
 {
@@ -291,7 +292,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   GpuPoolStream *stream = NULL;
   GpuPoolStreamCache *stream_cache;
 
-  /* Only this thread adds entries; the lock keeps other threads from removing them. */
+  /* Only this thread adds entries, but another thread may remove them: lock the search. */
   _gpu_pool_lock (&pool->lock);
   stream_cache = gpu_pool_cache_find (cache, key);
   if (stream_cache != NULL)
@@ -316,7 +317,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   return stream;
 }
 
-/* The first class from @bin on with nodes, or @end. */
+/* The first size class, from @bin up to @end, that has nodes; @end if there is none. */
 static guint
 next_filled (GpuPoolStreamCache *stream_cache,
              guint               bin,
@@ -356,8 +357,9 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* Evicts one class per call, in turn, and everything after the last class, so that unused sizes do
- * not stay in the cache. */
+/* If the class of @bin is full, evicts half of it. Otherwise the cache is full: each call evicts
+ * the next size class, and after the last class the whole cache, so that blocks of unused sizes do
+ * not remain in the cache. */
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,

@@ -2,9 +2,9 @@
 /*
  * Freed blocks cached per thread, stream and size class, and reused without a lock.
  *
- * The owning thread uses no atomic read-modify-write operation: it sets `busy`, then checks
+ * The owning thread uses no atomic read-modify-write operation: it sets `busy` and then checks
  * `stolen`. A thread that flushes the caches of other threads holds the pool's lock, sets `stolen`,
- * issues a barrier on all threads (membarrier), and waits until `busy` is clear.
+ * issues a memory barrier on all threads (membarrier), and waits until `busy` is clear.
  */
 #pragma once
 
@@ -14,7 +14,8 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* Size classes searched above the requested class: at most an eighth is wasted. */
+/* The number of size classes above the requested class that are also searched. A block from them
+ * wastes at most an eighth of its size. */
 #define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */
@@ -23,27 +24,27 @@ struct _GpuPoolStreamCache
 {
   gpointer            key;
   GpuPoolStream      *stream;       /* pinned */
-  guint64             slot;         /* packed as in a use */
+  guint64             slot;         /* stream slot, packed as in GpuPoolNode.use */
   GpuPoolStreamCache *next;
   guint               next_evicted; /* class that is evicted next */
   guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may
                                                                 * have nodes */
   guint8              depth[GPU_POOL_CACHE_CLASSES];
-  GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* by free_next */
+  GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* linked by free_next */
 };
 
 struct _GpuPoolCache
 {
-  guint               busy;         /* atomic: the thread is using it */
-  guint               stolen;       /* atomic: another thread is flushing it */
+  guint               busy;         /* atomic: the owning thread is using the cache */
+  guint               stolen;       /* atomic: another thread is flushing the cache */
   GpuPool            *pool;         /* atomic; NULL once the pool is freed */
-  guint32             units;        /* atomic for readers: total of all streams */
+  guint32             units;        /* size of all cached blocks; other threads read it */
   GpuPoolStreamCache *last_used;
   GpuPoolStreamCache *stream_caches;
-  GpuPoolCounts       counts;       /* atomic for readers */
+  GpuPoolCounts       counts;       /* other threads read them */
 
-  GpuPoolCache       *next;         /* of the thread */
-  GpuPoolCache       *pool_prev;    /* of the pool, guarded by its lock */
+  GpuPoolCache       *next;         /* next cache of the thread */
+  GpuPoolCache       *pool_prev;    /* caches of the pool, guarded by its lock */
   GpuPoolCache       *pool_next;
 };
 
@@ -52,12 +53,12 @@ extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
-/* The cache of this thread for @pool, created if it does not exist and @make is TRUE. Caller does
- * not hold `lock`. */
+/* Returns the cache of this thread for @pool. With @make, creates the cache if it does not exist.
+ * Caller does not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
                                            gboolean        make);
-/* The stream of @key, whose entry in the cache is created on first use. Caller does not hold
- * `lock`. */
+/* Returns the stream of @key. On first use, creates the stream's entry in the cache. Caller does
+ * not hold `lock`. */
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
@@ -71,8 +72,8 @@ void           _gpu_pool_cache_flush_some (GpuPool            *pool,
                                            guint               bin);
 /* Flushes the cache of this thread; TRUE if it had any blocks. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Flushes the caches of all threads; TRUE if any had blocks. With @streams, also unpins their
- * streams, so that they can be swept. Caller holds `lock`. */
+/* Flushes the caches of all threads; TRUE if any had blocks. With @streams, also unpins the streams
+ * of the caches, so that the streams can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
@@ -181,8 +182,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Whether a free on the stream of @slot covers all uses of @node. FALSE if @node was allocated
- * to another stream while earlier uses were pending. */
+/* Whether freeing @node on the stream of @slot covers all uses of @node. FALSE if @node was
+ * allocated to another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
@@ -205,8 +206,8 @@ gpu_pool_cache_push (GpuPool      *pool,
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return FALSE;
 
-  /* Read the budget inside the critical section: a thread that lowers the budget then flushes the
-   * blocks pushed before. */
+  /* Read the budget after entering the cache. A thread that lowers the budget also flushes the
+   * cache, and so removes blocks that were cached under the old budget. */
   budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
   stream_cache = gpu_pool_cache_find (cache, key);

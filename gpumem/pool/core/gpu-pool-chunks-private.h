@@ -9,12 +9,13 @@ G_BEGIN_DECLS
 /* Maximum number of chunks moved per request: moving more takes longer than creating new memory. */
 #define GPU_POOL_MAX_MOVED 256
 
-/* The chunk behind each granule. */
+/* The chunk that backs a granule. A granule is the smallest part of the address range that can be
+ * mapped. */
 typedef struct
 {
   gpointer handle;                  /* NULL: none */
-  guint32  first;                   /* granules */
-  guint32  n;
+  guint32  first;                   /* first granule of the chunk */
+  guint32  n;                       /* granules in the chunk */
 } GpuPoolGranule;
 
 struct _GpuPoolChunks
@@ -30,7 +31,7 @@ struct _GpuPoolChunks
 typedef struct
 {
   gpointer handle;
-  guint32  first;                   /* granule it was mapped at */
+  guint32  first;                   /* granule that the chunk was mapped at */
   guint32  n;
 } GpuPoolChunk;
 
@@ -50,10 +51,10 @@ typedef struct
   GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
   gsize                 largest;    /* largest new chunk, in bytes */
-  gboolean              overshoot;  /* may move more than requested */
-  GArray               *moved;      /* of GpuPoolChunk, unmapped elsewhere */
+  gboolean              overshoot;  /* may move more granules than needed, to move whole chunks */
+  GArray               *moved;      /* of GpuPoolChunk: chunks to map at the new addresses */
   GPtrArray            *holes;      /* nodes that the chunks were taken from */
-  guint64               created;    /* granules */
+  guint64               created;    /* granules of new chunks */
   guint                 n_unmaps;
 } GpuPoolGrowth;
 
@@ -79,13 +80,15 @@ void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
 /* Finds the cheapest placement for the request; FALSE if there is none. */
 gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *best);
-/* Makes the nodes of @placement busy; its unmapped nodes have no memory yet. */
+/* Makes the nodes of @placement busy. The unmapped ranges among them are not mapped yet. */
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
-/* Free nodes of at least @units whose use has completed, the largest first in each free list. */
+/* Lists the free nodes of at least @units whose use has completed, the largest first in each free
+ * list. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
                                     guint32             units);
-/* Takes whole chunks from such nodes, up to @max granules; returns the number of granules taken. */
+/* Takes whole chunks from nodes that _gpu_pool_find_ranges() lists, up to @max granules. Returns
+ * the number of granules taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 

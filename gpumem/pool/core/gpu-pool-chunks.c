@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Growth in an address range. Chunks under free ranges that are too small for a request are
- * unmapped there and mapped where the request needs them, so fragmentation costs calls instead of
- * memory.
+ * unmapped there and mapped where the request needs them. Fragmentation therefore costs driver
+ * calls, but no memory.
  */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Large chunks need fewer calls, but only whole chunks can be moved. So a chunk is limited to a
- * small part of the request and of the peak. */
+/* Large chunks need fewer calls, but only whole chunks can be moved. The size of a chunk is
+ * therefore limited to a small part of the request and of the peak use. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
-/* Above this multiple of the allowed waste, wait for pending uses instead of growing. The waits
- * end, because a program that has all the memory it needs stops growing. */
+/* If the managed memory would exceed this multiple of the allowed waste, wait for pending uses
+ * instead of growing. The waits end: a program that has all the memory it needs stops growing. */
 #define PATIENCE       1.3
-/* The shortage that is tolerated, in granules. */
+/* The number of granules above the allowed memory that are tolerated. */
 #define SLACK          4
 
 static void
@@ -53,7 +53,7 @@ unmap_moved (GpuPoolGrowth *growth)
 
 /* --- mapping: without the lock --------------------------------------------------------- */
 
-/* The largest moved chunk that fits, or a new one. */
+/* Gets the largest moved chunk that fits, or creates a chunk if none fits. */
 static gboolean
 get_chunk (GpuPoolGrowth  *growth,
            guint32         max,
@@ -129,7 +129,7 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* Maps all of an unmapped range, or nothing. */
+/* Maps all of an unmapped range; on failure, maps nothing. */
 static gboolean
 fill_unmapped (GpuPoolGrowth  *growth,
                GpuPoolNode    *node,
@@ -196,7 +196,7 @@ fill_placement (GpuPoolGrowth           *growth,
           return FALSE;
         }
 
-      /* Other threads may change the nodes after the last one. */
+      /* Do not read `last->next`: other threads may change the nodes after `last`. */
       if (node == placement->last)
         return TRUE;
     }
@@ -224,8 +224,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* Returns the part of @cost bytes to cover with moved chunks instead of new ones, given the allowed
- * @waste. */
+/* Returns the part of @cost bytes that must be covered with moved chunks instead of new chunks, so
+ * that the managed memory stays within the allowed @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
@@ -331,7 +331,7 @@ use_placement (GpuPoolGrowth          *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* The neighbours of the remaining parts may have been freed meanwhile. */
+  /* The neighbours of the remaining parts may have been freed in the meantime: join them. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 
@@ -372,7 +372,7 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* Estimates the free bytes with completed uses that could be moved. */
+/* Estimates the number of free bytes that can be moved because their uses have completed. */
 static guint64
 count_movable (GpuPool *pool)
 {
@@ -417,7 +417,8 @@ get_supply (GpuPool              *pool,
   return supply;
 }
 
-/* Avoids growth above the allowed waste: reclaims, and waits if needed. */
+/* Avoids growth above the allowed waste: reclaims memory and, if that is not enough, waits for
+ * pending uses. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)

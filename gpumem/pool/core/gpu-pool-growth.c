@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Growth by segments: their sizes, and the conditions for freeing them. Expandable pools are
- * dispatched to gpu-pool-chunks.c. */
+/* Growth by segments: their sizes, and the conditions for freeing them. For expandable pools, the
+ * entry points call gpu-pool-chunks.c. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
@@ -25,7 +25,7 @@ get_room (GpuPool *pool)
   return room;
 }
 
-/* The first segments are small, for programs that need little. */
+/* Makes the first segments small, because many programs need little memory. */
 static gsize
 choose_size (GpuPool *pool,
              gsize    needed,
@@ -90,7 +90,8 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* The segment has no uses yet, but belongs to the requesting stream, which keeps the rest. */
+  /* The segment has no uses yet. Mark it as memory of the requesting stream, which keeps the part
+   * that the request does not need. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
@@ -99,7 +100,7 @@ add_segment (GpuPool              *pool,
   return node;
 }
 
-/* Whether an id for another area is left: ids have 16 bits in a node. */
+/* Whether an unused area id is left: a node stores its area id in 16 bits. */
 static gboolean
 has_id (GpuPool *pool)
 {
@@ -113,7 +114,7 @@ has_id (GpuPool *pool)
   return id < GPU_POOL_MAX_AREAS;
 }
 
-/* Stays below the soft limit: reclaims completed ranges and frees empty segments first. */
+/* Keeps the pool below the soft limit: reclaims completed ranges, then frees empty segments. */
 static GpuPoolNode *
 save_memory (GpuPool              *pool,
              const GpuPoolRequest *request,
@@ -182,7 +183,7 @@ grow_segments (GpuPool               *pool,
   return add_segment (pool, &segment, request);
 }
 
-/* Finds an entirely free area whose use has completed, and makes it busy. */
+/* Finds an area that is entirely free and whose use has completed. Marks its node busy. */
 static GpuPoolArea *
 take_empty_area (GpuPool *pool)
 {
@@ -254,7 +255,7 @@ _gpu_pool_shrink (GpuPool *pool,
   return any;
 }
 
-/* Frees everything, including memory with pending uses. */
+/* Frees all segments, including memory with pending uses. */
 void
 _gpu_pool_segments_free (GpuPool *pool)
 {

@@ -76,7 +76,7 @@ _gpu_pool_nodes_add (GpuPoolNodes *nodes,
   slab->next = nodes->slabs;
   nodes->slabs = slab;
 
-  /* Slot 0 is the header; the last node is returned right away. */
+  /* Slot 0 is the header of the slab. The last node is returned to the caller. */
   for (guint i = NODES_PER_SLAB - 2; i > 0; i--)
     gpu_pool_node_free (nodes, first + i);
 
@@ -174,8 +174,9 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Ranges of different streams are only joined once both uses have completed: otherwise one stream
- * would wait for the other needlessly. With a single stream there is no such wait. */
+/* Ranges of different streams are only joined once both uses have completed. Otherwise a stream
+ * that needs only its own range would have to wait for the other stream. A pool with a single
+ * stream may always join. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
@@ -212,7 +213,8 @@ _gpu_pool_heap_add (GpuPool     *pool,
 {
   GpuPoolNode *prev, *next;
 
-  /* Repeat: uses on both sides may have completed in the meantime. */
+  /* Loop: the next ranges on either side may be free ranges that could not be joined earlier,
+   * because their uses were pending. */
   while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
          && can_join (pool, use, next->use, &use))
     {
@@ -269,7 +271,8 @@ _gpu_pool_heap_cut (GpuPool     *pool,
 
 /* --- completed uses ----------------------------------------------------------------- */
 
-/* Removes ranges whose use has completed; returns them as a list by free_next. */
+/* Removes ranges whose use has completed from @free_list. Returns @list with the ranges prepended,
+ * linked by free_next. */
 static GpuPoolNode *
 take_completed (GpuPool         *pool,
                 GpuPoolFreeList *free_list,
@@ -294,7 +297,8 @@ take_completed (GpuPool         *pool,
   return list;
 }
 
-/* Scan only if at least half of the ranges have completed, so that the cost is amortized. */
+/* Scans only if at least half of the ranges in the list have completed, so that each range is
+ * examined only a few times on average. */
 static gboolean
 is_scan_worthwhile (GpuPoolFreeList *free_list,
                     guint64          reached,

@@ -3,7 +3,8 @@
 
 #include "gpumem/pool/core/gpu-pool-index.h"
 
-/* Nodes examined in the request's own bin before it counts as empty. */
+/* Maximum number of nodes examined in the bin of the requested size, after all larger bins were
+ * found empty. */
 #define MAX_LAST_SCAN 1024
 
 static inline GpuPoolNode *
@@ -24,7 +25,7 @@ scan (GpuPoolNode *node,
   return best;
 }
 
-/* The first bin from @bin on that is not empty. */
+/* The first bin, starting at @bin, that is not empty; G_MAXUINT if there is none. */
 static guint
 next_bin (const GpuPoolIndex *index,
           guint               bin)
@@ -64,7 +65,7 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
   if (bin != G_MAXUINT)
     return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
 
-  /* All larger bins are empty, but a node of the request's own bin may fit. */
+  /* All larger bins are empty, but the bin of the requested size may have a node that fits. */
   return scan (index->bins[own], units, MAX_LAST_SCAN);
 }
 
@@ -111,7 +112,7 @@ _gpu_pool_index_largest (const GpuPoolIndex *index)
   GpuPoolNode *largest = node;
   guint n = 0;
 
-  /* Scan most of the bin: this figure is reported to users. */
+  /* Examine up to 1000 nodes, because this value is reported to users. */
   for (; node != NULL && n < 1000; node = node->free_next, n++)
     if (node->units > largest->units)
       largest = node;

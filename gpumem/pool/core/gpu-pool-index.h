@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An index of free ranges by size: bins in steps of 1/32, with two levels of bit maps. The cost of
- * a search does not depend on the number of ranges.
+ * An index of free ranges by size, with 32 bins for each power of two. Two levels of bit maps show
+ * which bins are not empty, so the cost of a search does not depend on the number of ranges.
  */
 #pragma once
 
@@ -82,7 +82,7 @@ gpu_pool_index_remove (GpuPoolIndex *index,
 /* A range of at least @units: the best fit among a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
-/* A range of the largest size, or close to it in a long bin. */
+/* A range of the largest size, or of nearly the largest size if its bin has many ranges. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
 /* Iterates over the ranges from the largest bin down; @bin starts as G_MAXUINT. */
 GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,

@@ -3,7 +3,8 @@
 
 #include "gpumem/pool/core/gpu-pool-lock.h"
 
-/* The number of spins, and the longest pause between two of them: about ten microseconds in all. */
+/* The number of spins, and the longest pause between two spins. All spins together take about ten
+ * microseconds. */
 #define MAX_SPINS  12
 #define MAX_PAUSES 64
 

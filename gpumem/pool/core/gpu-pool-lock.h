@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Locks held for tens of nanoseconds. Sleeping takes a hundred times as long, so a waiting thread
- * first spins for a while, with growing pauses. */
+/* Locks that are held for tens of nanoseconds. Putting a thread to sleep takes a hundred times as
+ * long, so a waiting thread first spins for a while, with growing pauses. */
 #pragma once
 
 #include <glib.h>
@@ -31,7 +31,7 @@ _gpu_pool_try_lock (GpuPoolLock *lock)
   return pthread_mutex_trylock (&lock->mutex) == 0;
 }
 
-/* The contended case. */
+/* Called if another thread holds the lock. */
 void _gpu_pool_lock_wait (GpuPoolLock *lock);
 
 static inline void

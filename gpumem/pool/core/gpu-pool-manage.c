@@ -22,9 +22,9 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  /* If another thread is growing the pool, a later call releases the excess. A pool that keeps no
-   * freed memory leaves the excess to that thread instead of waiting: the caller may hold a lock
-   * that the owner's allocator needs, such as Python's. */
+  /* If another thread is growing the pool, do not wait for its lock: the caller may hold a lock
+   * that the owner's allocator needs, such as Python's. A later call releases the excess. In a pool
+   * that keeps no freed memory, the growing thread releases the excess when it unlocks. */
   if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
     __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
@@ -38,8 +38,8 @@ _gpu_pool_release_excess (GpuPool *pool)
   _gpu_pool_unlock_growth (pool);
 }
 
-/* FALSE for recursive calls: allocators and memory-pressure handlers may call the pool that is
- * growing. */
+/* Locks for growth. Returns FALSE for a recursive call: allocators and memory-pressure handlers may
+ * call the pool that is growing. */
 gboolean
 _gpu_pool_lock_growth (GpuPool *pool)
 {
@@ -106,7 +106,8 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Bounded: do not wait for memory that other threads free meanwhile. */
+  /* Bound the number of waits: otherwise this thread would also wait for memory that other threads
+   * free in the meantime. */
   for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
     {
       if (!_gpu_pool_wait_for_pending (pool, NULL))
@@ -141,7 +142,8 @@ _gpu_pool_set_limits (GpuPool             *pool,
 
 /* --- closing --------------------------------------------------------------------------- */
 
-/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
+/* Unlocks. The last thread inside a closed pool calls the pool's notify, which may free the
+ * pool. */
 static void
 unlock_and_notify (GpuPool *pool)
 {

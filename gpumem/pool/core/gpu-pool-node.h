@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Metadata of a block, a free range or an unmapped range: one cache line, separate from the memory
- * itself. A GpuMemoryBlock is the node of an active block.
+ * The metadata of a block, a free range or an unmapped range. It fills one cache line, and is
+ * separate from the memory itself. A GpuMemoryBlock is the node of an active block.
  *
- * Nodes come from slabs aligned to their size, so the pool is found from the node's address.
+ * Nodes are allocated from slabs that are aligned to their size, so the pool can be found from the
+ * address of a node.
  */
 #pragma once
 
@@ -22,13 +23,13 @@ typedef enum
   GPU_POOL_NODE_CACHED,             /* in a thread's cache */
   GPU_POOL_NODE_FREE,               /* in an index */
   GPU_POOL_NODE_SHARED,             /* freed, with uses on several streams */
-  GPU_POOL_NODE_BUSY,               /* in no list, while locks are not held */
+  GPU_POOL_NODE_BUSY,               /* in no list; owned by a thread that has released the lock */
   GPU_POOL_NODE_UNMAPPED            /* addresses without memory */
 } GpuPoolNodeState;
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
 
-/* Data of the owner for exactly this range. */
+/* Data that the owner of the pool attaches to exactly this range. */
 typedef struct _GpuPoolData GpuPoolData;
 struct _GpuPoolData
 {
@@ -37,8 +38,8 @@ struct _GpuPoolData
   GpuPoolData    *next;             /* links data that is to be destroyed */
 };
 
-/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or cached
- * block: these belong to the thread that holds the block. */
+/* Guarded by the pool's lock. In an active or cached block, slack, use, state, flag and free_next
+ * instead belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
@@ -47,14 +48,14 @@ struct _GpuMemoryBlock
   GpuPoolNode *free_next;           /* in the bin or the thread's cache */
   guint32      offset;              /* in the area, in units */
   guint32      units;
-  guint64      use;                 /* stream slot in the upper 16 bits, use sequence below; 0:
-                                     * completed. Active block: its allocation stream */
+  guint64      use;                 /* the last use: stream slot in the upper 16 bits, use sequence
+                                     * below; 0: completed. Active block: its allocation stream */
   GpuPoolData *data;
   guint32      slack;               /* bytes beyond the request; atomic: visitors read it */
   guint16      area;
-  guint8       state;               /* GpuPoolNodeState; atomic, as above */
-  guint8       flag;                /* active block: the owner's flag, atomic; busy node: its
-                                     * memory is being mapped */
+  guint8       state;               /* GpuPoolNodeState; atomic: visitors read it */
+  guint8       flag;                /* atomic. Active block: the owner's flag. Busy node: whether
+                                     * its memory is being mapped */
 };
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);
@@ -69,7 +70,7 @@ struct _GpuPoolSlab
 typedef struct
 {
   GpuPoolSlab *slabs;
-  GpuPoolNode *unused;              /* by next */
+  GpuPoolNode *unused;              /* linked by next */
 } GpuPoolNodes;
 
 GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,
@@ -125,7 +126,7 @@ gpu_pool_node_pool (const GpuPoolNode *node)
   return ((GpuPoolSlab *) ((gsize) node & ~(gsize) (GPU_POOL_SLAB_SIZE - 1)))->pool;
 }
 
-/* --- uses in one word ----------------------------------------------------------- */
+/* --- uses packed into 64 bits ----------------------------------------------------------- */
 
 #define GPU_POOL_USE_SEQ_BITS 48
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Selects the addresses to map for a request, and the chunks to move there. Caller holds `lock`. */
+/* Selects the addresses to map for a request, and the chunks to move there. Callers hold `lock`. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
@@ -105,7 +105,7 @@ _gpu_pool_unmap_chunk (GpuPool            *pool,
   memset (pool->chunks->granules + chunk->first, 0, chunk->n * sizeof (GpuPoolGranule));
 }
 
-/* Frees everything, including memory with pending uses. */
+/* Frees all chunks, including memory with pending uses. */
 void
 _gpu_pool_chunks_free (GpuPool *pool)
 {
@@ -139,8 +139,8 @@ is_part (GpuPool     *pool,
                  || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* Extends a placement from @first to the right, or with @left to the left, at most to @end.
- * Replaces @best if the placement is cheaper. */
+/* Extends a placement from @first to the right, but not beyond @end; with @left, to the left.
+ * Replaces @best if the new placement is cheaper. */
 static void
 try_placement (GpuPoolGrowth    *growth,
                GpuPoolNode      *first,
@@ -206,7 +206,7 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
       for (GpuPoolNode *node = first; ; node = node->next)
         {
           try_placement (growth, node, last, needed, FALSE, best);
-          /* Fill the last unmapped range from its start. */
+          /* Also try the reverse direction, which maps the last unmapped range from its start. */
           if (node->next != NULL)
             try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)
@@ -263,7 +263,7 @@ _gpu_pool_take_placement (GpuPoolGrowth    *growth,
 
 /* --- taking chunks ------------------------------------------------------------------- */
 
-/* Takes whole chunks from @node, which is free and completed. */
+/* Takes whole chunks from @node, which is free and whose use has completed. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,
              GpuPoolNode   *node,
@@ -276,7 +276,7 @@ take_chunks (GpuPoolGrowth *growth,
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Skip a chunk that begins before the range. */
+  /* Skip a chunk that begins before the range, because it is partly in use. */
   if (at < end && chunks->granules[at].first != at)
     at = chunks->granules[at].first + chunks->granules[at].n;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the files of the core. Lock order, outermost first: threads, growth, heap, streams. */
+/* Shared by the files of the core. Lock order, outermost first: threads_lock, growth_lock and lock
+ * of GpuPool, lock of GpuPoolStreams. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
@@ -31,9 +32,9 @@ typedef struct
   GpuPoolIndex   index;
   GpuPoolStream *stream;
   guint          n;
-  guint64        latest_seq;        /* latest use sequence, and number of ranges with it */
-  guint          n_latest;
-  guint64        scanned_at;        /* sequence reached at the last scan */
+  guint64        latest_seq;        /* the latest use sequence of the ranges */
+  guint          n_latest;          /* number of ranges with latest_seq */
+  guint64        scanned_at;        /* use sequence that had completed at the last scan */
 } GpuPoolFreeList;
 
 /* A block that was freed with pending uses on several streams. */
@@ -57,12 +58,12 @@ struct _GpuPool
 {
   /* Read by every call */
   guint             unit_shift;
-  guint32           cached_units;   /* atomic: largest block that thread caches accept */
-  guint32           cache_budget;   /* atomic: units per thread cache */
+  guint32           cached_units;   /* atomic: size of the largest block that caches accept */
+  guint32           cache_budget;   /* atomic: maximum size of a thread cache */
   gboolean          is_holding;     /* atomic */
   GThread          *grower;         /* atomic: owner of growth_lock, or NULL */
-  guint             n_inside;       /* threads in release_excess; under lock */
-  GDestroyNotify    closed;         /* set while closing; under lock */
+  guint             n_inside;       /* threads in release_excess; guarded by lock */
+  GDestroyNotify    closed;         /* set while closing; guarded by lock */
   gpointer          closed_data;
 
   GpuPoolConfig     config;
@@ -72,11 +73,11 @@ struct _GpuPool
 
   /* Held while the owner's ops are called: serializes growth and shrinking. */
   GpuPoolLock       growth_lock;
-  gboolean          has_left_excess;  /* atomic; to be released by the holder of growth_lock */
+  gboolean          has_left_excess;  /* atomic: the holder of growth_lock must release it */
   guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
-  GpuPoolLock       lock;           /* guards all below */
+  GpuPoolLock       lock;           /* guards all members below */
   GpuPoolNodes      nodes;
   GpuPoolFreeList **free_lists;     /* by slot */
   guint             n_free_lists;
@@ -86,7 +87,7 @@ struct _GpuPool
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
-  GpuPoolData      *dropped;        /* to be destroyed without the lock */
+  GpuPoolData      *dropped;        /* to destroy after unlocking */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
   guint64           n_out;          /* active blocks and those in thread caches */
@@ -102,8 +103,8 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
-/* Bytes of active blocks, without the counts that threads have not flushed yet. The sum may be
- * negative for a moment, if a thread frees a block that another thread allocated. */
+/* Bytes of active blocks, including rounding, without the counts that threads have not flushed yet.
+ * The sum may be negative for a moment, if a thread frees a block that another thread allocated. */
 static inline guint64
 gpu_pool_used_bytes (GpuPool *pool)
 {
@@ -115,11 +116,11 @@ guint64       _gpu_pool_sum_used          (GpuPool           *pool);
 /* Unlocks, then destroys the data of ranges that were split or joined under the lock. */
 void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
-/* Like _gpu_pool_unlock_and_destroy(), after a free. @has_excess: the pool may hold more memory
- * than it should. */
+/* Like _gpu_pool_unlock_and_destroy(), after a free. With @has_excess, also releases memory that
+ * the pool holds beyond its limits. */
 void          _gpu_pool_unlock_and_release_excess (GpuPool           *pool,
                                                    gboolean           has_excess);
-/* Adds @bytes, which are negative for memory returned to the owner, to the managed bytes. Caller
+/* Adds @bytes to the managed bytes; negative for memory returned to the owner. Caller
  * holds `lock`. */
 void          _gpu_pool_count_managed     (GpuPool           *pool,
                                            gint64             bytes);
@@ -155,8 +156,8 @@ void          _gpu_pool_heap_remove       (GpuPool           *pool,
 GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
                                            guint              slot,
                                            guint32            units);
-/* Cuts @units out of a busy node, @pad units from its start; the rest becomes free with the use
- * of @node. */
+/* Cuts @units out of a busy node, @pad units from its start. The rest becomes free; its use is the
+ * use of @node. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            pad,
@@ -210,7 +211,8 @@ typedef struct
   guint          slot;
 } GpuPoolRequest;
 
-/* Serves @request from free ranges of its stream or without pending uses. Caller holds `lock`. */
+/* Serves @request from free ranges of its stream, or from ranges without pending uses. Caller holds
+ * `lock`. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Like _gpu_pool_serve(), but takes `lock`. */
@@ -229,13 +231,13 @@ void          _gpu_pool_serve_undo        (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-/* Counts the failure and sets an error that quotes the figures. */
+/* Counts the refused request, and sets an error that quotes the figures of the pool. */
 void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            const char           *reason,
                                            GError              **error);
 
-/* --- growth: caller holds growth_lock, not lock -------------------------------------- */
+/* --- growth: caller holds growth_lock, but not lock ---------------------------------- */
 
 /* Gets memory from the owner and serves @request from it. */
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
@@ -257,8 +259,8 @@ void          _gpu_pool_segments_free     (GpuPool              *pool);
 
 /* Creates missing fences, polls all uses, and reclaims memory whose uses have completed. */
 void          _gpu_pool_reclaim_completed (GpuPool              *pool);
-/* Like _gpu_pool_reclaim_completed(), for blocks used on several streams. TRUE if any block is free
- * now, with at most one pending use. */
+/* Like _gpu_pool_reclaim_completed(), for blocks used on several streams. Returns TRUE if any block
+ * became free because at most one of its uses is still pending. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
 /* Waits for one pending use. With @request, skips the request's own stream and streams whose work
  * is blocked by the program. */
@@ -285,7 +287,7 @@ gpu_pool_has_excess (GpuPool           *pool,
   return gpu_pool_bytes (pool, node->units) >= whole;
 }
 
-/* FALSE if the calling thread holds the lock already. */
+/* Locks growth_lock. Returns FALSE if the calling thread already holds it. */
 gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
 /* Unlocks, and releases the excess that other threads left to the lock holder. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);

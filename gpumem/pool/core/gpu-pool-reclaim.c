@@ -18,7 +18,7 @@ drop_completed_uses (GpuPoolShared *shared,
     }
 }
 
-/* A block with one use left becomes free memory of the stream of that use. */
+/* A block with only one use left becomes free memory of the stream of that use. */
 gboolean
 _gpu_pool_reclaim_shared (GpuPool *pool)
 {

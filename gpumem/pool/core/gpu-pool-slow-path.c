@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Slow path: fallbacks, in order, when the stream's own free list cannot serve a request. */
+/* Slow path: the fallbacks, in this order, for a request that the stream's own free list cannot
+ * serve. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
@@ -25,8 +26,8 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Flushes the blocks cached by this thread, which have other sizes, or with @all the blocks cached
- * by all threads. */
+/* Flushes the cache of this thread, whose blocks have other sizes than the request. With @all,
+ * flushes the caches of all threads. */
 static GpuPoolNode *
 flush_and_serve (GpuPool              *pool,
                  const GpuPoolRequest *request,
@@ -42,7 +43,8 @@ flush_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Best fit among other streams' free ranges, preferring ranges whose use has completed. */
+/* Finds the best fit among the free ranges of other streams. Prefers ranges whose use has
+ * completed. */
 static GpuPoolNode *
 find_stolen (GpuPool              *pool,
              const GpuPoolRequest *request)
@@ -68,8 +70,8 @@ find_stolen (GpuPool              *pool,
   return best;
 }
 
-/* NULL without an error if no other stream has suitable memory; NULL with an error if the driver
- * fails. */
+/* Returns NULL without an error if no other stream has suitable memory, and NULL with an error if
+ * the driver fails. */
 static GpuPoolNode *
 steal (GpuPool               *pool,
        const GpuPoolRequest  *request,
@@ -108,7 +110,7 @@ steal (GpuPool               *pool,
   return followed ? node : NULL;
 }
 
-/* All fallbacks that need no new memory. */
+/* Tries all fallbacks that need no new memory. */
 static GpuPoolNode *
 serve_without_growth (GpuPool               *pool,
                       const GpuPoolRequest  *request,
@@ -134,7 +136,8 @@ serve_without_growth (GpuPool               *pool,
   return node;
 }
 
-/* Grows; on failure reclaims, shrinks and waits, then tries again. Caller holds growth_lock. */
+/* Grows. On failure reclaims memory, shrinks and waits, and then tries again. Caller holds
+ * growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,

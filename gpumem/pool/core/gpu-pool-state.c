@@ -5,12 +5,12 @@
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-/* The budget of a thread cache: its share of the managed bytes, at least CACHE_BUDGET and at most
- * MAX_CACHE_BUDGET. */
+/* The maximum size in bytes of a thread's cache: the thread's share of 1/CACHE_DIVISOR of the
+ * managed bytes, at least CACHE_BUDGET and at most MAX_CACHE_BUDGET. */
 #define CACHE_BUDGET  (16 * 1024 * 1024)
 #define CACHE_DIVISOR 8
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* In a pool with a limit, the part of the limit that a thread caches at most. */
+/* In a pool with a limit, a thread caches at most 1/LIMIT_DIVISOR of the limit. */
 #define LIMIT_DIVISOR 64
 
 __thread GpuPoolCache *_gpu_pool_cache_current;
@@ -91,8 +91,9 @@ sum_active (GpuPool *pool)
   return MAX (bytes, 0);
 }
 
-/* The counts of the pool include blocks that other threads have freed into their caches and not yet
- * flushed. So a new peak is computed from the counts of all caches. */
+/* The counts of the pool still include blocks that other threads have freed into their caches,
+ * until those threads flush their counts. A new peak is therefore computed from the counts of all
+ * caches. */
 static inline void
 update_peaks (GpuPool *pool)
 {
@@ -262,8 +263,8 @@ _gpu_pool_serve_from (GpuPool              *pool,
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
 
-  /* A range without uses gets the requesting stream as its allocation stream, without a pending
-   * use. */
+  /* Record the requesting stream as the allocation stream of a range without uses. Sequence 0 means
+   * that no use is pending. */
   if (node->use == 0 && request->slot != 0)
     {
       _gpu_pool_heap_get_free_list (pool, request->stream);

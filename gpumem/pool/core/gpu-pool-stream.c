@@ -36,8 +36,8 @@ _gpu_pool_streams_free (GpuPoolStreams *streams)
   g_free (streams);
 }
 
-/* A swept stream is reused for another key. Its use sequence continues, so a stale use of the
- * old key is never mistaken for a pending use of the new one. */
+/* Reuses a swept stream for another key if there is one. Its use sequence continues, so that a
+ * stale use of the old key is never mistaken for a pending use of the new key. */
 static GpuPoolStream *
 make_stream_locked (GpuPoolStreams *streams,
                     gpointer        key)
@@ -219,7 +219,7 @@ set_reached (GpuPoolStream *stream,
   _gpu_pool_unlock (&stream->streams->lock);
 }
 
-/* The first fence that covers @use_seq. */
+/* Finds the oldest fence that covers @use_seq. */
 static gboolean
 find_fence (GpuPoolStream *stream,
             guint64        use_seq,
@@ -245,7 +245,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* Replace the second newest fence: the newest fence covers all its uses. */
+  /* If the array is full, replace the second newest fence: the newest fence covers all its uses. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];
@@ -281,7 +281,7 @@ make_fence (GpuPoolStream  *stream,
   return TRUE;
 }
 
-/* @stream is pinned. */
+/* Finds or creates a fence that covers @use_seq. @stream is pinned. */
 static gboolean
 ensure_fence (GpuPoolStream  *stream,
               guint64         use_seq,
@@ -518,7 +518,7 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
     {
       GpuPoolStream *stream = g_ptr_array_index (pinned, i);
 
-      /* One pin is our own. */
+      /* pin_streams() holds one pin. A second pin means that the stream is in use. */
       if (stream->n_pins > 1)
         continue;
       g_ptr_array_add (keys, stream->key);

@@ -2,13 +2,13 @@
 /*
  * Streams, and the conditions for reusing memory that was freed on another stream.
  *
- * A free records the current use sequence of its stream: one load, no driver call. A fence is
- * created only when another stream needs the memory. It covers all use sequences before it, and
- * work that the program submitted to the driver's stream directly.
+ * A free records the current use sequence of its stream, which takes one load and no driver call. A
+ * fence is created only when another stream needs the memory. The fence covers all earlier use
+ * sequences, and work that the program submitted to the driver's stream directly.
  *
- * The use sequence is the number of fences created so far. A new fence increments it first and then
- * records the point. A thread that still read the old number had submitted its work before that
- * point, because the stream's lock orders both.
+ * The use sequence is the number of fences created so far. To create a fence, a thread increments
+ * the use sequence and then records a point on the stream. If another thread reads the old number,
+ * its work was submitted before that point, because the stream's lock orders both.
  */
 #pragma once
 
@@ -21,20 +21,20 @@ G_BEGIN_DECLS
 typedef struct _GpuPoolStreams GpuPoolStreams;
 typedef struct _GpuPoolStream  GpuPoolStream;
 
-/* Operations on the streams of the owner. @key identifies a stream: compared by address, held by
- * reference. Called from any thread, without locks of the pool. */
+/* Operations on the streams of the owner. @key identifies a stream. Keys are compared by address;
+ * the pool holds references to them. Called from any thread, without locks of the pool. */
 typedef struct
 {
   gpointer (*ref)         (gpointer   key);
   void     (*unref)       (gpointer   key);
-  /* Sets @seq to a point after all work submitted so far. Does not block. */
+  /* Sets @seq to a point of the stream after all work submitted so far. Does not block. */
   gboolean (*add_fence)        (gpointer   key,
                                 guint64   *seq,
                                 GError   **error);
   /* Whether @seq, which add_fence() returned, has completed. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
-  /* Orders later work of @key after @seq of @after. Does not block. */
+  /* Orders later work of @key after the point @seq of @after. Does not block. */
   gboolean (*order_after) (gpointer   key,
                            gpointer   after,
                            guint64    seq,
@@ -58,9 +58,9 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* Gets the stream for @key, and creates it on first use. NULL for a NULL @key: the host, whose uses
- * have always completed. The stream lives as long as @streams. After a sweep its uses have
- * completed, and it may be reused for another key. */
+/* Gets the stream for @key, and creates it on first use. Returns NULL for a NULL @key, which stands
+ * for the host; its uses have always completed. The stream is freed with @streams. A sweep
+ * completes all uses of the stream, which may then be reused for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* Like _gpu_pool_streams_get(), and protects the stream from sweeps until it is unpinned. */
@@ -69,19 +69,20 @@ GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
 /* (transfer full): the key; NULL after the stream was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
-/* (transfer full): the keys of the GpuPoolStreams in @streams, except those that were swept. */
+/* (transfer full): the keys of the GpuPoolStream pointers in @streams, except for swept streams. */
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
 /* Polls all pending fences; TRUE if any has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
-/* Completes all uses of streams for which is_gone() is TRUE, and drops such streams unless they are
- * pinned. */
+/* Sweeps the streams for which is_gone() is TRUE: counts all their uses as completed, and drops the
+ * streams unless they are pinned. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
 /* Whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
 /* A small number from 1, unique among current streams; 0 for the host. */
 guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
-/* The use sequence for a free that happens now; 0 for the host. Any thread, without a lock. */
+/* The use sequence to record for a free that happens now; 0 for the host. Callable from any thread
+ * without a lock. */
 guint64         _gpu_pool_stream_get_use_seq (GpuPoolStream          *stream);
 /* Whether the use has completed. Polls existing fences and creates none. */
 gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
@@ -105,18 +106,18 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 
 typedef struct
 {
-  guint64 use_seq;                  /* covers this sequence and all before */
-  guint64 seq;
+  guint64 use_seq;                  /* the fence covers this use sequence and all earlier ones */
+  guint64 seq;                      /* from add_fence() */
 } GpuPoolFence;
 
-/* Lives as long as its GpuPoolStreams: through a stale pointer to a swept stream, all uses have
- * completed. */
+/* Freed with its GpuPoolStreams, so a pointer to a swept stream remains valid. All uses of a swept
+ * stream have completed. */
 struct _GpuPoolStream
 {
   guint64         use_seq;          /* atomic; from 1, as 0 means completed */
   guint64         reached;          /* atomic: sequences up to here have completed */
   guint           slot;             /* from 1 */
-  guint           n_pins;           /* guarded by the lock, as all below */
+  guint           n_pins;           /* the lock guards this member and all below */
   gpointer        key;              /* NULL: swept */
   GpuPoolStreams *streams;
   GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by sequence */

@@ -373,7 +373,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* Sizes that are too large fail below, without the lock. */
+      /* The request fails below, after unlocking, if a size is too large. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
         break;

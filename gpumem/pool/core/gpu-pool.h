@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core of GpuMemoryPool: a suballocator that cuts blocks from memory supplied by its owner and
- * reuses them. It handles addresses, sizes and streams (gpu-pool-stream.h), and calls no driver.
+ * The core of GpuMemoryPool: a suballocator that cuts blocks from memory supplied by its owner (the
+ * code that created the pool), and reuses freed blocks. It handles addresses, sizes and streams
+ * (gpu-pool-stream.h), and calls no driver.
  *
  * All functions are thread-safe. The owner's ops are called without locks of the pool, except the
  * lock that serializes growth.
@@ -36,23 +37,23 @@ typedef struct
   void     (*free_segment)  (gpointer               owner,
                              const GpuPoolSegment  *segment);
 
-  /* A chunk is physical memory without an address. Sizes, and offsets into the range, are
-   * multiples of the granularity. */
+  /* A chunk is physical memory without an address. Sizes of chunks, and offsets into the address
+   * range, are multiples of the granularity. */
   gpointer (*create_chunk)  (gpointer               owner,
                              gsize                  size,
                              GError               **error);
   void     (*destroy_chunk) (gpointer               owner,
                              gpointer               chunk,
                              gsize                  size);
-  /* Maps the chunks back to back from @offset. The memory is ready for use on return. On failure,
-   * no chunk is mapped. */
+  /* Maps the chunks one after another, starting at @offset. The memory must be ready for use on
+   * return. On failure, no chunk is mapped. */
   gboolean (*map_chunks)    (gpointer               owner,
                              gsize                  offset,
                              const gpointer        *chunks,
                              const gsize           *sizes,
                              guint                  n_chunks,
                              GError               **error);
-  /* Unmaps exactly one chunk without pending uses. */
+  /* Unmaps one whole chunk, which has no pending uses. */
   void     (*unmap_chunk)   (gpointer               owner,
                              gsize                  offset,
                              gpointer               chunk,
@@ -72,7 +73,8 @@ typedef struct
   gsize    granularity;             /* of chunks; 0 for segments */
   guint64  range_address;           /* the address range, and its size */
   gsize    range_size;
-  gsize    segment_size;            /* bytes of an ordinary segment; larger blocks get their own */
+  gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
+                                     * segment */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
 } GpuPoolConfig;
 
@@ -80,10 +82,10 @@ typedef struct
 typedef struct
 {
   guint64  limit;                   /* maximum of managed bytes; 0: no limit */
-  guint64  soft_limit;              /* above it, the pool moves and trims before it grows */
-  guint64  release_threshold;       /* maximum of unused bytes that are kept */
-  double   waste;                   /* managed bytes beyond the peak of used bytes, as a fraction
-                                     * of that peak, before the pool moves chunks */
+  guint64  soft_limit;              /* above it, the pool moves and frees memory before it grows */
+  guint64  release_threshold;       /* maximum of unused bytes that the pool keeps */
+  double   waste;                   /* managed bytes allowed beyond the peak of used bytes, as a
+                                     * fraction of that peak; beyond it the pool moves chunks */
 } GpuPoolLimits;
 
 typedef struct
@@ -109,18 +111,19 @@ GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolStreamOps  *stream_ops);
 /* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
-/* The caller must not allocate any more. Returns all memory to the owner except that under active
- * blocks. Calls @notify, which may free the pool, once all blocks are freed; possibly before
- * returning. */
+/* The caller must not allocate any more. Returns all memory to the owner, except memory of active
+ * blocks. Calls @notify, which may free the pool, once all blocks are freed, possibly before this
+ * call returns. */
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
-/* (transfer full): the keys, each with a reference, of streams with pending uses of freed
- * memory. */
+/* (transfer full): the keys of streams with pending uses of freed memory. The caller owns a
+ * reference to each key. */
 GPtrArray      *_gpu_pool_list_pending (GpuPool                *pool);
 gpointer        _gpu_pool_get_owner   (GpuPool                 *pool);
 
-/* @key is a stream, NULL for the host. @alignment is a power of two or 0. @size is not 0. */
+/* @key identifies a stream; NULL for the host. @alignment is a power of two or 0. @size is not
+ * 0. */
 GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
                                        gsize                    size,
                                        gsize                    alignment,
@@ -131,7 +134,8 @@ void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
 /* Like _gpu_pool_release() with the allocation stream. */
 void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
-/* (transfer full): the allocation stream; NULL for the host, or if all its uses have completed. */
+/* (transfer full): the key of the allocation stream. NULL for the host, or if all uses of the
+ * stream have completed. */
 gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
 /* Like _gpu_pool_release() with several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
@@ -159,8 +163,8 @@ void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
                                                 gboolean              flag);
 /* GpuPoolSegment.data; NULL in an address range. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
-/* Data of the owner for exactly this range, such as a driver handle. The data stays until the range
- * is split or joined; @destroy is then called without a lock. */
+/* Data that the owner attaches to exactly this range, such as a driver handle. When the range is
+ * split or joined, @destroy is called without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
@@ -171,10 +175,11 @@ void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
-/* Returns memory beyond the limits whose uses have completed to the owner. If another thread is
- * growing the pool, this is left to that thread. */
+/* Returns memory beyond the limits to the owner, if its uses have completed. If another thread is
+ * growing the pool, that thread or a later call returns the memory. */
 void            _gpu_pool_release_excess (GpuPool                 *pool);
-/* Stops keeping freed memory: it returns to the owner when its last use has completed. */
+/* From now on the pool keeps no freed memory: memory returns to the owner when its last use has
+ * completed. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
 void            _gpu_pool_set_limits  (GpuPool                 *pool,
                                        const GpuPoolLimits     *limits);
@@ -198,7 +203,7 @@ typedef void (*GpuPoolVisitFunc)      (gpointer                 data,
                                        gsize                    requested,
                                        GpuPoolState             state,
                                        gpointer                 key);
-/* Visits every block and unmapped range in order of address. Holds the lock: @func must not call
+/* Visits every block and unmapped range in order of address. Holds the lock, so @func must not call
  * the pool. */
 void            _gpu_pool_visit       (GpuPool                 *pool,
                                        GpuPoolVisitFunc         func,
