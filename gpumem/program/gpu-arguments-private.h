@@ -24,8 +24,8 @@ typedef enum
   GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
-/* Numbers are stored in every type that an argument may have: a launch has no buffer for converted
- * values. */
+/* A number is stored in each type that an argument may have, because a launch has no buffer to hold
+ * converted values. */
 typedef struct
 {
   GpuArgumentItemType type;
@@ -36,9 +36,9 @@ typedef struct
     {
       GpuMemory  *memory;           /* nullable; TEXTURE: the image */
       GpuSampler *sampler;          /* SAMPLER, TEXTURE */
-      gsize       offset;           /* MEMORY with a size: start of the bytes in use,
-                                     * relative to the memory; wraps modulo 2^64 if they start
-                                     * before it */
+      gsize       offset;           /* MEMORY with a size: start of the bytes in use, relative to
+                                     * the memory; wraps modulo 2^64 if they start before the
+                                     * memory */
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
@@ -49,7 +49,7 @@ typedef struct
       gdouble  real;
       gfloat   single;
       guint16  half;
-      gboolean integral;            /* integer equals real */
+      gboolean integral;            /* whether `integer` equals `real` */
     } number;
   } value;
 } GpuArgumentItem;
@@ -64,7 +64,7 @@ struct _GpuArguments
   GPtrArray       *indirect;        /* nullable; of GpuMemory, see gpu_arguments_add_indirect() */
 };
 
-/* The size in bytes of the type with the code @type, and its name in OpenCL C; 0 and NULL for an
+/* Get the size in bytes and the OpenCL C name of the type with the code @type; 0 and NULL for an
  * unknown code. */
 gsize         _gpu_argument_type_get_size (char               type);
 const char   *_gpu_argument_type_get_name (char               type);
@@ -88,8 +88,8 @@ typedef union
 
 /* Fast path for the variable arguments of gpu_stream_launch(): reads @n_arguments valid buffers,
  * values and sizes of local memory. Fills in @values and @memories as _gpu_arguments_resolve()
- * does; the values point into @numbers. Returns FALSE without an error for any other argument; the
- * caller then uses _gpu_arguments_new_va(), which reports errors. */
+ * does; the values point into @numbers. Returns FALSE without an error if there is any other
+ * argument. The caller then uses _gpu_arguments_new_va(), which reports errors. */
 gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            guint              n_arguments,
                                            va_list            ap,
@@ -106,11 +106,11 @@ gboolean      _gpu_arguments_resolve_indirect (GpuArguments   *arguments,
 /* (transfer full): a list with the same items. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 
-/* Checks @arguments against @kernel and fills in @values and @memories, which have
- * gpu_arguments_get_length() elements each. Fails if the kernel takes a different number. The
+/* Checks @arguments against @kernel and fills in @values and @memories. Both arrays have
+ * gpu_arguments_get_length() elements. Fails if @kernel takes a different number of arguments. The
  * values point into @arguments. memories[i] is NULL for a null pointer and for arguments other than
- * memory. The caller sets values[i].buffer. Several threads may use the same list as long as no
- * thread changes it. */
+ * memory. The caller sets values[i].buffer. Several threads may use @arguments at the same time if
+ * no thread changes it. */
 gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GpuKernel         *kernel,
                                            GpuArgumentValue  *values,

@@ -151,7 +151,7 @@ set_undeclared (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Uses 15 digits if they parse back to @value, else 17. */
+/* Uses 15 digits if they parse back to @value, otherwise 17. */
 static void
 format_double (char    *text,
                gsize    size,
@@ -217,7 +217,7 @@ integer_fits (const GpuArgumentItem *item,
   return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
 }
 
-/* The bytes of the number in type @type, NULL if the type cannot hold it. */
+/* Returns the bytes of the number in the type @type; NULL if the type cannot hold the number. */
 static gconstpointer
 number_as (const GpuArgumentItem *item,
            char                   type)
@@ -283,7 +283,7 @@ resolve_bytes (const GpuArgumentItem  *item,
                GpuArgumentValue       *value,
                GError                **error)
 {
-  /* A pointer of known size also accepts the bytes of an address. */
+  /* A pointer of known size also accepts an address that is given as bytes. */
   gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
                       info->kind == GPU_ARGUMENT_KIND_UNKNOWN ||
                       (info->kind == GPU_ARGUMENT_KIND_MEMORY && info->size != 0);
@@ -312,7 +312,8 @@ has_textures (GpuKernel *kernel)
   return backend->image != NULL && backend->image->has_textures;
 }
 
-/* Whether the kernel takes images as texture and surface objects, which are 64-bit values. */
+/* Whether the kernel takes images as texture and surface objects. The driver describes such objects
+ * as 64-bit values or not at all. */
 static gboolean
 takes_object (GpuKernel              *kernel,
               const GpuArgumentInfo  *info)
@@ -354,7 +355,7 @@ resolve_image (GpuImage               *image,
 
   value->kind = GPU_ARGUMENT_KIND_IMAGE;
 
-  /* Without a sampler, the object is a surface, which kernels may write. */
+  /* An image without a sampler is passed as a surface object. Kernels may write a surface. */
   if (takes_object (kernel, info))
     return check_access (image, TRUE, kernel, info, index, error);
 
@@ -373,8 +374,8 @@ resolve_image (GpuImage               *image,
   return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
-/* FALSE if the flags of the memory exclude writes, and the driver describes the argument as a
- * pointer to non-const. */
+/* Returns FALSE if the flags of the memory exclude writes, but the driver describes the argument as
+ * a pointer to non-const. */
 static inline gboolean
 allows_use (GpuMemory              *memory,
             const GpuArgumentInfo  *info)
@@ -496,7 +497,7 @@ resolve_texture (const GpuArgumentItem  *item,
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-/* OpenCL: buffers have no addresses, so only pointers to shared virtual memory can be passed. */
+/* On OpenCL, buffers have no addresses, so only pointers to shared virtual memory can be passed. */
 static gboolean
 resolve_pointer (const GpuArgumentItem  *item,
                  GpuKernel              *kernel,
@@ -661,7 +662,8 @@ _gpu_arguments_resolve_indirect (GpuArguments  *arguments,
   return TRUE;
 }
 
-/* Returns FALSE if @given does not fit the type; int32 then holds it for the error message. */
+/* Returns FALSE if the type cannot hold @given. In that case @number->int32 holds @given for the
+ * error message. */
 static inline gboolean
 read_integer (char               type,
               int                given,
@@ -746,9 +748,9 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* The only reader of variable arguments. Always consumes the argument, except one of unknown kind.
- * Returns FALSE if the argument needs a GpuArgumentItem: it is invalid, or _gpu_arguments_resolve()
- * must convert it. */
+/* Reads one variable argument; no other function may do so. Consumes the argument, unless its kind
+ * is unknown. Returns FALSE if the argument needs a GpuArgumentItem, because it is invalid or
+ * because _gpu_arguments_resolve() must convert it. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,

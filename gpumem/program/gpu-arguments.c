@@ -33,8 +33,8 @@
  * A value is added as a number or as its bytes. The launch converts a number to the type of the
  * argument, and fails if the type cannot hold the number, so no value is ever truncated.
  *
- * The same list may be launched many times, with every kernel that takes such arguments. It may be
- * changed between launches: a launch uses the list as it was at the call.
+ * A list may be launched many times, with every kernel that takes such arguments. The program may
+ * change the list between launches: a launch uses the contents that the list has at the call.
  *
  * References may be taken and dropped on any thread. While one thread changes a list, no other
  * thread may use it.
@@ -43,7 +43,7 @@
  */
 G_DEFINE_BOXED_TYPE (GpuArguments, gpu_arguments, gpu_arguments_ref, gpu_arguments_unref)
 
-/* Items own references to their memory and sampler. */
+/* References the memory and the sampler of @item. */
 static void
 retain_objects (const GpuArgumentItem *item)
 {
@@ -179,9 +179,9 @@ gpu_arguments_ref (GpuArguments *arguments)
  * gpu_arguments_unref:
  * @arguments: (transfer full): a #GpuArguments
  *
- * Releases a reference. The last one frees the list and drops its references to memory and
- * samplers. Launches that were submitted or prepared with the list are not affected. May be called
- * from any thread at any time.
+ * Releases a reference. Releasing the last reference frees the list and drops its references to
+ * memory and samplers. Launches that were submitted or prepared with the list are not affected. May
+ * be called from any thread at any time.
  *
  * Since: 0.1
  */
@@ -255,21 +255,21 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * @memory: (transfer none): memory of the context of the kernel, not an image
  *
  * Adds memory that the kernel accesses through a pointer stored in other memory, as in a linked
- * list (OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS, or
- * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM; on CUDA and on the host, kernels can access all memory
- * of their device without a call).
+ * list. OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS, or
+ * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM. On CUDA and on the host, kernels can access all memory
+ * of their device without a driver call.
  *
  * The launch treats the memory like the memory of an argument: it retains @memory until the kernel
  * has completed, waits for pending uses on other streams, and counts the kernel as a writer unless
  * @memory has %GPU_MEMORY_FLAGS_READ_ONLY. The list retains @memory until it is cleared or freed.
  * gpu_arguments_get_length() does not count indirect memory.
  *
- * The launch fails with %GPU_ERROR_INVALID_ARGUMENT for memory that was given as read-only, such as
- * the memory of a read-only DLPack tensor: the kernel might write it. Pass such
- * memory as an argument that is declared as a pointer to const, or copy it.
+ * The launch fails with %GPU_ERROR_INVALID_ARGUMENT for memory that the program received as
+ * read-only, such as the memory of a read-only DLPack tensor, because the kernel might write to it.
+ * Pass such memory as an argument that is declared as a pointer to const, or copy it.
  *
- * On OpenCL @memory must be a #GpuSvm. Other memory has no address there, and the launch fails with
- * %GPU_ERROR_NOT_SUPPORTED.
+ * On OpenCL @memory must be a #GpuSvm. Other memory has no address on OpenCL, and the launch fails
+ * with %GPU_ERROR_NOT_SUPPORTED.
  *
  * Since: 0.1
  */
@@ -295,8 +295,8 @@ gpu_arguments_add_indirect (GpuArguments *arguments,
  * Adds memory: an image for an image argument, any other memory for a pointer. The list retains
  * @memory until it is cleared or freed.
  *
- * Kernels in CUDA C++ take an image as a surface object, which reads and writes texels. The launch
- * therefore rejects an image with %GPU_MEMORY_FLAGS_READ_ONLY there.
+ * Kernels in CUDA C++ take an image as a surface object, which reads and writes texels. On CUDA,
+ * the launch therefore rejects an image with %GPU_MEMORY_FLAGS_READ_ONLY.
  *
  * Since: 0.1
  */
@@ -348,9 +348,10 @@ gpu_arguments_add_sampler (GpuArguments *arguments,
  * @image: (transfer none): an image of the context of the kernel
  * @sampler: (transfer none): a sampler of the same context
  *
- * Adds an image and its sampler as one argument, a `cudaTextureObject_t` in CUDA C++
- * (cuTexObjectCreate, once for a pair). The launch rejects an image with
- * %GPU_MEMORY_FLAGS_WRITE_ONLY. The list retains both until it is cleared or freed.
+ * Adds an image and its sampler as one argument, a `cudaTextureObject_t` in CUDA C++. The texture
+ * object is created once for each pair of image and sampler (cuTexObjectCreate). The launch rejects
+ * an image with %GPU_MEMORY_FLAGS_WRITE_ONLY. The list retains the image and the sampler until it
+ * is cleared or freed.
  *
  * Since: 0.1
  */
@@ -418,10 +419,10 @@ gpu_arguments_add_value (GpuArguments *arguments,
  * @address: a device address, for example from gpu_memory_block_get_address(); 0 passes a null
  *   pointer
  *
- * Adds an address for a pointer or a 64-bit integer (OpenCL: clSetKernelArgSVMPointer for a
- * pointer, which must point into shared virtual memory).
+ * Adds an address for a pointer or a 64-bit integer. On OpenCL, the address for a pointer must be
+ * in shared virtual memory (clSetKernelArgSVMPointer).
  *
- * The library does not know the memory at @address. It neither retains that memory nor orders the
+ * The library does not track the memory at @address: it neither retains that memory nor orders the
  * kernel after other uses of it.
  *
  * On OpenCL devices without %GPU_CAPABILITIES_SVM_COARSE, a launch that passes an address other
@@ -444,8 +445,8 @@ gpu_arguments_add_address (GpuArguments *arguments,
  * @value: an integer
  *
  * Adds an integer. The launch converts it to the type of the argument, an integer or floating-point
- * type, and fails with %GPU_ERROR_INVALID_ARGUMENT if an integer type cannot hold @value. Use
- * gpu_arguments_add_uint() for values from 2^63 on.
+ * type, and fails with %GPU_ERROR_INVALID_ARGUMENT if that type is an integer type that cannot hold
+ * @value. Use gpu_arguments_add_uint() for values of 2^63 and more.
  *
  * Since: 0.1
  */

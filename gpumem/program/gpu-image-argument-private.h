@@ -5,8 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* Whether the flags of the image let kernels write it, or read it. The error message begins with a
- * verb: the caller prefixes the name of the object. */
+/* Whether the flags of the image allow kernels to write the image (if @is_written) or to read it.
+ * The error message begins with a verb, so the caller must prefix the name of the object. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,
                                     GError                   **error);

@@ -27,7 +27,7 @@ _gpu_image_check_access (GpuImage  *image,
   return FALSE;
 }
 
-/* Integer texels cannot be interpolated, neither between texels nor between mip levels. */
+/* Devices cannot interpolate integer texels, neither within a mip level nor between mip levels. */
 gboolean
 _gpu_image_check_texture (GpuImage                     *image,
                           const GpuSamplerDescription  *sampler,
@@ -108,14 +108,15 @@ check_sampler (GpuImage          *image,
  * @sampler is %NULL, for programs that launch kernels without the library (CUDA: a CUtexObject of
  * cuTexObjectCreate, a CUsurfObject of cuSurfObjectCreate).
  *
- * The image owns the object. It is created on the first call, shared by equal samplers, and
+ * The image owns the object. The object is created on the first call, shared by equal samplers, and
  * destroyed with the image. The library does not track uses of the object by other code. May be
  * called from any thread; does not block.
  *
- * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED where kernels take the image itself, as on
+ * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED if kernels take the image itself, as on
  *   OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if @sampler belongs to another context or
  *   filters integers, if the flags of @image do not allow the access, or if the image has no
- *   surface, as an image over a buffer, %GPU_ERROR_RELEASED, or the driver's error
+ *   surface object, as is the case for an image over a buffer, %GPU_ERROR_RELEASED, or the driver's
+ *   error
  *
  * Since: 0.1
  */

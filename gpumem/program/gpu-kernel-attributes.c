@@ -5,7 +5,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
-/* (transfer none): NULL with an error if @kernel was never initialised or its context is lost. */
+/* (transfer none): the driver's side of the kernel; NULL with an error if @kernel was never
+ * initialised or its context is lost. */
 static GpuKernelCore *
 begin_call (GpuKernel   *kernel,
             const char  *function,
@@ -74,7 +75,7 @@ gpu_kernel_set_attribute (GpuKernel   *kernel,
 /**
  * gpu_kernel_set_cache_preference:
  * @kernel: a #GpuKernel
- * @preference: the preference; %GPU_CACHE_PREFERENCE_NONE for that of the context
+ * @preference: the preference; %GPU_CACHE_PREFERENCE_NONE for the preference of the context
  * @error: return location for an error
  *
  * Sets the preferred division of on-chip memory between L1 cache and shared memory while the kernel

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuKernelCore GpuKernelCore;
 
-/* The driver's side of a GpuKernel. Launches in flight hold references to it. */
+/* The driver's side of a GpuKernel. Launches in flight hold references to this structure. */
 struct _GpuKernelCore
 {
   gatomicrefcount   refs;
@@ -32,13 +32,13 @@ struct _GpuKernel
   GObject          parent_instance;
 
   GpuKernelCore   *core;            /* NULL until initialised */
-  GpuArgumentInfo *arguments;       /* atomic; the latest declaration, or the driver's
+  GpuArgumentInfo *arguments;       /* atomic; the latest declaration; without one, the driver's
                                      * description */
   GpuProgram      *program;
   char            *name;
   GMutex           lock;            /* protects declared */
-  GPtrArray       *declared;        /* every table that arguments has pointed to; the first is the
-                                     * driver's description */
+  GPtrArray       *declared;        /* every table that `arguments` has pointed to; the first table
+                                     * is the driver's description */
 };
 
 /* (transfer none); NULL for a kernel that was never initialised. */
@@ -48,8 +48,8 @@ _gpu_kernel_get_core (GpuKernel *kernel)
   return kernel->core;
 }
 
-/* The arguments as declared, or else as described by the driver. Valid as long as @kernel.
- * @n_arguments may be NULL. */
+/* Returns the arguments as last declared; without a declaration, as described by the driver. Valid
+ * while @kernel exists. @n_arguments may be NULL. */
 static inline const GpuArgumentInfo *
 _gpu_kernel_get_arguments (GpuKernel *kernel,
                            guint     *n_arguments)
@@ -66,8 +66,8 @@ GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel
 /* (transfer floating): the arguments of all kernels of the program, for the cache; NULL if the
  * driver cannot list the kernels. */
 GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
-/* Fills in the fields of @arguments that the driver left unknown from @descriptions, which owns the
- * strings. */
+/* @descriptions comes from _gpu_kernel_describe_all(). Fills in the fields of @arguments that the
+ * driver did not report. The strings remain owned by @descriptions. */
 void                   _gpu_kernel_complete      (GVariant               *descriptions,
                                                   const char             *name,
                                                   GpuArgumentInfo        *arguments,

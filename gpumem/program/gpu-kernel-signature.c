@@ -7,7 +7,7 @@
 
 #include "gpumem/program/gpu-kernel-private.h"
 
-/* kind, name, type name, type code, size, read only; an empty string stands for NULL */
+/* Fields: kind, name, type name, type code, size, read only. An empty string stands for NULL. */
 #define ARGUMENT_TYPE "(yssytb)"
 #define PROGRAM_TYPE  "a{sa" ARGUMENT_TYPE "}"
 

@@ -34,8 +34,8 @@
  * description. If it does not, call gpu_kernel_declare_arguments() once before the first launch.
  *
  * Arguments belong to the launch, not to the kernel, so any number of threads and streams may
- * launch the same kernel at the same time. A launch in flight retains the code that it runs: the
- * kernel may be unreferenced right after the launch.
+ * launch the same kernel at the same time. A launch in flight retains the code that it runs, so the
+ * program may unref the kernel right after the launch.
  *
  * Since: 0.1
  */
@@ -182,8 +182,8 @@ gpu_kernel_init (GpuKernel *kernel)
   _gpu_live_add (GPU_LIVE_KERNEL, 1);
 }
 
-/* Old tables are kept until the kernel is finalized: a launch on another thread may be reading
- * one. */
+/* Keeps old tables until the kernel is finalized, because a launch on another thread may still be
+ * reading an old table. */
 static void
 set_arguments (GpuKernel       *kernel,
                GpuArgumentInfo *arguments)
@@ -396,8 +396,8 @@ gpu_kernel_get_argument_name (GpuKernel *kernel,
  * @kernel: a #GpuKernel
  * @index: the position of the argument, from 0
  *
- * Gets the type of an argument as written in the source (`CL_KERNEL_ARG_TYPE_NAME`), or else the
- * declared type.
+ * Gets the type of an argument as written in the source (`CL_KERNEL_ARG_TYPE_NAME`). If the driver
+ * does not report that type, gets the declared type.
  *
  * Returns: (transfer none) (nullable): the type, such as `float*`, or %NULL if it is unknown or
  *   @index is out of range
@@ -514,8 +514,8 @@ parse_declaration (const char      **types,
   return TRUE;
 }
 
-/* Fills in the unknown fields of @declared from the driver's description. FALSE if the description
- * contradicts the declaration. */
+/* Fills in the unknown fields of @declared from @described, the driver's description. Returns FALSE
+ * if the description contradicts the declaration. */
 static gboolean
 reconcile (GpuArgumentInfo       *declared,
            const GpuArgumentInfo *described)
@@ -582,12 +582,13 @@ check_count (GpuKernel   *kernel,
  * - `b` `B`: char, uchar (8 bits); `h` `H`: short, ushort (16 bits); `i` `I`: int, uint (32 bits);
  *   `q` `Q`: long, ulong (64 bits)
  * - `e` `f` `d`: half, float, double
- * - `v`: any other value, passed as its bytes; a number sets their count, as in `v12`
+ * - `v`: any other value, passed as its bytes; a number after the letter is the size in bytes, as
+ *   in `v12`
  *
- * The letters for numbers are the letters of Python's `struct` module.
+ * The letters for numeric types are those of Python's `struct` module.
  *
- * Later launches use the new declaration. A concurrent launch on another thread uses the old or the
- * new one.
+ * Later launches use the new declaration. A launch on another thread during this call uses either
+ * the old or the new declaration.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an unknown letter, a wrong number
  *   of arguments, or a declaration that contradicts the driver's description

@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* A launch: on the stack for gpu_stream_launch(), on the heap for gpu_launch_new(). Only a prepared
- * launch, on the heap, owns the fields marked as owned. */
+/* A launch: on the stack for gpu_stream_launch(), on the heap for gpu_launch_new(). A launch on the
+ * heap is called prepared, and owns the fields marked as owned. A launch on the stack owns none. */
 struct _GpuLaunch
 {
   gatomicrefcount   refs;           /* prepared launches only */
@@ -32,7 +32,8 @@ struct _GpuLaunch
   GpuExtent         own_block;
 };
 
-/* FALSE with an error if the device or the back end does not support the options. */
+/* Returns FALSE with an error if the device or the back end does not support @shared_size or
+ * @flags. */
 gboolean _gpu_launch_check_options (GpuKernel        *kernel,
                                     gsize             shared_size,
                                     GpuLaunchFlags    flags,
@@ -40,7 +41,7 @@ gboolean _gpu_launch_check_options (GpuKernel        *kernel,
 gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
                                     const GpuNativeDevice *device,
                                     GError               **error);
-/* Textures are only read. */
+/* An image with a sampler is a texture. Kernels can only read textures. */
 static inline gboolean
 _gpu_argument_is_texture (const GpuArgumentValue *value)
 {
@@ -48,9 +49,10 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
 }
 
 /* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
- * kernel only reads. Memory with GPU_MEMORY_FLAGS_READ_ONLY is only read: _gpu_arguments_resolve()
- * refuses it if the kernel may write it, and the program promises it if nothing describes the
- * argument. Memory that is passed twice gets two accesses. */
+ * kernel only reads. Memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as only read. This is safe:
+ * _gpu_arguments_resolve() refuses such memory if the description lets the kernel write it, and
+ * without a description the program must ensure that the kernel does not. Memory that is passed
+ * twice gets two accesses. */
 static inline void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
@@ -76,7 +78,7 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
   launch->n_accesses = access - launch->accesses;
 }
 
-/* Fills in the values, memories and accesses, which the caller has allocated. */
+/* Fills in the values, memories and accesses. The caller has allocated these arrays. */
 gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,
                                     GError          **error);

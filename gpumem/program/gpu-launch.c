@@ -33,9 +33,9 @@
  * Any stream of the context of the kernel may run the launch. A launch retains its kernel and its
  * memory.
  *
- * A launch is immutable; the contents of its memory may change. If the values of arguments change
- * between launches, use gpu_stream_launch_arguments() instead. All functions may be called from any
- * thread.
+ * A launch is immutable, but the contents of its memory may change. If the values of arguments
+ * change between launches, use gpu_stream_launch_arguments() instead. All functions may be called
+ * from any thread.
  *
  * Since: 0.1
  */
@@ -72,7 +72,8 @@ fail_extent (const char       *what,
   return FALSE;
 }
 
-/* Avoids the division for powers of two: it costs more than the rest of the check. */
+/* Avoids a division if @divisor is a power of two: the division takes longer than the rest of the
+ * check. */
 static inline gboolean
 is_multiple (gsize size,
              gsize divisor)
@@ -144,8 +145,8 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
-/* Limits the accesses of arrays to the range of their elements, which may begin before the memory
- * whose address the kernel gets. */
+/* Limits the access to the memory of an array to the range of the array's elements. That range may
+ * begin before the address that the kernel gets. */
 static void
 narrow_accesses (GpuLaunch          *launch,
                  const GpuArguments *arguments)
@@ -169,8 +170,9 @@ narrow_accesses (GpuLaunch          *launch,
     }
 }
 
-/* The use is unknown. Assumes writes unless the flags of the memory exclude them. Memory given as
- * read-only counts as written in spite of its flags, so that the submission rejects it. */
+/* The accesses of the kernel to indirect memory are unknown. Assumes writes, unless the flags of
+ * the memory exclude writes. Memory that the program received as read-only (`is_constant`) counts
+ * as written in spite of its flags, so that the submission rejects it. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
 {
@@ -217,9 +219,9 @@ release_buffers (GpuLaunch *launch,
     }
 }
 
-/* Stores the native buffers in the values, so that launches need not look them up. The buffers stay
- * valid: memory with n_prepared > 0 keeps its buffer until it is released, and submissions reject
- * released memory before they use the buffer. */
+/* Stores the native buffers in the values, so that submissions need not look them up. The buffers
+ * remain valid: memory with n_prepared > 0 keeps its buffer until it is released, and a submission
+ * rejects released memory before it uses the buffer. */
 static gboolean
 set_buffers (GpuLaunch  *launch,
              GError    **error)
@@ -273,8 +275,8 @@ set_buffers (GpuLaunch  *launch,
  * @arguments: the arguments of the kernel; the launch copies the list
  * @error: return location for an error
  *
- * Prepares a launch for any number of calls to gpu_stream_launch_prepared(), which call the driver
- * (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). Does not block.
+ * Prepares a launch for any number of calls to gpu_stream_launch_prepared(). Each of those calls
+ * calls the driver (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). Does not block.
  *
  * With %GPU_LAUNCH_FLAGS_COOPERATIVE, all work-groups must fit on the device at the same time: see
  * gpu_kernel_get_max_active_blocks().
@@ -368,8 +370,8 @@ gpu_launch_ref (GpuLaunch *launch)
  * gpu_launch_unref:
  * @launch: (transfer full): a #GpuLaunch
  *
- * Releases a reference. The last one frees the launch and drops its references to the kernel and
- * the memory. Submitted kernels are not affected.
+ * Releases a reference. Releasing the last reference frees the launch and drops its references to
+ * the kernel and the memory. Submitted kernels are not affected.
  *
  * Since: 0.1
  */

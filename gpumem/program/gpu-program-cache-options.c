@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The build options that do not prevent caching: the options of OpenCL, NVRTC and the host compiler
+ * The build options that do not prevent caching: options of OpenCL, NVRTC and the host compiler
  * that name no file or folder. A program with any other option is not cached.
  */
 #include "config.h"
@@ -9,7 +9,7 @@
 
 #include "gpumem/program/gpu-program-cache-private.h"
 
-/* Options without a value, some of them also with "=" and a value */
+/* Options without a value; some of them may also have "=" and a value */
 #define FLAGS \
   "-(?:w|g|G|dc|dw|dlto|ewp|m32|m64|O(?:[0-4sz]|fast)?|W[\\w+-]+|cl-[\\w-]+)|" \
   "--?(?:brief-diagnostics|builtin-(?:initializer-list|move-forward)|default-device|" \
@@ -32,7 +32,7 @@
 #define MACRO "-[DU]|--(?:un)?define-macro"
 #define MACRO_VALUE "[^-@].*"
 
-/* whole: an option in one word; name, value: an option and its value in two words */
+/* `whole` matches an option in one word; `name` and `value` match an option in two words. */
 static const struct
 {
   const char *whole;
@@ -55,7 +55,7 @@ has_match (const char *pattern,
                                0);
 }
 
-/* The number of words that the option at @words takes, 0 if it is not in the list. */
+/* The number of words that the option at @words takes; 0 if the option is not in the list. */
 static guint
 count_words (char **words)
 {
@@ -75,7 +75,7 @@ count_words (char **words)
   return 0;
 }
 
-/* Checks the words as a shell splits them. */
+/* Checks the words after a shell has split the options. */
 static gboolean
 are_words_known (char **words)
 {
@@ -91,8 +91,8 @@ are_words_known (char **words)
   return TRUE;
 }
 
-/* Checks the words as drivers without support for quotes split them: a part of a quoted value may
- * then be an option. */
+/* Checks the words for drivers that split options at every blank, also within quotes. For such a
+ * driver, a part of a quoted value may be an option of its own. */
 static gboolean
 are_parts_known (const char *unquoted)
 {
@@ -102,7 +102,7 @@ are_parts_known (const char *unquoted)
     {
       guint n = count_words (words + i);
 
-      /* A shell ignores text after '#', but drivers parse it. */
+      /* Check text after '#', which is a comment for a shell but not for drivers. */
       if (n == 0 && words[i][0] != '\0' && strchr ("-@#", words[i][0]) != NULL)
         return FALSE;
       i += MAX (n, 1);

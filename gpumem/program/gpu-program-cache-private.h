@@ -18,26 +18,26 @@ void           _gpu_cache_entry_free     (GpuCacheEntry     *entry);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuCacheEntry, _gpu_cache_entry_free)
 
-/* NULL if the program cannot be cached, or the cache is disabled. */
+/* Returns NULL if the program cannot be cached, or if the cache is disabled. */
 char          *_gpu_program_cache_key    (GpuNativeContext  *context,
                                           const char        *source,
                                           const char        *options);
-/* NULL if there is no such entry, or it is damaged. */
+/* Returns NULL if there is no such entry, or if the entry is damaged. */
 GpuCacheEntry *_gpu_program_cache_load   (const char        *key);
 void           _gpu_program_cache_store  (const char        *key,
                                           GBytes            *binary,
                                           GVariant          *descriptions,
                                           const char        *log);
 
-/* FALSE if the build may depend on files or the clock. @any_assembly: the program may contain
- * assembly, because the assembler of the back end cannot read files. */
+/* Returns FALSE if the build may depend on files or the clock. Set @any_assembly if the program may
+ * contain assembly because the assembler of the back end cannot read files. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);
-/* FALSE if an option may name a file or a folder. */
+/* Returns FALSE if an option may name a file or a folder. */
 gboolean       _gpu_program_options_are_cacheable
                                          (const char        *options);
-/* @options without quotes and backslashes. */
+/* Returns @options without quotes and backslashes. */
 char          *_gpu_program_options_unquote
                                          (const char        *options);
 

@@ -2,12 +2,12 @@
 /*
  * A cache of program binaries on disk. An entry is one file. Its name is a SHA-256 digest of all
  * inputs of the build: source, options, back end, and the back end's description of device, driver
- * and compiler. The file begins with a header and a digest of the rest, so that damaged entries and
- * entries of other versions are ignored and replaced.
+ * and compiler. The file begins with a header and a digest of the rest of the file, so that damaged
+ * entries and entries of other versions are ignored and replaced.
  *
- * An entry is written to a temporary file, which is then renamed, so that processes which share the
- * directory never read an incomplete entry. A hit updates the time of the file. If the files exceed
- * the size limit, the least recently used files are removed.
+ * An entry is written to a temporary file, which is then renamed. Other processes that share the
+ * directory therefore never read an incomplete entry. A hit updates the modification time of the
+ * file. If the files exceed the size limit, the least recently used files are removed.
  *
  * The directory may contain files of other programs. The cache only removes files of this user that
  * have the name and the header of an entry.
@@ -174,8 +174,8 @@ digest_of (gconstpointer  data,
   g_checksum_get_digest (checksum, digest, &length);
 }
 
-/* Entries are code that will run: the user must own them, and other users must not be able to write
- * them. */
+/* The contents of an entry will run as code. The user must therefore own the file, and other users
+ * must not be able to write to it. */
 static gboolean
 is_trustworthy (const struct stat *status)
 {
@@ -298,7 +298,8 @@ _gpu_program_cache_load (const char *key)
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* Ignore failure: if the directory is not writable, this process evicts no entries either. */
+  /* Record the use. Ignore failure: in a directory that is not writable, this process does not
+   * evict entries either. */
   if (entry != NULL)
     g_utime (path, NULL);
 
@@ -315,7 +316,8 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* Also accepts the temporary file of an incomplete entry, and sets @is_temporary for it. */
+/* Also accepts the name of a temporary file, to which an entry is written, and sets @is_temporary
+ * for it. */
 static gboolean
 is_entry_name (const char *name,
                gboolean   *is_temporary)
@@ -332,8 +334,8 @@ is_entry_name (const char *name,
   return length == 0 || (length == TEMP_LENGTH && name[strlen (name) - TEMP_LENGTH] == '.');
 }
 
-/* Removes the file if it begins like an entry of any version. A temporary file may be truncated
- * anywhere. */
+/* Removes the file if it begins like an entry of any version. A temporary file may be truncated at
+ * any byte, so a partial header is enough for it. */
 static gboolean
 remove_entry (int         directory,
               const char *name,
@@ -367,8 +369,8 @@ cached_file_new (const char        *name,
   return file;
 }
 
-/* Lists the files with the name of an entry and their total size. Opens no entries, because this
- * runs at every store. Removes temporary files that crashed processes left. */
+/* Lists the files whose name is that of an entry, and their total size. Does not open the files,
+ * because it runs at every store. Removes temporary files left by crashed processes. */
 static GPtrArray *
 list_entries (DIR     *dir,
               guint64 *total)
@@ -402,7 +404,8 @@ list_entries (DIR     *dir,
   return files;
 }
 
-/* Removes the least recently used entries above @limit, but not @stored, the latest entry. */
+/* Removes the least recently used entries until the rest is within @limit. Keeps @stored, the entry
+ * that was just written. */
 static void
 evict (DIR        *dir,
        const char *stored,
@@ -444,7 +447,8 @@ evict_from (const char *directory,
   closedir (dir);
 }
 
-/* Newer GLib (2.84 of Debian 13) gives the new file the mode of the file that it replaces. */
+/* Removes an untrustworthy file before its entry is replaced: newer GLib (2.84 of Debian 13) gives
+ * the new file the mode of the file that it replaces. */
 static void
 remove_untrustworthy (const char *path)
 {

@@ -3,9 +3,9 @@
  * Checks whether the result of a build depends only on source and options. A build that may read a
  * file or the clock must not be cached.
  *
- * The check does not preprocess the text and errs on the safe side: a directive in a comment or a
+ * The check does not preprocess the text. It prefers to reject: a directive in a comment or a
  * string also prevents caching. A macro with ## can build new words from the identifiers in the
- * text, so a forbidden word counts as present if it can be built from them.
+ * text, so a forbidden word counts as present if it can be built from those identifiers.
  */
 #include "config.h"
 
@@ -21,7 +21,8 @@
   "diag_\\w+|hd_warning_disable|GCC\\s+(?:diagnostic|unroll|ivdep|poison|system_header|" \
   "(?:push|pop)_options)|clang\\s+(?:diagnostic|loop|fp|optimize))\\b"
 
-/* Also returns TRUE for an error, for example an exceeded match limit: then assume the worst. */
+/* Also returns TRUE for an error, for example an exceeded match limit, because TRUE prevents
+ * caching. */
 static gboolean
 has_match (const char *pattern,
            const char *text)
@@ -32,7 +33,8 @@ has_match (const char *pattern,
   return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* The length of the line splice at @text, or 0. Compilers allow blanks after the backslash. */
+/* The length of the line splice (a backslash and the end of the line) at @text; 0 if there is none.
+ * Compilers allow blanks after the backslash. */
 static gsize
 get_splice_length (const char *text)
 {
@@ -46,8 +48,8 @@ get_splice_length (const char *text)
   return text[length] == '\r' || text[length] == '\n' ? length + 1 : 0;
 }
 
-/* Removes line splices, replaces the digraph and the trigraph of '#', and ends lines with '\n'.
- * Digraphs are replaced last, because compilers recognize them after they remove splices. */
+/* Removes line splices, replaces the digraph and the trigraph of '#', and ends each line with '\n'.
+ * Replaces digraphs last, because compilers recognize digraphs after they have removed splices. */
 static char *
 join_lines (const char *text)
 {
@@ -78,7 +80,7 @@ join_lines (const char *text)
   return g_string_free (joined, FALSE);
 }
 
-/* Skips blanks and comments. Comments may span lines, also in a directive. */
+/* Skips blanks and comments. A comment within a directive may span lines. */
 static const char *
 skip_blanks (const char *text)
 {
@@ -130,8 +132,9 @@ has_string (const char *text)
   return strchr (text, '"') != NULL || has_match ("[^\\s#][ \t]*#(?!#)", text);
 }
 
-/* Assemblers read files with .incbin and .include, and macros can hide these directives. So any
- * assembly prevents caching, and any attribute whose string is passed to the assembler. */
+/* Assemblers read files with .incbin and .include, and macros can hide these directives. Any
+ * assembly therefore prevents caching, as does any attribute whose string is passed to the
+ * assembler. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
@@ -162,8 +165,8 @@ static const char *const assembly_words[] =
   "weakref", "__weakref__", "ifunc", "__ifunc__", NULL
 };
 
-/* The parameters of the macro that @line defines. NULL if @line cannot be parsed: any operand may
- * then be a parameter. */
+/* Returns the parameters of the macro that @line defines. NULL if @line cannot be parsed; the
+ * caller then assumes that any operand may be a parameter. */
 static char **
 get_parameters (const char *line)
 {
@@ -181,7 +184,7 @@ get_parameters (const char *line)
   return g_regex_split_simple ("[\\s,.]+", list, G_REGEX_RAW, 0);
 }
 
-/* Whether @word may be pasted from @operands. A parameter may stand for any text. */
+/* Whether pasting @operands may produce @word. A parameter may stand for any text. */
 static gboolean
 can_make (const char  *word,
           char       **operands,
@@ -198,8 +201,8 @@ can_make (const char  *word,
   return TRUE;
 }
 
-/* Whether a chain of ## in @line can produce @word. An operand that is not a plain word appears as
- * an empty string and may stand for any text. */
+/* Whether a chain of ## in @line can produce @word. An operand that is not a plain word is an empty
+ * string in the list of operands, and may stand for any text. */
 static gboolean
 can_paste (const char *line,
            const char *word)
@@ -290,11 +293,13 @@ is_text_cacheable (const char *text,
 {
   g_autofree char *joined = join_lines (text);
 
-  /* The trigraph of the backslash is a line splice only with some options: reject it always. */
+  /* "??/" is the trigraph of the backslash. Only some options make it start a line splice: reject
+   * it always. */
   if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
     return FALSE;
 
-  /* Also check the original text: for some compilers, a backslash before blanks is not a splice. */
+  /* Also check the original text: some compilers do not treat a backslash before blanks as a
+   * splice. */
   if (has_volatile_word (text, any_assembly) || has_volatile_word (joined, any_assembly))
     return FALSE;
 

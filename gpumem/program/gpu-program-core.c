@@ -85,7 +85,8 @@ check_support (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* The descriptions of a program with names, and a map from its names to the names in the binary */
+/* With names: the descriptions of the kernels, and a map from names in the source to names in the
+ * binary. */
 #define NAMED_TYPE "(va{ss})"
 
 static gboolean
@@ -144,7 +145,7 @@ load_cached (GpuNativeContext       *context,
     native = ops->load_binary (context, entry->binary, inputs->options, &error);
   if (native == NULL)
     {
-      /* Keep the entry: the failure may be temporary, and the build that follows replaces it. */
+      /* Keep the entry: the failure may be temporary, and a successful build replaces the entry. */
       _gpu_debug_print (GPU_DEBUG_CACHE, "%s: refused: %s", key, error->message);
       return NULL;
     }
@@ -190,7 +191,7 @@ store_cached (GpuProgramCore *core,
     }
 }
 
-/* NULL if the program cannot be cached or must not be cached. */
+/* Returns NULL if the program cannot be cached, or if its flags disable the cache. */
 static char *
 get_key (GpuNativeContext       *context,
          const GpuProgramInputs *inputs)
@@ -303,8 +304,8 @@ _gpu_program_core_build (GpuNativeContext        *context,
 
   if (inputs->source != NULL)
     {
-      /* Only check the back end: if just the compiler is missing, its build fails with a better
-       * message. */
+      /* Only check whether the back end can compile at all. If only the compiler is missing, let
+       * the build fail: its error message is better. */
       if (ops->build_source == NULL &&
           !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE, "programs in source", error))
         return NULL;

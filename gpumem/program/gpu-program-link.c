@@ -40,10 +40,11 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * @error: return location for an error
  *
  * Compiles source without linking or loading it (CUDA: nvrtcCompileProgram, to relocatable code
- * unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until it is compiled.
+ * unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until the source is
+ * compiled.
  *
- * The result is a part for gpu_program_new_linked(). Another process may link it too, with the same
- * driver and for the same kind of device.
+ * The result is a part for gpu_program_new_linked(). Another process may also link the part, with
+ * the same driver and for the same kind of device.
  *
  * Returns: (transfer full): the part, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the
@@ -93,13 +94,14 @@ gpu_program_compile (GpuContext  *context,
  * @options: (nullable): options of the linker
  * @error: return location for an error
  *
- * Links several parts into one program; the parts can use each other's functions and variables
- * (CUDA: cuLinkCreate, cuLinkAddData, cuLinkComplete; OpenCL: clLinkProgram). Blocks until the
- * program is linked and loaded.
+ * Links several parts into one program (CUDA: cuLinkCreate, cuLinkAddData, cuLinkComplete; OpenCL:
+ * clLinkProgram). The parts can use each other's functions and variables. Blocks until the program
+ * is linked and loaded.
  *
  * On CUDA, parts may be cubins, PTX, fat binaries, objects and archives. On OpenCL, all parts must
- * come from gpu_program_compile() with the same driver: some drivers terminate the process for any
- * other part. Only link parts from trusted sources: they are code that will run.
+ * come from gpu_program_compile() with the same driver: some drivers terminate the process if a
+ * part has another origin. Link only parts from trusted sources, because they contain code that
+ * will run.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
  *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT if there are no parts or a part
@@ -142,12 +144,12 @@ gpu_program_new_linked (GpuContext  *context,
  * @name: the name of a variable in global or constant memory
  * @error: return location for an error
  *
- * Creates a buffer over the memory of a variable of the program (CUDA: cuModuleGetGlobal; a symbol
- * of the shared object on the host). The buffer has the size of the variable and retains the
+ * Creates a buffer over the memory of a variable of the program (CUDA: cuModuleGetGlobal; on the
+ * host: the symbol of the shared object). The buffer has the size of the variable and retains the
  * program. Does not block.
  *
- * The library does not track kernels that access the variable by its name, only kernels that get
- * the buffer as an argument.
+ * The library tracks only kernels that get the buffer as an argument. It does not track kernels
+ * that access the variable by its name.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_GLOBALS, %GPU_ERROR_INVALID_ARGUMENT if there is no such variable, or the

@@ -8,7 +8,7 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
-/* Limit of concurrent asynchronous builds; further builds wait. */
+/* The maximum number of concurrent asynchronous builds; further builds wait. */
 #define MAX_BUILDS 10
 
 /**
@@ -19,8 +19,8 @@
  * @error: return location for a #GError
  *
  * Builds a program from source, or loads it from the cache. Blocks until the program is built
- * (`clCreateProgramWithSource()`, `clBuildProgram()`; the C compiler of the machine on the host
- * back end).
+ * (OpenCL: clCreateProgramWithSource, clBuildProgram; on the host back end: the C compiler of the
+ * machine).
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the source or an option,
@@ -44,17 +44,17 @@ gpu_program_new_from_source (GpuContext  *context,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @flags: flags of the build
- * @names: (array zero-terminated=1) (nullable): names as written in the source, such as
- *   `scale<float>`, of templates to instantiate, overloaded functions and variables, or %NULL
+ * @names: (array zero-terminated=1) (nullable): the templates to instantiate, overloaded functions
+ *   and variables, by their names in the source, such as `scale<float>`; or %NULL
  * @error: return location for a #GError
  *
  * Builds a program like gpu_program_new_from_source(), with flags and names.
  *
  * CUDA C++ mangles names: a function has another name in the binary than in the source. Pass in
  * @names the templates, overloaded functions and variables that the program needs (CUDA:
- * nvrtcAddNameExpression, nvrtcGetLoweredName); gpu_program_get_kernel() and
+ * nvrtcAddNameExpression, nvrtcGetLoweredName). gpu_program_get_kernel() and
  * gpu_program_get_global() then accept these names. A kernel that is neither a template nor
- * overloaded needs no name here.
+ * overloaded need not be in @names.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of
  *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names on OpenCL and the host
@@ -86,7 +86,7 @@ gpu_program_new_from_source_full (GpuContext         *context,
                          "options", options, "flags", flags, "names", names, NULL);
 }
 
-/* A build on another thread, which continues after its task is cancelled. */
+/* A build on another thread. The build continues after its task is cancelled. */
 typedef struct
 {
   GpuProgram   *program;
@@ -145,8 +145,9 @@ build_start (GTask      *task,
  * Builds a program like gpu_program_new_from_source(), on another thread. Does not block. @callback
  * is called in the thread-default main context of the caller.
  *
- * On cancellation, @callback is called at once. A compiler that is already running finishes, and
- * its result is discarded. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
+ * On cancellation, @callback is called at once. A compiler that is already running continues to the
+ * end, and its result is discarded. If no thread can be started, the error is
+ * %GPU_ERROR_OUT_OF_HOST_MEMORY.
  *
  * Since: 0.1
  */
@@ -202,8 +203,8 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  * @context: a #GpuContext
  * @binary: a binary of gpu_program_get_binary() for the same kind of device and the same driver; on
  *   CUDA also any cubin, fatbin or PTX
- * @options: (nullable): options of the linker, usually %NULL; on CUDA options of the compiler in
- *   the driver, see [CUDA C++][portable-kernels-cuda]
+ * @options: (nullable): options of the linker, usually %NULL; on CUDA, options of the compiler that
+ *   is part of the driver, see [CUDA C++][portable-kernels-cuda]
  * @error: return location for a #GError
  *
  * Loads a program from a binary (`clCreateProgramWithBinary()`, `clBuildProgram()`; CUDA:
@@ -212,8 +213,8 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  * Most drivers do not describe the arguments of kernels in binaries: see
  * gpu_kernel_declare_arguments().
  *
- * Only load binaries from trusted sources: a binary is code that will run. Do not load damaged
- * binaries: some drivers, for example PoCL, terminate the process.
+ * Load only binaries from trusted sources, because a binary contains code that will run. Do not
+ * load damaged binaries: some drivers, for example PoCL, terminate the process.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if @binary is not a binary for the
@@ -276,8 +277,8 @@ is_spirv (const guint8 *data,
   return size >= 4 && (memcmp (data, little, 4) == 0 || memcmp (data, big, 4) == 0);
 }
 
-/* The binaries of some drivers are PTX: text that begins with ".version", after blanks and comments
- * at most. */
+/* The binaries of some drivers are PTX: text in which only blanks and comments precede
+ * ".version". */
 static gboolean
 is_ptx (const char *text)
 {
@@ -290,7 +291,7 @@ is_ptx (const char *text)
     }
 }
 
-/* Whether @data is UTF-8 text with a NUL byte; sets @offset to the first NUL byte. */
+/* Whether @data is UTF-8 text with a NUL byte. Sets @offset to the offset of the first NUL byte. */
 static gboolean
 is_text_with_nul (const char *data,
                   gsize       size,

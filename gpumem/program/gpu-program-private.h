@@ -5,13 +5,14 @@
 
 G_BEGIN_DECLS
 
-/* The driver's side of a GpuProgram. Its kernels hold references to it. */
+/* The driver's side of a GpuProgram. The kernels of the program hold references to this
+ * structure. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
   GpuNativeProgram *native;
-  GVariant         *descriptions;   /* nullable; of the kernels, for a program from the cache */
+  GVariant         *descriptions;   /* nullable; of the kernels of a program from the cache */
   GHashTable       *lowered;        /* nullable; from names in the source to names in the binary */
 } GpuProgramCore;
 
@@ -37,13 +38,13 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
-/* The name in the binary for @name in the source; @name itself unless it was lowered. */
+/* Returns the name in the binary for @name in the source; @name itself if it is not mangled. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 
 /* (transfer none); NULL for a program that was never initialised. */
 GpuProgramCore *_gpu_program_get_core   (GpuProgram        *program);
-/* FALSE if @program was never initialised or its context is lost. */
+/* Returns FALSE with an error if @program was never initialised or its context is lost. */
 gboolean        _gpu_program_check_built (GpuProgram       *program,
                                          const char        *function,
                                          GError           **error);
@@ -51,7 +52,7 @@ gboolean        _gpu_program_check_built (GpuProgram       *program,
 void            _gpu_program_set_images (GpuProgram        *program,
                                          GBytes           **images,
                                          gsize              n_images);
-/* The options of @context, then @options. */
+/* Returns the options of @context, followed by @options. */
 char           *_gpu_program_join_options (GpuContext      *context,
                                          const char        *options);
 

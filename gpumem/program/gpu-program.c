@@ -29,17 +29,17 @@
  * scale = gpu_program_get_kernel (program, "scale", &error);
  * ]|
  *
- * A program is built from source, or loaded from one of these formats: a binary of
+ * A program is built from source, or loaded from one of these formats: a binary from
  * gpu_program_get_binary(); a cubin, a fatbin or PTX on CUDA; SPIR-V on OpenCL.
  *
- * The source is in OpenCL C, or in CUDA C++ on CUDA. The host back end accepts the part of OpenCL C
- * that is also C, and CUDA accepts the part that is also C++. See
- * [the portable dialect][portable-kernels] for source that works on all back ends.
+ * The source is in OpenCL C or, on CUDA, in CUDA C++. The host back end accepts the part of OpenCL
+ * C that is also valid C, and CUDA accepts the part that is also valid C++. See [the portable
+ * dialect][portable-kernels] for source that works on all back ends.
  *
  * The constructor builds the program. If the build fails, the constructor fails with
  * %GPU_ERROR_BUILD_FAILED, and the message contains the log of the compiler.
  *
- * A program is immutable once built: any thread may use it.
+ * A program is immutable once it is built, so any thread may use it.
  *
  * # The cache # {#gpu-program-cache}
  *
@@ -51,16 +51,16 @@
  * g_get_user_cache_dir()). The environment variable `GPUMEM_CACHE_DIR` names another directory; an
  * empty value disables the cache. %GPU_PROGRAM_FLAGS_NO_CACHE disables the cache for one program.
  *
- * Some programs are never cached, because the same source may give another result later:
+ * Some programs are never cached, because a later build of the same source may give another result:
  *
  * - programs that include other files
  * - programs whose options name files or directories to search
  * - programs that read the clock
  * - programs that contain assembly, except on CUDA
  *
- * The files take at most 256 MiB together. The environment variable `GPUMEM_CACHE_SIZE` sets
+ * The cached files take at most 256 MiB together. The environment variable `GPUMEM_CACHE_SIZE` sets
  * another limit in bytes, such as `64M` or `1G`; `0` disables the cache. The least recently used
- * files are removed first. The cache only removes its own files.
+ * files are removed first. The cache removes only its own files.
  *
  * A file that is damaged, is owned by another user, or is writable by other users is ignored and
  * replaced. A program whose binary the driver no longer accepts is built again. If the directory is
@@ -74,10 +74,11 @@ struct _GpuProgram
   GObject          parent_instance;
   GpuContext      *context;
   char            *source;          /* nullable */
-  char            *options;         /* once built: options of the context, then of the program */
-  GBytes          *binary;          /* input of the build, NULL once built */
+  char            *options;         /* once built, these begin with the options of the context */
+  GBytes          *binary;          /* an input of the build; NULL once the program is built */
   GBytes          *il;
-  GPtrArray       *images;          /* of GBytes, input of the build, NULL once built */
+  GPtrArray       *images;          /* of GBytes: an input of the build; NULL once the program is
+                                     * built */
   char           **names;           /* nullable; of templates and overloads in source */
   GpuProgramFlags  flags;
   GpuProgramCore  *core;            /* NULL until built */

@@ -11,7 +11,7 @@
 /* Launches with up to this many arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
-/* Caller holds the locks of the submission, so no other thread can release the memory. */
+/* Caller holds the locks of the submission, so no other thread can release the memory meanwhile. */
 G_GNUC_NO_INLINE static gboolean
 run_with_options (const GpuLaunch  *launch,
                   GpuNativeStream  *stream,
@@ -67,8 +67,8 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* Prepends the samplers to @core. The core is retained last: the timeline then keeps it as the
- * shared object, with which it compares the object of the next launch. */
+/* Prepends the samplers to @core in the list of retained objects. @core must be the last: the
+ * timeline keeps the last object, and compares it with the last object of the next launch. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
@@ -90,7 +90,7 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
-/* @accesses is a copy for this submission, which modifies it. */
+/* @accesses is modified: pass a copy. */
 G_ALWAYS_INLINE static inline gboolean
 submit_as (const char       *function,
            GpuTimeline      *timeline,
@@ -255,7 +255,8 @@ check_launch (GpuStream        *stream,
          ? timeline : NULL;
 }
 
-/* gpu_launch_new() has checked the extents for the first device of the context. */
+/* Checks the extents only if the device of the stream is not the first device of the context:
+ * gpu_launch_new() has checked the extents for the first device. */
 static inline GpuTimeline *
 check_prepared (GpuStream        *stream,
                 const GpuLaunch  *launch,
@@ -268,8 +269,8 @@ check_prepared (GpuStream        *stream,
              || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
-/* Sets single fields, because clearing the structure takes as long as all checks together. The
- * remaining fields are set with the arguments. */
+/* Sets only some fields, because clearing the whole structure takes as long as all checks together.
+ * The remaining fields are set when the arguments are read. */
 static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
@@ -306,8 +307,8 @@ launch_init (GpuLaunch        *launch,
  * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
- * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
- * ensure that kernels only read such memory.
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. In these cases the program
+ * must ensure that kernels only read such memory.
  *
  * The kind of an argument, as described by the driver or declared with
  * gpu_kernel_declare_arguments(), determines the C type to pass:
@@ -394,8 +395,8 @@ gpu_stream_launch (GpuStream        *stream,
  * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
- * such as kernels of CUDA binaries, nor pointers stored in other memory. There the program must
- * ensure that kernels only read such memory.
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. In these cases the program
+ * must ensure that kernels only read such memory.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
  *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty,
@@ -456,7 +457,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
 
-/* On a profiling stream, the native event of the launch has its start and end times. */
+/* Submits the launch to a profiling stream, where its native event has the start and end times. */
 static GpuEvent *
 launch_profiled (GpuStream    *stream,
                  GpuTimeline  *timeline,
@@ -486,13 +487,14 @@ launch_profiled (GpuStream    *stream,
  * @launch: a launch of the stream's context
  * @error: return location for an error
  *
- * Runs a launch like gpu_stream_launch_prepared() and measures its time, which
- * gpu_event_get_duration() returns once the event has completed. Does not block.
+ * Runs a launch like gpu_stream_launch_prepared() and measures its time. Once the returned event
+ * has completed, gpu_event_get_duration() returns the time. Does not block.
  *
  * On a stream with %GPU_STREAM_FLAGS_PROFILING, the duration is the time of the kernel alone
  * (OpenCL: clGetEventProfilingInfo). On other streams, it is the time between an event before and
- * an event after the kernel (CUDA: cuEventRecord, twice), and includes work that other threads
- * submit in between.
+ * (OpenCL: clGetEventProfilingInfo). On other streams, the duration is the time between an event
+ * before and an event after the kernel (CUDA: cuEventRecord, twice), and includes work that other
+ * threads submit between the two events.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
  *   %GPU_STREAM_FLAGS_PROFILING, or with an error of gpu_stream_launch_arguments()
