@@ -22,7 +22,7 @@ buffer_alloc (GpuNativeContext  *context,
   return _gpu_opencl_buffer_create (context, cl_flags, size, (gpointer) data, error);
 }
 
-/* Ignores ALLOC_HOST: the memory is on the host already. */
+/* Ignores ALLOC_HOST, because the memory is on the host already. */
 static GpuNativeBuffer *
 buffer_alloc_for_host (GpuNativeContext  *context,
                        GpuMemoryFlags     flags,
@@ -71,7 +71,8 @@ check_foreign (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* The parent of a foreign sub-buffer may be an object of the library too, with the same memory. */
+/* Records the parent of a foreign sub-buffer: the parent may be known to the library as another
+ * object with the same memory. */
 static void
 find_parent (GpuOpenclBuffer *buffer)
 {
@@ -301,7 +302,7 @@ buffer_read (GpuNativeStream  *stream,
   return TRUE;
 }
 
-/* Frees @event. */
+/* Waits for @event and frees it. */
 static gboolean
 wait_for (GpuNativeStream  *stream,
           GpuNativeEvent   *event,

@@ -5,7 +5,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Runs on a driver thread at any time, so it must not use any object. */
+/* The driver may call this function on any thread at any time, so it must not use any object. */
 static void CL_CALLBACK
 on_driver_message (const char *message,
                    const void *details G_GNUC_UNUSED,
@@ -316,7 +316,7 @@ context_get_api_version (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* The range of priorities that get_priority_hint() distinguishes. */
+/* Returns the range of priorities that get_priority_hint() distinguishes. */
 static gboolean
 context_get_priority_range (GpuNativeContext  *context G_GNUC_UNUSED,
                             int               *least,
@@ -329,7 +329,7 @@ context_get_priority_range (GpuNativeContext  *context G_GNUC_UNUSED,
   return TRUE;
 }
 
-/* The flags of every context: waiting threads sleep, and contexts are never shared. */
+/* `flags` are the flags of every context: waiting threads sleep, and contexts are never shared. */
 const GpuContextOps _gpu_opencl_context_ops =
 {
   .flags           = GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST

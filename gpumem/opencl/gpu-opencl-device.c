@@ -35,7 +35,7 @@ get_platform_text (cl_platform_id     id,
   return _gpu_opencl_clean_text (g_steal_pointer (&text));
 }
 
-/* Replaces @text with an info; leaves it unchanged on error. */
+/* Replaces @text with an info. On error, leaves @text unchanged. */
 static gboolean
 set_text (char           **text,
           cl_device_id     id,
@@ -256,7 +256,7 @@ read_capabilities (GpuOpenclDevice *device)
     capabilities |= GPU_CAPABILITIES_OUT_OF_ORDER;
   if (queues & CL_QUEUE_PROFILING_ENABLE)
     capabilities |= GPU_CAPABILITIES_PROFILING;
-  /* The hint is a property of clCreateCommandQueueWithProperties(). */
+  /* Stream priorities are passed as a property to clCreateCommandQueueWithProperties(). */
   if (device->api >= 20 && device->level >= 20 &&
       _gpu_opencl_device_has (device, "cl_khr_priority_hints"))
     capabilities |= GPU_CAPABILITIES_PRIORITY;
@@ -290,7 +290,8 @@ read_type (GpuOpenclDevice  *device,
   return TRUE;
 }
 
-/* Returns why the device is unusable; NULL if it is usable, and on error. */
+/* Returns the reason for which the device is unusable. Returns NULL if the device is usable, and
+ * NULL with @error on failure. */
 static char *
 find_fault (GpuOpenclDevice  *device,
             GError          **error)
@@ -316,7 +317,8 @@ find_fault (GpuOpenclDevice  *device,
   return NULL;
 }
 
-/* A device whose infos cannot be read is still listed, as unusable and with the reason. */
+/* If the infos of a device cannot be read, the device is still listed, as unusable and with the
+ * reason. */
 static void
 read_device (GpuOpenclDevice *device)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Events. The back end does not use driver callbacks: PoCL drops them if an event fails.
+ * Events. The back end does not use event callbacks of the driver: PoCL never calls them if the
+ * event fails.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Number of waits that the driver may refuse before finish_queue() is used instead. */
+/* The number of waits that the driver may refuse before finish_queue() is used. */
 #define N_WAITS 3
 
 /* After a failure: the number of markers, the number of polls of each marker, and the pause between
@@ -40,7 +41,8 @@ queue_unref (GpuOpenclQueue *queue)
   g_free (queue);
 }
 
-/* Returns NULL if the stream was freed. The caller releases the queue, and may block before. */
+/* Retains and returns the queue's handle; NULL if the stream was freed. The caller may block before
+ * it releases the handle. */
 static cl_command_queue
 queue_ref_handle (GpuOpenclQueue *queue)
 {
@@ -161,8 +163,8 @@ create_guard (GpuOpenclEvent    *event,
   return TRUE;
 }
 
-/* The guard completes even if the user event fails, because the work that waits for both has failed
- * then. */
+/* Completes the guard even if the user event fails: a command that waits for both has already
+ * failed in this case, and does not run. */
 static cl_int
 complete_guard (GpuOpenclEvent *event)
 {
@@ -201,8 +203,8 @@ event_create_user (GpuNativeContext  *context,
 }
 
 /* After a user event fails, Intel's CPU runtime still runs the dependent work on in-order queues,
- * and crashes or hangs on out-of-order queues. So the driver's event completes there, and the
- * timeline reports the failure. */
+ * and crashes or hangs on out-of-order queues. On that runtime the driver's event therefore
+ * completes, and only the timeline reports the failure. */
 static cl_int
 get_failed_status (GpuOpenclEvent *event)
 {
@@ -237,7 +239,8 @@ event_free (GpuNativeEvent *native)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
 
-  /* No later call can set the event. Fail it, so that work that waits for it does not hang. */
+  /* No later call can set the status. Fail the event: otherwise work that waits for it would
+   * hang. */
   if (g_atomic_int_get (&event->unset))
     {
       clSetUserEventStatus (event->event, get_failed_status (event));
@@ -257,8 +260,8 @@ event_get_handle (GpuNativeEvent *native)
 }
 
 /* The status of a command never refers to an argument of the caller, so codes such as
- * INVALID_ARGUMENT become FAILED. PoCL sets commands whose wait list failed to -1, the code of
- * CL_DEVICE_NOT_FOUND. */
+ * INVALID_ARGUMENT become FAILED. PoCL sets the status of a command whose wait list failed to -1,
+ * which is also the code of CL_DEVICE_NOT_FOUND. */
 static void
 set_status_error (GError **error,
                   cl_int   status)
@@ -281,7 +284,7 @@ set_status_error (GError **error,
                             "status");
 }
 
-/* FALSE for a failed user event that is complete in the driver. */
+/* Returns FALSE for a user event that failed but is complete in the driver. */
 static gboolean
 check_user (GpuNativeEvent  *native,
             GError         **error)
@@ -308,8 +311,8 @@ get_status (cl_event   event,
   return FALSE;
 }
 
-/* Returns the status of a marker behind all work of the queue; pending if it does not complete
- * soon. */
+/* Enqueues a marker behind all work of the queue, and returns the marker's status: pending if it
+ * does not complete soon. */
 static GpuEventStatus
 try_marker (cl_command_queue queue)
 {
@@ -330,9 +333,9 @@ try_marker (cl_command_queue queue)
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_FAILED;
 }
 
-/* After a failure, a thread of NVIDIA's driver fails the dependent work, and also fails all work
- * that is enqueued before that thread is done. So delay the report of a failure until a marker
- * completes, or is pending behind other work. */
+/* After a failure, a thread of NVIDIA's driver fails the dependent work. Until that thread is done,
+ * it also fails all newly enqueued work. The report of a failure is therefore delayed until a
+ * marker completes, or is pending behind other work. */
 static void
 delay_failure (GpuOpenclEvent *event)
 {
@@ -373,7 +376,8 @@ event_query (GpuNativeEvent  *native,
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
 }
 
-/* Last resort: waits for the whole queue. A closed queue has no work in flight. */
+/* Waits for the whole queue, after all other ways to wait have failed. A closed queue has no work
+ * in flight. */
 static void
 finish_queue (GpuOpenclQueue *queue)
 {
@@ -386,9 +390,9 @@ finish_queue (GpuOpenclQueue *queue)
   clReleaseCommandQueue (handle);
 }
 
-/* Called after the driver refused to wait, which stays an error. The command may still use memory
- * that the caller is about to free, so block until it completes, or until the driver can neither
- * wait nor report a status. */
+/* Called after the driver refused to wait for @event, which is an error in any case. The command
+ * may still use memory that the caller is about to free. This function therefore blocks until the
+ * command completes, or until the driver can neither wait nor report a status. */
 static void
 wait_after_refusal (GpuOpenclQueue *queue,
                     cl_event        event,
@@ -409,7 +413,7 @@ wait_after_refusal (GpuOpenclQueue *queue,
     }
 }
 
-/* @failed is the code of the wait. */
+/* @failed is the code that the driver's wait returned. */
 static gboolean
 wait_failed (GpuOpenclQueue  *queue,
              cl_event         event,
@@ -450,7 +454,8 @@ event_wait (GpuNativeEvent  *native,
       return wait_failed (((GpuOpenclEvent *) native)->queue, event, code, error);
     }
 
-  /* Some drivers return success from the wait although the command failed. */
+  /* Check the status, because some drivers return success from the wait although the command
+   * failed. */
   if (!check_user (native, error) || !get_status (event, &status, error))
     return FALSE;
   if (status < CL_COMPLETE)
@@ -463,8 +468,9 @@ event_wait (GpuNativeEvent  *native,
   return TRUE;
 }
 
-/* The command has no dependencies that could fail it, so the code of the wait is reliable. With
- * NVIDIA's driver, a status query or a blocking enqueue would take another 100 ns. */
+/* The command has no dependencies that could fail it, so the code of the wait is sufficient. With
+ * NVIDIA's driver, an additional status query would take 100 ns, and so would a blocking
+ * enqueue. */
 gboolean
 _gpu_opencl_wait_and_release (GpuNativeStream  *stream,
                               cl_event          event,

@@ -7,7 +7,7 @@
 #include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Lists of at most this many buffers are on the stack; longer ones are rare. */
+/* Lists of up to this many buffers are on the stack; longer lists are rare. */
 #define N_ON_STACK 16
 
 static const struct

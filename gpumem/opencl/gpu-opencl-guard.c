@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Protection against two faults of PoCL. Suppose that a command waits for two events, that one
- * fails on one thread, and that the other completes on another thread.
+ * Protection against two faults of PoCL. Both occur if a command waits for two events, one event
+ * fails on one thread, and the other event completes on another thread at the same time.
  *
- * - PoCL may both fail and run the command, which ends the process. So each user event has a guard:
- *   a second user event, which is set after the first. Commands that depend on a user event and may
- *   depend on other work also wait for the guard. PoCL cannot run them while it fails them, because
- *   the guard is still pending.
- * - The threads use the command's event and the events that it waits for without references, after
- *   all of them have their status. So the events of commands that depend on user events, and the
- *   events that these commands wait for, are held: each is released HOLD_TIME after its command was
- *   found to have ended.
+ * - PoCL may both fail and run the command, which ends the process. Each user event therefore has a
+ *   guard: a second user event, which is set after the first. Commands that depend on a user event
+ *   and may depend on other work also wait for the guard. While PoCL fails such a command it cannot
+ *   run it, because the guard is still pending.
+ * - The two threads still use the command's event, and the events that the command waits for, after
+ *   all these events have their status. The threads hold no references to them. The back end
+ *   therefore holds the events of commands that depend on user events, and the events that these
+ *   commands wait for. It releases each event HOLD_TIME after it found that the event's command had
+ *   ended.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* In microseconds. PoCL needs a few; the rest is for threads that do not get a processor. */
+/* In microseconds. PoCL uses the events for a few microseconds more; the rest of the time is for
+ * threads that do not get a processor. */
 #define HOLD_TIME 20000
 
-/* The number of held events that are checked whenever one is added. */
+/* The number of held events that are checked each time an event is added. */
 #define N_CHECKS 4
 
 typedef struct
 {
   cl_event event;
-  gint64   ended;                   /* when the command was found to have ended; 0: not yet */
+  gint64   ended;                   /* time at which the command was found to have ended; 0: not
+                                     * found yet */
 } GpuOpenclHeld;
 
 static void
@@ -34,7 +37,7 @@ release_event (gpointer event)
   clReleaseEvent (event);
 }
 
-/* Also returns TRUE if the driver does not report the status. */
+/* Whether the event is pending. Also TRUE if the driver does not report the status. */
 static gboolean
 is_pending (cl_event event)
 {
@@ -95,7 +98,8 @@ _gpu_opencl_set_guards (GpuNativeStream *stream,
   queue->guards = guards != NULL ? g_ptr_array_ref (guards) : NULL;
 }
 
-/* Releases the first held event if it has been held long enough. Otherwise, moves it to the end. */
+/* Releases the first held event if it has been held long enough. Otherwise, moves it to the end of
+ * the queue. */
 static void
 check_first (GQueue *all)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Host memory. OpenCL does not specify page locking, but drivers that lock pages do so for buffers
- * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer stays mapped for its lifetime,
- * so commands must not use it: copies use the mapped address as host memory, and kernels cannot
- * access it. Memory that kernels must access is fine-grained shared virtual memory with a buffer
- * over it, which all commands accept.
+ * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer remains mapped for its whole
+ * lifetime, and OpenCL does not allow commands to use a mapped buffer. Copies therefore use the
+ * mapped address as host memory, and kernels cannot access the buffer. Memory that kernels must
+ * access is fine-grained shared virtual memory with a buffer over it, which all commands accept.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ set_out_of_host_memory (GError **error)
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* Returns an in-order queue on the first device, which never contains work of the program. */
+/* Returns an in-order queue on the first device. The queue never contains work of the program. */
 static cl_command_queue
 get_internal (GpuOpenclContext  *context,
               GError           **error)
@@ -94,7 +94,8 @@ _gpu_opencl_is_mapped_host (GpuOpenclContext *context,
   return FALSE;
 }
 
-/* Blocks for memory of the program, which the program may free after this call. */
+/* Unmaps the memory. Blocks if the memory belongs to the program, because the program may free it
+ * after this call. */
 void
 _gpu_opencl_unmap_host (GpuOpenclContext *context,
                         GpuOpenclBuffer  *buffer)
@@ -225,8 +226,8 @@ map_program_memory (GpuNativeContext  *context,
   return map_or_free (context, buffer, error);
 }
 
-/* Does not map read-only memory: drivers may write the same contents back to mapped pages, which
- * fails on pages without write access. */
+/* Does not map read-only memory: drivers may write the unchanged contents back to mapped pages,
+ * which fails on pages without write access. */
 GpuNativeBuffer *
 _gpu_opencl_register_host (GpuNativeContext    *context,
                            GpuHostMemoryFlags  *flags,
@@ -252,7 +253,7 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
 }
 
 /* NVIDIA's driver reads pageable memory when a command is enqueued, before earlier commands have
- * written their results there. So the memory is mapped through a buffer on that driver. */
+ * written their results to it. On that driver, the memory is therefore mapped through a buffer. */
 GpuNativeBuffer *
 _gpu_opencl_use_host (GpuNativeContext  *context,
                       gpointer           data,

@@ -6,7 +6,7 @@
 
 #define SIZE "%" G_GSIZE_FORMAT
 
-/* Devices report the required alignment of rows and addresses in texels; 0 if there is none. */
+/* Devices report the required alignment of rows and addresses in texels; 0 for no alignment. */
 static gboolean
 check_alignment (GpuNativeDevice  *device,
                  cl_device_info    info,
@@ -81,7 +81,8 @@ check_view (GpuNativeContext           *context,
   return TRUE;
 }
 
-/* PoCL creates images only over whole buffers. A slice at offset 0 can use its parent instead. */
+/* PoCL creates images only over whole buffers. For a slice at offset 0, returns its parent, over
+ * which the image can be created instead. */
 static cl_mem
 get_whole_buffer (GpuOpenclBuffer *buffer)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills and mappings of images. For 1D_BUFFER images the commands use the buffer: drivers refuse
- * some commands on such images, and PoCL crashes in others. */
+/* Fills and mappings of images. For 1D_BUFFER images the commands use the underlying buffer,
+ * because drivers refuse some commands on such images, and PoCL crashes in others. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
@@ -55,7 +55,8 @@ _gpu_opencl_image_fill (GpuNativeStream      *stream,
                                EXTENT_ARGS (&native->description.extent));
 }
 
-/* Pass both pitches for every image: drivers require them, and set unused slice pitches to 0. */
+/* Passes both pitches for every image, because drivers require them. Drivers set an unused slice
+ * pitch to 0. */
 static gpointer
 map_image (GpuOpenclImage       *image,
            cl_command_queue      queue,

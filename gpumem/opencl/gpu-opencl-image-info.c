@@ -6,7 +6,7 @@
 
 #define SIZE "%" G_GSIZE_FORMAT
 
-/* The name of the format, or its two numbers if it has no name. */
+/* Returns the name of the format, or its channel order and type as numbers if it has no name. */
 static GVariant *
 from_format (const cl_image_format *native)
 {
@@ -57,7 +57,7 @@ _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
                    sizeof value.size;
       cl_int code = clGetImageInfo (image->mem, entries[i].info, size, &value, NULL);
 
-      /* Skip infos that the driver lacks. */
+      /* Skip infos that the driver does not implement. */
       if (code == CL_INVALID_VALUE)
         continue;
       if (code != CL_SUCCESS)
@@ -231,7 +231,7 @@ _gpu_opencl_image_wrap (GpuNativeContext      *context,
 
   if (!read_description (context, mem, format, &description, error)
       || !read_buffer (context, mem, &description, &buffer, error)
-      /* On failure the caller keeps its reference, so take another one for now. */
+      /* Take a reference for the new object. On failure the caller keeps its own reference. */
       || !_gpu_opencl_mem_retain (mem, error))
     return NULL;
 

@@ -25,8 +25,9 @@ create_image (GpuNativeContext           *context,
   return NULL;
 }
 
-/* Drivers may read the padding after the last row and the last slice, which may not be mapped. So
- * rows with gaps are copied to @packed; it stays NULL if there are no gaps. */
+/* Drivers may read the padding after the last row and the last slice, which may be outside mapped
+ * memory. Rows with gaps are therefore copied to @packed, which remains NULL if there are no
+ * gaps. */
 static gboolean
 pack_rows (const GpuImageDescription  *description,
            const guint8               *data,
@@ -137,13 +138,13 @@ image_create_for_host (GpuNativeContext           *context,
 {
   cl_image_desc descriptor = _gpu_opencl_image_get_descriptor (description);
 
-  /* For slices of one row, both pitches are the distance of the slices. */
+  /* If each slice is one row, both pitches are the distance between slices. */
   if (description->extent.height == 1 && description->extent.depth > 1)
     row_pitch = slice_pitch;
   if (!check_slices (context, description, row_pitch, slice_pitch, error))
     return NULL;
 
-  /* For 1D arrays, PoCL uses sometimes one and sometimes the other pitch, so set both. */
+  /* PoCL uses either pitch for 1D arrays, so set both to the same value. */
   descriptor.image_row_pitch = row_pitch;
   if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     descriptor.image_slice_pitch = row_pitch;
@@ -154,7 +155,7 @@ image_create_for_host (GpuNativeContext           *context,
                        description, &descriptor, data, error);
 }
 
-/* A level shares the cl_mem of the image; commands specify the level in their origin. */
+/* A level shares the cl_mem of the image. Commands specify the level as a part of the origin. */
 static GpuNativeImage *
 image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
                  GpuNativeImage    *native,

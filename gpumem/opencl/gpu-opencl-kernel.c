@@ -130,7 +130,7 @@ from_value (const KernelEntry *entry,
   return g_variant_new_uint64 (size);
 }
 
-/* Skips infos that the driver lacks. */
+/* Adds an info to the attributes. Skips infos that the driver does not implement. */
 static gboolean
 add_entry (GpuOpenclKernel    *kernel,
            GpuOpenclDevice    *device,
@@ -202,9 +202,9 @@ kernel_get_attributes (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Sets an address of shared virtual memory or unified shared memory. Try both functions: the
- * extension does not require clSetKernelArgSVMPointer() to accept unified shared memory, although
- * Intel's CPU runtime does. */
+/* Sets an address of shared virtual memory or unified shared memory. Tries both functions, because
+ * the extension does not require clSetKernelArgSVMPointer() to accept unified shared memory,
+ * although Intel's CPU runtime accepts it. */
 static cl_int
 set_address (cl_kernel        kernel,
              GpuOpenclDevice *device,
@@ -346,7 +346,8 @@ set_launch_error (GError          **error,
   g_autofree char *chosen = g_strdup ("chosen by the driver");
   gsize limit = 0;
   gsize size = 0;
-  /* Not enough registers or local memory, or an earlier kernel broke the queue. */
+  /* CL_OUT_OF_RESOURCES: too few registers or too little local memory, or a queue that an earlier
+   * kernel broke. */
   GpuError meaning = code == CL_OUT_OF_RESOURCES ? GPU_ERROR_LAUNCH_FAILED :
                      _gpu_opencl_error_map (code);
 
@@ -370,7 +371,7 @@ set_launch_error (GError          **error,
                               grid[1], grid[2], chosen);
 }
 
-/* Checks the size of local memory, because PoCL ends the process if it is too large. */
+/* Checks the size of local memory, because PoCL ends the process if the size is too large. */
 static gboolean
 check_local_size (GpuOpenclKernel         *kernel,
                   GpuOpenclDevice         *device,
@@ -404,7 +405,8 @@ check_local_size (GpuOpenclKernel         *kernel,
 }
 
 /* Rejects mip levels, because kernels get the whole image. Also rejects an image over a buffer as
- * the only memory of a launch: older versions of PoCL then miss its buffer and crash. */
+ * the only memory of a launch: older versions of PoCL do not find the buffer of the image, and
+ * crash. */
 static gboolean
 check_images (GpuOpenclKernel         *kernel,
               GpuOpenclDevice         *device,
@@ -456,8 +458,9 @@ is_pointer (const GpuArgumentValue *argument)
          && argument->data != NULL;
 }
 
-/* Returns a bit for each of the first 64 arguments that is a pointer; 0 except on NVIDIA, whose
- * driver refuses launches after the same argument was set to a cl_mem and to a pointer. */
+/* Returns a mask with a bit for each of the first 64 arguments that is a pointer. Returns 0 except
+ * on NVIDIA, whose driver refuses launches after the same argument was set to a cl_mem and to a
+ * pointer. */
 static guint64
 get_pointers (GpuOpenclDevice         *device,
               const GpuArgumentValue  *arguments,
@@ -473,8 +476,8 @@ get_pointers (GpuOpenclDevice         *device,
 
 /* Returns the second kernel object, for launches with indirect access or pointer arguments. A
  * separate object is necessary because the list of indirectly accessible memory can be replaced but
- * not removed, and must not affect other launches. Other @pointers need a new object, see
- * get_pointers(). Caller holds `lock`. */
+ * not removed, and must not affect other launches. If @pointers differs from the value of the last
+ * call, creates a new object, see get_pointers(). Caller holds `lock`. */
 static cl_kernel
 get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
                            guint64           pointers,
@@ -525,8 +528,8 @@ set_exec_info (GpuOpenclKernel      *kernel,
   return FALSE;
 }
 
-/* Sets kinds of memory instead of pointers: after CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL, launches fail
- * with CL_INVALID_OPERATION on Intel's driver. */
+/* Sets kinds of memory instead of a list of pointers: after a list was set with
+ * CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL, launches fail with CL_INVALID_OPERATION on Intel's driver. */
 static gboolean
 set_usm_kinds (GpuOpenclKernel  *kernel,
                cl_kernel         handle,
@@ -549,8 +552,8 @@ set_usm_kinds (GpuOpenclKernel  *kernel,
   return TRUE;
 }
 
-/* Host memory that was not allocated here is not part of the list of pointers:
- * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables access to all of it. */
+/* Memory that the library did not allocate is not part of the list of pointers. For such memory,
+ * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables access to all host memory. */
 static gboolean
 set_indirect (GpuOpenclKernel         *kernel,
               cl_kernel                handle,
@@ -648,7 +651,7 @@ kernel_launch (GpuNativeStream         *stream,
     }
   else if (kernel->required_block[0] != 0)
     {
-      /* Without a block size, the driver would refuse the launch. */
+      /* Pass the block size that the source requires: otherwise the driver refuses the launch. */
       given = kernel->required_block;
     }
   while (n_dimensions > 1 && global[n_dimensions - 1] == 1 &&

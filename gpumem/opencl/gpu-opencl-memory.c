@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Operations common to buffers and images: both are a cl_mem. */
+/* Operations that are common to buffers and images. Both are a cl_mem in the driver. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Lists of at most this many memory objects are on the stack; longer ones are rare. */
+/* Lists of up to this many memory objects are on the stack; longer lists are rare. */
 #define N_ON_STACK 16
 
 static void
@@ -49,7 +49,7 @@ memory_get_handle (GpuNativeMemory *memory)
   return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
 
-/* Only shared virtual memory has an address that the driver reports. */
+/* Returns the address of shared virtual memory. The driver reports no address for other memory. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
@@ -59,7 +59,7 @@ memory_get_address (GpuNativeMemory *memory)
   return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 }
 
-/* Identifies an image by its storage: the root of the buffers that it was created from. */
+/* Identifies an image by its storage: the root buffer of the chain that it was created from. */
 static void
 image_identify (GpuNativeMemory *memory,
                 GpuAliasKey     *alias_key)
@@ -108,7 +108,7 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   alias_key->offset = buffer->parent_offset;
 }
 
-/* Gets an info as a variant; NULL without an error if the driver lacks the info. */
+/* Gets an info as a variant; NULL without an error if the driver does not implement the info. */
 static gboolean
 get_attribute (cl_mem         mem,
                cl_mem_info    info,

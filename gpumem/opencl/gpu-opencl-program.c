@@ -87,9 +87,9 @@ program_new (cl_program  handle,
   return &program->base;
 }
 
-/* Takes ownership of @program. Retries without argument information if the compiler rejects that
- * option. Passes no list of devices: PoCL confuses the binaries if the order of the list differs
- * from the context. */
+/* Takes ownership of @program. If the compiler rejects the option for argument information, retries
+ * without it. Passes no list of devices, because PoCL confuses the binaries if the order of the
+ * list differs from the order in the context. */
 static GpuNativeProgram *
 build (GpuNativeContext  *context,
        cl_program         program,
@@ -211,7 +211,7 @@ program_load_binary (GpuNativeContext  *context,
   return program != NULL ? build (context, program, options, error) : NULL;
 }
 
-/* Drivers may crash on data that is not SPIR-V. */
+/* Checks that @il is SPIR-V, because drivers may crash on other data. */
 static gboolean
 check_il (GBytes  *il,
           GError **error)
@@ -254,7 +254,7 @@ program_load_il (GpuNativeContext  *context,
   program = create (_gpu_opencl_context_handle (context), data, size, &code);
   if (code != CL_SUCCESS)
     {
-      /* CL_INVALID_VALUE is about the contents of the module here. */
+      /* For this function, CL_INVALID_VALUE refers to the contents of the module. */
       _gpu_opencl_set_error_as (error, code == CL_INVALID_VALUE ? GPU_ERROR_BUILD_FAILED :
                                 _gpu_opencl_error_map (code), "clCreateProgramWithIL", code,
                                 "%" G_GSIZE_FORMAT " bytes of SPIR-V", size);
@@ -294,7 +294,7 @@ get_program_info (cl_program        program,
   return FALSE;
 }
 
-/* Returns the index of @id in the driver's lists; @n_ids if it is not listed. */
+/* Returns the index of @id in @ids, a list of the driver; @n_ids if @id is not in the list. */
 static guint
 find_device (const cl_device_id *ids,
              guint               n_ids,

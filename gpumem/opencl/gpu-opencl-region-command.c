@@ -5,7 +5,7 @@
 
 /* --- linear memory ---------------------------------------------------------------------------- */
 
-/* A region in the form of the clEnqueue...BufferRect() functions. */
+/* A region as the clEnqueue...BufferRect() functions describe it. */
 typedef struct
 {
   gsize origin[3];
@@ -13,8 +13,8 @@ typedef struct
   gsize slice_pitch;
 } Rectangle;
 
-/* Unused pitches of a GpuRegionSide are arbitrary, but drivers validate them: a single slice gets
- * slice pitch 0, and slices of one row each become the rows of one slice. */
+/* Unused pitches of a GpuRegionSide have any value, but drivers validate them. A single slice
+ * therefore gets slice pitch 0, and slices of one row each become the rows of one slice. */
 static Rectangle
 get_rectangle (const GpuRegionSide *side,
                const GpuExtent     *extent)
@@ -163,9 +163,9 @@ linear_fits (const GpuOpenclRegion *region,
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* Pitches of host memory. Drivers require unused pitches to be 0. For slices of one row, both
- * pitches are the distance of the slices. For 1D arrays, some drivers use the row pitch as the
- * distance of the layers and others the slice pitch, so set both. */
+/* Sets the pitches of host memory. Drivers require unused pitches to be 0. If each slice is one
+ * row, both pitches are the distance between slices. For 1D arrays, some drivers use the row pitch
+ * as the distance between layers and others use the slice pitch, so both get the same value. */
 static void
 get_host_pitches (const GpuOpenclImage *image,
                   const GpuRegionSide  *side,
@@ -265,8 +265,9 @@ host_fits (const GpuRegionSide *side,
              || side->slice_pitch % (extent->height > 1 ? side->row_pitch : unit) == 0);
 }
 
-/* NVIDIA's driver confuses rows of 3D images and layers of 2D arrays with the layers of a 1D array,
- * and copies the wrong layers within one 2D array. */
+/* Returns FALSE for copies that NVIDIA's driver executes wrongly: it confuses rows of 3D images and
+ * layers of 2D arrays with the layers of a 1D array, and copies the wrong layers within one 2D
+ * array. */
 static gboolean
 images_fit (const GpuOpenclImage *destination,
             const GpuOpenclImage *source,

@@ -10,7 +10,7 @@ typedef struct
 {
   cl_mem                mem;        /* NULL for host memory and unified shared memory */
   const GpuOpenclImage *image;      /* NULL for linear memory, which includes 1D_BUFFER images */
-  gpointer              data;       /* address of host or unified shared memory, else NULL */
+  gpointer              data;       /* address of host or unified shared memory, otherwise NULL */
   const GpuOpenclUsm   *usm;        /* not NULL for unified shared memory */
 } GpuOpenclRegionMemory;
 
@@ -21,12 +21,12 @@ typedef struct
   GpuOpenclRegionMemory  source;
   gsize                  unit;      /* unit of extents in bytes: the size of a texel, or 1 */
   const char            *function;  /* the last function called */
-  cl_int                 code;      /* its result */
+  cl_int                 code;      /* the code that the function returned */
   GArray                *pieces;    /* nullable; cl_event of all commands except the last */
 } GpuOpenclRegion;
 
 /* gpu-opencl-region-command.c */
-/* FALSE if the driver cannot copy the region in one command. */
+/* Returns FALSE if the driver cannot copy the region in one command. */
 gboolean _gpu_opencl_region_fits    (const GpuOpenclRegion *region,
                                      const GpuRegionSide   *to,
                                      const GpuRegionSide   *from,
@@ -37,7 +37,7 @@ gboolean _gpu_opencl_region_enqueue (GpuOpenclRegion       *region,
                                      const GpuExtent       *extent,
                                      cl_event              *event);
 
-/* Whether at least one side is an address: host memory or unified shared memory. */
+/* Whether at least one side is host memory or unified shared memory, given by its address. */
 static inline gboolean
 _gpu_opencl_region_has_host (const GpuOpenclRegion *region)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies of regions. OpenCL has functions for them, with restrictions: the slice pitch must be a
- * multiple of the row pitch, copies within one buffer need the same pitches on both sides, buffers
- * in copies from and to images must not have gaps, and two images must have the same format. Other
- * regions are split into slices or rows, or copied through an intermediate buffer.
+ * Copies of regions. OpenCL has functions for such copies, with restrictions: the slice pitch must
+ * be a multiple of the row pitch, copies within one buffer need the same pitches on both sides,
+ * buffers in copies from and to images must not have gaps, and two images must have the same
+ * format. A region that does not meet the restrictions is split into slices or rows, or copied
+ * through an intermediate buffer.
  */
 #include "config.h"
 
 #include "gpumem/opencl/gpu-opencl-region-private.h"
 
-/* With more commands than this, an intermediate buffer is faster: on an H100 a command takes 9 us,
- * and creating and releasing a buffer 10 us. */
+/* If a copy needs more commands than this, an intermediate buffer is faster: on an H100 a command
+ * takes 9 us, and creating and releasing a buffer takes 10 us. */
 #define N_PIECES 4
 
 /* Takes ownership of @piece. */
@@ -46,8 +47,8 @@ enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *from,
                const GpuExtent     *extent);
 
-/* Whether to retry in smaller pieces. NVIDIA's driver counts whole slices, and so refuses regions
- * that end near the end of a buffer; PoCL reports an overlap for interleaved regions of one
+/* Whether to retry in smaller pieces. NVIDIA's driver counts whole slices, and therefore refuses
+ * regions that end near the end of a buffer. PoCL reports an overlap for interleaved regions of one
  * buffer. */
 static gboolean
 is_refused (const GpuOpenclRegion *region)
@@ -154,8 +155,8 @@ enqueue_halves (GpuOpenclRegion             *region,
                 const GpuExtent             *extent,
                 cl_event                    *event);
 
-/* Copies through a 2D image whose rows are the layers. Between a buffer and a 1D array, NVIDIA's
- * driver copies only the first layer; between images it copies all of them. */
+/* Copies through a 2D image whose rows are the layers of the 1D array. Between a buffer and a 1D
+ * array, NVIDIA's driver copies only the first layer; between two images it copies all layers. */
 static gboolean
 enqueue_layers (GpuOpenclRegion     *region,
                 const GpuRegionSide *to,
@@ -210,7 +211,8 @@ enqueue_or_layers (GpuOpenclRegion     *region,
          && enqueue_layers (region, to, from, extent, event);
 }
 
-/* Enqueues the copy to @between or from it. Without an image, extents are in bytes. */
+/* Enqueues the first half, the copy to @between, or the second half, the copy from it. If no image
+ * is involved, extents are in bytes. */
 static gboolean
 enqueue_half (GpuOpenclRegion             *whole,
               gboolean                     is_first,
@@ -245,7 +247,7 @@ enqueue_half (GpuOpenclRegion             *whole,
   return success;
 }
 
-/* Orders the second copy after the first; in-order streams do so themselves. */
+/* Orders the second copy after the first. In-order streams need no barrier for this order. */
 static gboolean
 enqueue_barrier (GpuOpenclRegion *region)
 {
@@ -262,7 +264,7 @@ enqueue_barrier (GpuOpenclRegion *region)
   return region->code == CL_SUCCESS;
 }
 
-/* The caller may release @between afterwards: the driver retains it until the commands complete. */
+/* On return, the caller may release @between: the driver retains it until the commands complete. */
 static gboolean
 enqueue_halves (GpuOpenclRegion             *region,
                 const GpuOpenclRegionMemory *between,
@@ -281,7 +283,8 @@ enqueue_halves (GpuOpenclRegion             *region,
   return enqueue_barrier (region) && enqueue_half (region, FALSE, between, to, *extent, event);
 }
 
-/* Returns FALSE with @has_buffer FALSE, and enqueues nothing, if the buffer cannot be created. */
+/* If the buffer cannot be created, enqueues nothing, sets @has_buffer to FALSE and returns
+ * FALSE. */
 static gboolean
 enqueue_through_buffer (GpuOpenclRegion     *region,
                         const GpuRegionSide *to,
@@ -337,7 +340,8 @@ enqueue_whole (GpuOpenclRegion     *region,
       || _gpu_opencl_region_fits (region, to, from, extent)
       || (!both && count_pieces (region, to, from, extent) <= N_PIECES))
     {
-      /* Intel's runtime reports an overlap for two layers of one array. */
+      /* For two layers of one array, Intel's runtime reports an overlap: use a buffer in this
+       * case. */
       if (enqueue_or_layers (region, to, from, extent, event)
           || !both || region->code != CL_MEM_COPY_OVERLAP)
         return region->code == CL_SUCCESS;
@@ -377,7 +381,7 @@ get_side_at (const GpuRegionSide *side,
   return moved;
 }
 
-/* Moves @at from @portion to the next portion; FALSE if @portion was the last. */
+/* Moves @at from the current portion to the next. Returns FALSE if @portion was the last. */
 static gboolean
 move_to_next (GpuExtent       *at,
               const GpuExtent *portion,
@@ -398,8 +402,8 @@ move_to_next (GpuExtent       *at,
   return at->depth < extent->depth;
 }
 
-/* OpenCL has no command for copies within host memory, so copy each portion to a small buffer and
- * back. */
+/* OpenCL has no command for copies within host memory. Copies each portion to a small device buffer
+ * and from there to the destination. */
 static gboolean
 enqueue_portions (GpuOpenclRegion             *region,
                   const GpuOpenclRegionMemory *between,
@@ -487,7 +491,7 @@ set_region_error (GError                **error,
 #undef SIZE
 }
 
-/* For a 1D_BUFFER image, uses its buffer. */
+/* For a 1D_BUFFER image, sets the buffer that is its storage. */
 static void
 set_memory (GpuOpenclRegionMemory *memory,
             const GpuRegionSide   *side,
@@ -536,8 +540,9 @@ use_parent (GpuOpenclRegionMemory *memory,
   side->offset += buffer->parent_offset;
 }
 
-/* After a failure with commands in flight: base.partial makes the caller retain the memory that
- * they use, and @event, if not NULL, receives their events. Takes ownership of @pieces. */
+/* Called after a failure with commands in flight. base.partial makes the caller retain the memory
+ * that these commands use. @event, if not NULL, receives their events. Takes ownership of
+ * @pieces. */
 static void
 leave_pieces (GpuOpenclStream  *stream,
               GArray           *pieces,

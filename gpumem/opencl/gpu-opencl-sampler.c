@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Samplers. All values are checked here, because PoCL accepts any number as a mode.
+ * Samplers. This file checks all values, because PoCL accepts any number as a mode.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sub-buffers for NVIDIA's driver, which crashes if a sub-buffer is released before a newer
- * sub-buffer that overlaps it. So each slice holds references on the older slices that it overlaps.
- * Requests for the same range share a slice: a program that replaces a slice again and again would
- * otherwise build an endless chain of references.
+ * sub-buffer that overlaps it. Each slice therefore holds references to the older slices that it
+ * overlaps. Requests for the same range share a slice. Otherwise a program that replaces a slice
+ * again and again would build an endless chain of references.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 
 struct _GpuOpenclSlice
 {
-  guint             refs;       /* this and all other fields: under slices_lock of the context */
+  guint             refs;       /* slices_lock of the context guards all members */
   cl_mem            mem;
   cl_mem_flags      flags;
   cl_buffer_region  region;
@@ -44,7 +44,8 @@ find_locked (GpuOpenclBuffer        *root,
   return NULL;
 }
 
-/* Not recursive: chains of overlapping slices may be long. */
+/* Marks the slices that @slice references directly or indirectly. Not recursive, because chains of
+ * overlapping slices may be long. */
 static void
 mark_held_locked (GpuOpenclSlice *slice)
 {
@@ -69,7 +70,7 @@ mark_held_locked (GpuOpenclSlice *slice)
     }
 }
 
-/* Starts with the newest slice, which already holds most of the others. */
+/* Starts with the newest older slice, which already holds most of the other slices. */
 static void
 hold_older_locked (GpuOpenclSlice *slice)
 {
@@ -94,8 +95,8 @@ hold_older_locked (GpuOpenclSlice *slice)
     }
 }
 
-/* Caller holds slices_lock until the slice is listed, so that the list has the driver's order of
- * creation. */
+/* Caller holds slices_lock and keeps it until the slice is in the list of its root, so that the
+ * list has the order in which the driver created the slices. */
 static GpuOpenclSlice *
 create_locked (GpuOpenclContext       *context,
                GpuOpenclBuffer        *root,

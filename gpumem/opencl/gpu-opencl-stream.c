@@ -3,7 +3,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Lists of at most this many events are on the stack; longer ones are rare. */
+/* Lists of up to this many events are on the stack; longer lists are rare. */
 #define N_EVENTS_ON_STACK 16
 
 /* Takes ownership of @queue. */
@@ -75,7 +75,7 @@ stream_create (GpuNativeContext  *context,
   if (!_gpu_backend_check_process (error))
     return NULL;
 
-  /* Never create an on-device queue: PoCL ends the process. */
+  /* Never request an on-device queue, for which PoCL ends the process. */
   if (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER)
     bits |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   if (flags & GPU_STREAM_FLAGS_PROFILING)
@@ -253,11 +253,12 @@ stream_record (GpuNativeStream  *native,
   return event;
 }
 
-/* Enqueues a second barrier, without a wait list, which waits for all previous work including
- * @first. Otherwise PoCL drops the dependencies of a barrier at the next barrier with a wait list.
- * If a user event may fail @first, the second barrier also waits for a marker behind @guards: see
- * gpu-opencl-guard.c. The events of @first and of the marker are retained, also if the second
- * barrier fails, because PoCL aborts when a command whose event was released fails. */
+/* Enqueues a second barrier without a wait list, which waits for all previous work including
+ * @first. Without the second barrier, PoCL drops the dependencies of @first at the next barrier
+ * with a wait list. If a user event may fail @first, the second barrier also waits for a marker
+ * behind @guards: see gpu-opencl-guard.c. The events of @first and of the marker are retained, even
+ * if the second barrier fails, because PoCL aborts when a command fails whose event was
+ * released. */
 static cl_int
 repeat_barrier (GpuNativeStream  *native,
                 cl_event          first,

@@ -2,14 +2,14 @@
 /*
  * Shared virtual memory. A cl_mem is created with the memory as its storage, as the specification
  * allows. Copies, fills, mappings and slices use the cl_mem, as for any buffer; kernels get the
- * pointer. The functions require OpenCL 2.0: the caller checks the capabilities, which older
- * devices and platforms do not have.
+ * pointer. The functions require OpenCL 2.0. The caller checks the capabilities of the device,
+ * which older devices and platforms do not have.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* Size of the largest type of OpenCL C, the limit of clSVMAlloc() for alignments. */
+/* The size of the largest type of OpenCL C. clSVMAlloc() accepts no larger alignment. */
 #define MAX_TYPE_SIZE 128
 
 static cl_svm_mem_flags
@@ -30,7 +30,8 @@ get_svm_flags (GpuMemoryFlags flags,
   return result;
 }
 
-/* For larger alignments, allocates more and aligns the start within the allocation. */
+/* For an alignment that the driver does not accept, allocates more memory and aligns the start
+ * within the allocation. */
 static gpointer
 alloc_aligned (cl_context         context,
                cl_svm_mem_flags   flags,
@@ -125,7 +126,8 @@ alloc_locked (GpuNativeContext  *context,
   return &buffer->base;
 }
 
-/* Holds svm_lock, because allocations may fail on NVIDIA's driver while another thread frees. */
+/* Holds svm_lock, because on NVIDIA's driver an allocation may fail while another thread frees
+ * shared virtual memory. */
 GpuNativeBuffer *
 _gpu_opencl_svm_alloc (GpuNativeContext  *context,
                        GpuMemoryFlags     flags,
@@ -158,7 +160,8 @@ _gpu_opencl_svm_free (GpuOpenclContext *context,
   g_mutex_unlock (&context->svm_lock);
 }
 
-/* For devices that can access all host memory. Allocates no memory. */
+/* Creates shared virtual memory over memory of the program, for devices that can access all host
+ * memory. Allocates no memory. */
 static GpuNativeBuffer *
 svm_alloc_for_host (GpuNativeContext  *context,
                     GpuMemoryFlags     flags,
@@ -204,7 +207,7 @@ svm_prefetch (GpuNativeStream  *stream,
 
   if (device->api < 21 || device->level < 21 || buffer->svm_allocation == NULL)
     {
-      /* The whole buffer migrates, so keep the contents of the rest. */
+      /* This call migrates the whole buffer, so it must keep the contents outside the range. */
       if (size < native->size)
         flags &= ~GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unified shared memory, through cl_intel_unified_shared_memory. It is an address without a cl_mem:
- * the extension has functions for copies and fills, and copies from and to buffers and images treat
- * the address like host memory.
+ * Unified shared memory, through cl_intel_unified_shared_memory. This memory has an address but no
+ * cl_mem. The extension has functions for copies and fills. Copies from and to buffers and images
+ * treat the address like host memory.
  */
 #include "config.h"
 
@@ -88,7 +88,8 @@ _gpu_opencl_device_read_usm (GpuOpenclDevice *device)
     }
 }
 
-/* Drivers refuse alignments beyond the largest type, so larger ones are implemented here. */
+/* Drivers refuse alignments beyond the size of the largest type; larger alignments are implemented
+ * here. */
 #define MAX_ALIGNMENT 128
 
 static gpointer
@@ -127,7 +128,7 @@ _gpu_opencl_usm_alloc (GpuNativeContext  *context,
 
   if (data == NULL)
     {
-      /* If memory is short, drivers return various codes, or CL_SUCCESS with NULL. */
+      /* If memory is short, drivers return various codes, or NULL with CL_SUCCESS. */
       _gpu_opencl_set_error_as (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                                 kinds[get_index (kind)].function, code,
                                 SIZE " bytes requested, aligned to " SIZE ", " SIZE

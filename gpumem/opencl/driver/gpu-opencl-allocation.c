@@ -64,8 +64,8 @@ _gpu_opencl_mem_get (cl_mem        mem,
   return FALSE;
 }
 
-/* For a buffer over shared virtual memory, Intel's runtime returns as the parent an object that no
- * other call accepts. */
+/* For a buffer over shared virtual memory, Intel's runtime reports a parent object that no other
+ * call accepts. Such a parent is ignored. */
 cl_mem
 _gpu_opencl_mem_get_parent (cl_mem  mem,
                             gsize  *offset)
@@ -142,7 +142,7 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
     return _gpu_opencl_buffer_new (mem, size);
 
   meaning = _gpu_opencl_error_map (code);
-  /* A size of 0 was refused before, so the size is too large for one of the devices. */
+  /* The caller refuses a size of 0, so this size is too large for one of the devices. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,

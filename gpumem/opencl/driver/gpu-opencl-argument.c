@@ -5,7 +5,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* OpenCL C defines these names and sizes; they are the same on every device. */
+/* OpenCL C defines these types. Their sizes are the same on every device. */
 static const struct
 {
   const char *name;
@@ -28,8 +28,9 @@ static const struct
 
 static const guint widths[] = { 2, 3, 4, 8, 16 };
 
-/* Maps "const unsigned int" to "uint" and "signed char" to "char". Names of typedefs, which some
- * compilers do not resolve, are unchanged; other names of several words become "". */
+/* Maps "const unsigned int" to "uint" and "signed char" to "char". Leaves names of typedefs
+ * unchanged, because some compilers do not resolve typedefs. Other names of several words become
+ * "". */
 static char *
 get_plain_name (const char *type_name)
 {
@@ -95,7 +96,7 @@ _gpu_opencl_parse_type (const char *type_name,
         }
       else if (is_width (plain + strlen (scalars[i].name), &width))
         {
-          /* Vectors of three elements have the size of four. */
+          /* A vector of three elements has the size of a vector of four elements. */
           *size = scalars[i].size * (width == 3 ? 4 : width);
         }
     }

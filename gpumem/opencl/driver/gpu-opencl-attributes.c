@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * All infos of a device. A nick is the name of the info without CL_DEVICE_, in lower case and with
- * dashes.
+ * All infos of a device. The nick of an info is its name in lower case, without CL_DEVICE_ and with
+ * dashes instead of underscores.
  */
 #include "config.h"
 
@@ -54,7 +54,7 @@ typedef struct
   cl_device_info  info;
   InfoKind        kind;
   guint           level;        /* first version of OpenCL that has the info */
-  const char     *extension;    /* nullable; alternative to level */
+  const char     *extension;    /* nullable; an extension that also has the info */
   const InfoName *names;
 } InfoEntry;
 
@@ -465,7 +465,7 @@ from_flags (cl_bitfield     bits,
         g_variant_builder_add (&builder, "s", names->name);
       bits &= ~names->value;
     }
-  /* A bit of a later version or of an extension */
+  /* Report unknown bits, which belong to a later version or to an extension, as a number. */
   if (bits != 0)
     g_variant_builder_add_value (&builder, g_variant_new_take_string (
                                    g_strdup_printf ("0x%" G_GINT64_MODIFIER "x", (guint64) bits)));
@@ -622,7 +622,8 @@ is_offered (GpuOpenclDevice *device,
          (entry->extension != NULL && _gpu_opencl_device_has (device, entry->extension));
 }
 
-/* Drivers fail for infos that they lack, including infos of the version that they claim. */
+/* Drivers return an error for an info that they do not implement, even if the version of OpenCL
+ * that they report includes the info. */
 static gboolean
 is_refusal (const GError *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A program built for several devices has one binary for each. The library joins them into one
- * block: a magic text, the number of binaries and their sizes as little-endian 64-bit words, and
- * then the binaries.
+ * A program built for several devices has one binary for each device. The library joins the
+ * binaries into one block: a magic text, the number of binaries and their sizes as little-endian
+ * 64-bit words, and then the binaries.
  */
 #include "config.h"
 
@@ -13,7 +13,8 @@
 #define MAGIC "GPUCLBIN"
 #define WORD 8
 
-/* The header of a compiled part: a magic text, and a digest of the maker and the part. */
+/* The header of a compiled part: a magic text, and a digest of the part and of its maker (the
+ * devices and drivers). */
 #define PART_MAGIC "GPUCLOBJ"
 #define DIGEST_SIZE 32
 #define SEAL_SIZE (WORD + DIGEST_SIZE)
@@ -61,7 +62,7 @@ _gpu_opencl_binary_join (GBytes *const *binaries,
   return g_byte_array_free_to_bytes (array);
 }
 
-/* FALSE if the sizes in the header do not match the size of the block. */
+/* Returns FALSE if the sizes in the header do not add up to the size of the block. */
 static gboolean
 split_parts (GBytes    *bytes,
              guint      n_parts,

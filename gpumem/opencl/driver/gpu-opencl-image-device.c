@@ -36,7 +36,8 @@ read_limits (GpuOpenclDevice *device)
   return TRUE;
 }
 
-/* Whether the device has a feature of OpenCL C; features exist since OpenCL 3.0. */
+/* Whether the device has the optional feature @name of OpenCL C. Devices report features since
+ * OpenCL 3.0. */
 static gboolean
 has_feature (GpuOpenclDevice *device,
              const char      *name)

@@ -145,7 +145,7 @@ _gpu_opencl_image_type_from_cl (cl_mem_object_type  native,
 /* --- supported formats ------------------------------------------------------------------------ */
 
 /* In older PoCL versions, kernels always read 234.0 from images with one half-float channel, and
- * their writes are lost. */
+ * writes by kernels to such images are lost. */
 static gboolean
 is_broken (GpuNativeContext     *context,
            const GpuImageFormat *format)
@@ -218,7 +218,7 @@ _gpu_opencl_list_formats (GpuNativeContext  *context,
 
 /* --- colors ----------------------------------------------------------------------------------- */
 
-/* The integer type with the same bits as a normalized type; packed types are unchanged. */
+/* The integer type with the same bits as a normalized type; packed types are returned unchanged. */
 static GpuChannelType
 get_integer_type (GpuChannelType type)
 {
@@ -255,7 +255,7 @@ get_number (GpuTexelKind    kind,
     }
 }
 
-/* A value that the driver converts to @number, whether it truncates or rounds. */
+/* Returns a value that the driver converts to @number both if it truncates and if it rounds. */
 static float
 get_between (float number,
              float one)
@@ -272,7 +272,8 @@ from_srgb (float value)
   return value <= 0.04045f ? value / 12.92f : powf ((value + 0.055f) / 1.055f, 2.4f);
 }
 
-/* NVIDIA's driver clamps infinity to the largest half in 3D images. */
+/* Whether the color contains an infinite half: NVIDIA's driver clamps infinity to the largest half
+ * in 3D images. */
 static gboolean
 has_wild_halves (const GpuImageFormat *format,
                  const GpuTexel       *value)

@@ -85,7 +85,8 @@ _gpu_opencl_image_get (cl_mem          mem,
   return FALSE;
 }
 
-/* Reads the pitches from the driver, which may report 0. The layers of a 1D array count as rows. */
+/* Reads the pitches from the driver, which reports 0 for some images. The layers of a 1D array
+ * count as rows. */
 static gboolean
 read_pitches (GpuOpenclImage  *image,
               GError         **error)
@@ -158,7 +159,7 @@ _gpu_opencl_image_get_descriptor (const GpuImageDescription *description)
     descriptor.image_array_size = description->extent.depth;
   else
     descriptor.image_depth = description->extent.depth;
-  /* PoCL ends the process if num_mip_levels is not 0. */
+  /* Leave num_mip_levels 0 for a single level: PoCL ends the process if it is not 0. */
   if (description->n_levels > 1)
     descriptor.num_mip_levels = description->n_levels;
 
@@ -195,7 +196,7 @@ _gpu_opencl_image_set_error (GError                    **error,
   g_autofree char *format = gpu_image_format_to_string (&description->format);
   GpuError meaning = _gpu_opencl_error_map (code);
 
-  /* Invalid sizes were refused before, so this size is only too large for the device. */
+  /* The caller refuses invalid sizes, so this size is too large for the device. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning, "clCreateImage", code,

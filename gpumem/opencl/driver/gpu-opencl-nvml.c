@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Free memory of an NVIDIA device, from the management library (NVML). NVIDIA's OpenCL does not
- * report it, and CUDA reports it only in a CUDA context, which would itself use memory. */
+/* Gets the free memory of an NVIDIA device from the management library (NVML). NVIDIA's OpenCL does
+ * not report free memory. CUDA reports it only in a CUDA context, which would itself use memory. */
 #include "config.h"
 
 #include <gmodule.h>
@@ -15,7 +15,7 @@
 
 #define NVML_SUCCESS 0
 
-/* As NVIDIA declares them. */
+/* These declarations match NVIDIA's header. */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
 typedef struct
@@ -51,7 +51,7 @@ check (int          code,
   return FALSE;
 }
 
-/* The library stays open and initialized, like a driver. */
+/* Loads NVML. The library is never closed, because a driver also remains loaded. */
 static gboolean
 load (void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared by the files of the OpenCL back end. Check the version of the platform before calling a
- * function newer than OpenCL 1.2: the loader would jump through a NULL pointer.
+ * Shared by the files of the OpenCL back end. Before a call to a function newer than OpenCL 1.2,
+ * check the version of the platform: on an older platform, the OpenCL loader jumps through a NULL
+ * pointer.
  */
 #pragma once
 
@@ -13,10 +14,10 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this driver; its address identifies objects of this driver. */
+/* The ops tables of the OpenCL back end. The address identifies objects of this back end. */
 extern const GpuBackend _gpu_opencl_backend;
 
-/* Limits in texels, and in layers; all 0 if the device has no images. */
+/* Limits in texels and, for arrays, in layers. All are 0 if the device has no images. */
 typedef struct
 {
   gsize width_2d;
@@ -38,7 +39,8 @@ typedef struct
   clSetKernelArgMemPointerINTEL_fn set_argument;
   clEnqueueMemFillINTEL_fn         fill;
   clEnqueueMemcpyINTEL_fn          copy;
-  GpuSvmFlags                      fine;        /* kinds that the host may access at any time */
+  GpuSvmFlags                      fine;        /* kinds of memory that the host may access at any
+                                                 * time */
 } GpuOpenclUsm;
 
 typedef struct
@@ -47,13 +49,14 @@ typedef struct
   cl_device_id                 id;
   cl_platform_id               cl_platform;
   char                        *platform_version;
-  guint                        api;             /* of the platform: 30 for OpenCL 3.0 */
-  guint                        level;           /* of the device */
+  guint                        api;             /* version of the platform: 30 for OpenCL 3.0 */
+  guint                        level;           /* version of the device, in the same form */
   guint                        pocl;            /* major version of PoCL, 0 for other drivers */
   GpuOpenclImageLimits         image_limits;
   char                       **extensions;      /* of the device and of its platform */
   clCreateProgramWithILKHR_fn  create_with_il;  /* NULL if not supported */
-  GpuFdKinds                   fd_kinds;        /* importable; if not 0 the next two are set */
+  GpuFdKinds                   fd_kinds;        /* kinds that can be imported; if not 0, the next
+                                                 * two members are set */
   clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
   clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
   GpuOpenclUsm                 usm;             /* valid if base.usm_kinds is not 0 */
@@ -65,35 +68,39 @@ typedef struct
   cl_context        context;
   cl_device_id     *ids;                        /* handles of base.devices, in that order */
   GMutex            slices_lock;                /* protects the slices of all buffers */
-  GRWLock           slices_use;                 /* see _gpu_opencl_hold_slices() */
+  GRWLock           slices_use;                 /* locked by _gpu_opencl_hold_slices() */
   gint              has_slices;                 /* atomic; TRUE after the first slice */
   GMutex            svm_lock;                   /* held while shared virtual memory is allocated or
                                                  * freed */
-  GMutex            internal_lock;              /* protects the next two */
-  cl_command_queue  internal;                   /* maps host memory; NULL until first needed */
+  GMutex            internal_lock;              /* protects the next two members */
+  cl_command_queue  internal;                   /* for mapping host memory; NULL until first
+                                                 * needed */
   GPtrArray        *mapped;                     /* nullable; GpuOpenclBuffers of mapped host
                                                  * memory */
-  GMutex            held_lock;                  /* protects the next one */
+  GMutex            held_lock;                  /* protects `held` */
   GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */
 } GpuOpenclContext;
 
-/* The queue of a stream, shared with its events, which may outlive the stream. */
+/* The queue of a stream. Events of the stream share this structure, because they may outlive the
+ * stream. */
 typedef struct
 {
   gatomicrefcount   refs;
   GMutex            lock;
-  cl_command_queue  handle;                     /* NULL after the stream was freed; under lock */
+  cl_command_queue  handle;                     /* NULL after the stream was freed; guarded by
+                                                 * lock */
   gboolean          fails_late;                 /* see delay_failure() in gpu-opencl-event.c */
-  GPtrArray        *guards;                     /* nullable; of cl_event: the guards of the user
-                                                 * events that the last command depends on;
-                                                 * replaced, never changed */
+  GPtrArray        *guards;                     /* nullable; of cl_event: the guards (see
+                                                 * gpu-opencl-guard.c) of the user events that the
+                                                 * last command depends on. The array is replaced,
+                                                 * never changed */
 } GpuOpenclQueue;
 
 typedef struct
 {
   GpuNativeStream   base;
   cl_command_queue  queue;
-  GpuOpenclQueue   *shared_queue;               /* of queue, for events */
+  GpuOpenclQueue   *shared_queue;               /* the same queue, shared with events */
   GpuOpenclDevice  *device;
   gboolean          out_of_order;
 } GpuOpenclStream;
@@ -103,14 +110,17 @@ typedef struct
   GpuNativeEvent    base;
   cl_event          event;
   GpuOpenclQueue   *queue;                      /* NULL for a user event */
-  GArray           *pieces;                     /* nullable; events that must outlive this one:
-                                                 * PoCL reuses the events of failed commands */
-  GPtrArray        *guards;                     /* nullable; of cl_event: the guard of this user
-                                                 * event, or those of the command's queue */
-  gint              unset;                      /* atomic; a user event that has no status yet */
-  gboolean          cannot_fail;                /* a user event that must not fail in the driver */
-  gint              failed;                     /* atomic; failed, but complete in the driver */
-  gint              settled;                    /* atomic; see delay_failure() */
+  GArray           *pieces;                     /* nullable; cl_events that must not be released
+                                                 * before this event, because PoCL reuses the events
+                                                 * of failed commands */
+  GPtrArray        *guards;                     /* nullable; of cl_event: for a user event its
+                                                 * guard, for a command the guards of its queue */
+  gint              unset;                      /* atomic; TRUE for a user event without a status */
+  gboolean          cannot_fail;                /* TRUE for a user event that must not fail in the
+                                                 * driver */
+  gint              failed;                     /* atomic; the event failed, but is complete in the
+                                                 * driver */
+  gint              settled;                    /* atomic; delay_failure() has run */
 } GpuOpenclEvent;
 
 typedef struct _GpuOpenclSlice GpuOpenclSlice;
@@ -122,21 +132,25 @@ typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
-  cl_mem            parent;                     /* of a sub-buffer, or NULL */
-  gsize             parent_offset;              /* within parent */
+  cl_mem            parent;                     /* buffer that this sub-buffer is a part of, or
+                                                 * NULL */
+  gsize             parent_offset;              /* offset within parent */
   GpuOpenclSlice   *slice;                      /* nullable; owner of mem */
   GPtrArray        *slices;                     /* nullable; slices of this buffer, unowned */
-  gpointer          svm;                        /* nullable; address of shared virtual memory, the
-                                                 * storage of mem */
+  gpointer          svm;                        /* nullable; address of the shared virtual memory
+                                                 * that is the storage of mem */
   gpointer          svm_allocation;             /* nullable; result of clSVMAlloc() */
-  gpointer          svm_argument;               /* nullable; kernel argument instead of mem */
-  const GpuOpenclUsm *usm;                      /* not NULL for unified shared memory at svm: mem is
-                                                 * NULL and the next three are set */
+  gpointer          svm_argument;               /* nullable; pointer passed to kernels instead of
+                                                 * mem */
+  const GpuOpenclUsm *usm;                      /* not NULL for unified shared memory at svm. In
+                                                 * this case mem is NULL, and the next three members
+                                                 * are set */
   GpuSvmFlags       usm_kind;
   gpointer          usm_start;                  /* aligned start of the memory that contains svm */
   gpointer          usm_allocation;             /* returned by the driver; NULL for a slice */
-  gboolean          is_mapped;                  /* mem is mapped at base.host for its lifetime, so
-                                                 * commands use base.host instead of mem */
+  gboolean          is_mapped;                  /* mem is mapped at base.host for its whole
+                                                 * lifetime. Commands therefore use base.host
+                                                 * instead of mem */
   gboolean          is_registered;              /* mem uses memory of the program */
 } GpuOpenclBuffer;
 
@@ -144,8 +158,8 @@ typedef struct
 {
   GpuNativeImage    base;
   cl_mem            mem;
-  cl_mem            buffer;                     /* of a 1D_BUFFER: nullable, unowned; the target of
-                                                 * all commands except launches */
+  cl_mem            buffer;                     /* nullable, unowned; the storage of a 1D_BUFFER
+                                                 * image, which all commands except launches use */
   guint             level;                      /* mip level within mem */
 } GpuOpenclImage;
 
@@ -170,9 +184,10 @@ typedef struct
   gboolean          takes_images;               /* also TRUE for arguments of unknown kind */
   GMutex            lock;                       /* held from setting arguments until the launch is
                                                  * enqueued */
-  cl_kernel         pointer_kernel;             /* second kernel object, for indirect access and
-                                                 * pointer arguments; NULL until needed */
-  guint64           pointers;                   /* of pointer_kernel, see get_pointers() */
+  cl_kernel         pointer_kernel;             /* a second kernel object, for launches with
+                                                 * indirect access or pointer arguments; NULL until
+                                                 * needed */
+  guint64           pointers;                   /* result of get_pointers() for pointer_kernel */
 } GpuOpenclKernel;
 
 /* gpu-opencl-error.c: the only file that interprets OpenCL error codes. */
@@ -194,7 +209,8 @@ void            _gpu_opencl_set_error        (GError             **error,
                                               cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (4, 5);
-/* Like _gpu_opencl_set_error(), with @meaning instead of the meaning in the table. */
+/* Like _gpu_opencl_set_error(), but with the error code @meaning instead of the code in the
+ * table. */
 void            _gpu_opencl_set_error_as     (GError             **error,
                                               GpuError             meaning,
                                               const char          *function,
@@ -209,27 +225,27 @@ gboolean        _gpu_opencl_nvml_get_free    (const char          *pci_bus_id,
                                               GError             **error);
 
 /* gpu-opencl-device-info.c */
-/* Set by the first enumeration that succeeds; never read before. */
+/* Set by the first enumeration that succeeds, and not read before that enumeration. */
 extern GPtrArray *_gpu_opencl_known_devices;
 /* Returns the enumerated device with the handle @id, or NULL. */
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
                                               const char          *extension);
 /* Whether user events make the device hang. PoCL's "basic" device runs a command on the thread that
- * completes the command's dependency, and deadlocks on a lock that this thread already holds; other
- * devices in the context have the same effect. Oclgrind executes all commands and waits inside
- * clFlush(), which never returns if a command waits for a user event. */
+ * completes the command's dependency, and deadlocks on a lock that this thread already holds. Every
+ * context that contains a "basic" device is affected. Oclgrind executes all commands inside
+ * clFlush(), which therefore never returns if a command waits for a user event. */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
-/* Intel's runtime for CPUs. */
+/* Whether the device belongs to Intel's runtime for CPUs. */
 gboolean        _gpu_opencl_device_is_intel_cpu (GpuOpenclDevice  *device);
-/* Reads an info of exactly @size bytes. */
+/* Reads an info, which must have exactly @size bytes. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* Returns an info of any size, followed by a nul byte. */
+/* Returns an info of any size, and appends a nul byte. */
 gpointer        _gpu_opencl_device_get_data  (cl_device_id         id,
                                               cl_device_info       info,
                                               gsize               *size,
@@ -238,7 +254,7 @@ gpointer        _gpu_opencl_device_get_data  (cl_device_id         id,
 char           *_gpu_opencl_clean_text       (char                *text);
 
 /* gpu-opencl-image-device.c */
-/* Also sets image_limits. */
+/* Returns the image capabilities of @device, and sets its image_limits. */
 GpuCapabilities _gpu_opencl_device_read_images (GpuOpenclDevice   *device);
 
 /* gpu-opencl-external.c: memory of other APIs. */
@@ -260,7 +276,8 @@ GpuNativeBuffer *_gpu_opencl_usm_slice       (GpuOpenclBuffer     *parent,
                                               gsize                size);
 void            _gpu_opencl_usm_get_attributes (GpuOpenclBuffer   *buffer,
                                               GVariantDict        *attributes);
-/* One side is unified shared memory; the other may be unified shared memory or host memory. */
+/* At least one of @destination and @source must be unified shared memory. The other one may be host
+ * memory. */
 gboolean        _gpu_opencl_usm_copy         (GpuNativeStream     *stream,
                                               const GpuOpenclUsm  *usm,
                                               gpointer             destination,
@@ -284,11 +301,12 @@ GpuNativeEvent *_gpu_opencl_event_new        (GpuNativeStream     *stream,
                                               cl_event             event);
 /* Returns an array of cl_event that owns its elements. */
 GArray         *_gpu_opencl_pieces_new       (void);
-/* Blocks until a command without dependencies completes. */
+/* Blocks until the command of @event completes. The command must have no dependencies. */
 gboolean        _gpu_opencl_wait_and_release (GpuNativeStream     *stream,
                                               cl_event             event,
                                               GError             **error);
-/* The last call of every op that enqueues: returns the event, or sets the error. */
+/* The last call of every op that enqueues a command: returns the event of the command, or sets the
+ * error. */
 gboolean        _gpu_opencl_enqueued         (GpuNativeStream     *stream,
                                               cl_int               code,
                                               const char          *function,
@@ -309,28 +327,29 @@ GPtrArray      *_gpu_opencl_list_guards      (GpuNativeStream     *stream,
 /* Records that all later commands of @stream depend on @guards. */
 void            _gpu_opencl_set_guards       (GpuNativeStream     *stream,
                                               GPtrArray           *guards);
-/* (transfer full) (nullable): lists the pending guards that the last command of @stream depends on;
- * if there are any, holds its event. */
+/* (transfer full) (nullable): lists the pending guards that the last command of @stream depends on.
+ * If there are any, holds @event, the event of that command. */
 GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
-/* Holds @events and, if @stream is in order, the event of a marker, because the next command waits
- * for all of these. Returns the driver's result for the marker. */
+/* The next command of @stream waits for @events and, on an in-order stream, for all earlier
+ * commands. Holds @events and, on an in-order stream, the event of a marker behind the earlier
+ * commands. Returns the driver's result for the marker. */
 cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
                                               GpuNativeEvent *const *events,
                                               guint                n_events);
-/* Releases all held events of @context, whose work has ended. */
+/* Releases all held events of @context. All work of @context must have ended. */
 void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
-/* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers that are only host memory. */
+/* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers without a cl_mem. */
 GpuBufferAllocHostOp _gpu_opencl_alloc_host;
 GpuBufferRegisterHostOp _gpu_opencl_register_host;
 GpuBufferUseHostOp _gpu_opencl_use_host;
 GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
                                               gsize                offset,
                                               gsize                size);
-/* Call before releasing buffer->mem. */
+/* Must be called before buffer->mem is released. */
 void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 /* Whether all @size bytes at @data are within host memory that the driver has mapped for the
@@ -342,15 +361,15 @@ GpuBufferCopyOp _gpu_opencl_copy_host;
 GpuBufferWriteOp _gpu_opencl_write_host;
 GpuBufferReadOp _gpu_opencl_read_host;
 GpuBufferFillOp _gpu_opencl_fill_host;
-/* Enqueues an operation without effect, for @event. */
+/* Enqueues a command without effect, to get an @event for it. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
                                               GError             **error);
 
 /* gpu-opencl-svm.c */
-/* Sets base.host of fine-grained memory, which the host may access at any time. */
+/* Sets base.host for fine-grained memory, because the host may access such memory at any time. */
 GpuSvmAllocOp _gpu_opencl_svm_alloc;
-/* Releases the cl_mem first, because it uses the memory. */
+/* Releases the cl_mem before it frees the memory, because the cl_mem uses the memory. */
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 
@@ -363,19 +382,20 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* Access flags for memory created from other memory; 0 inherits the access of that memory. */
+/* Access flags for memory created from other memory. 0 inherits the access flags of the other
+ * memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
 /* Access flags for a new allocation; READ_WRITE by default. */
 cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
 cl_map_flags    _gpu_opencl_get_map_flags    (GpuMapFlags          flags);
-/* Reads an info of exactly @size bytes. */
+/* Reads an info, which must have exactly @size bytes. */
 gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
                                               cl_mem_info          info,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* Returns the memory object that @mem is a part of or was created from, and the offset in it; NULL
- * if @mem has its own memory. */
+/* Returns the memory object that @mem is a part of or was created from, and sets @offset to the
+ * offset of @mem in that object. Returns NULL if @mem has its own memory. */
 cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
                                               gsize               *offset);
 /* Checks that foreign memory belongs to @context. */
@@ -386,10 +406,10 @@ gboolean        _gpu_opencl_mem_retain       (cl_mem               mem,
                                               GError             **error);
 
 /* gpu-opencl-image-format.c */
-/* FALSE for formats that GpuImageFormat cannot express. */
+/* Returns FALSE for formats that GpuImageFormat cannot express. */
 gboolean        _gpu_opencl_format_from_cl   (const cl_image_format *native,
                                               GpuImageFormat      *format);
-/* FALSE for formats that OpenCL does not have. */
+/* Returns FALSE for formats that OpenCL does not have. */
 gboolean        _gpu_opencl_format_to_cl     (const GpuImageFormat *format,
                                               cl_image_format     *native);
 cl_mem_object_type
@@ -397,8 +417,8 @@ cl_mem_object_type
 gboolean        _gpu_opencl_image_type_from_cl (cl_mem_object_type native,
                                               GpuImageType        *type);
 GpuImageListFormatsOp _gpu_opencl_list_formats;
-/* Converts a texel in its memory representation to a color for clEnqueueFillImage(), 16 bytes.
- * FALSE if a driver would change the value. */
+/* Converts a texel in its memory representation to a color of 16 bytes for clEnqueueFillImage().
+ * Returns FALSE if a driver would change the value. */
 gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gconstpointer        texel,
                                               gpointer             color);
@@ -412,13 +432,13 @@ GpuExtent       _gpu_opencl_image_get_level_extent (const GpuImageDescription *d
 void            _gpu_opencl_image_get_origin (const GpuOpenclImage *image,
                                               const GpuRegionSide *side,
                                               gsize               *origin);
-/* Reads an info of exactly @size bytes. */
+/* Reads an info, which must have exactly @size bytes. */
 gboolean        _gpu_opencl_image_get        (cl_mem               mem,
                                               cl_image_info        info,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* Without pitches. */
+/* Returns a descriptor without pitches. */
 cl_image_desc   _gpu_opencl_image_get_descriptor (const GpuImageDescription *description);
 cl_mem          _gpu_opencl_image_create_mem (GpuNativeContext    *context,
                                               cl_mem_flags         flags,
@@ -463,8 +483,8 @@ void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
 
 /* NVIDIA's driver crashes if one thread creates or releases a sub-buffer while another thread
- * enqueues a command that uses a sub-buffer of the same buffer. Threads that enqueue therefore hold
- * a reader lock on all slices of the context; TRUE if the lock was taken. */
+ * enqueues a command that uses a sub-buffer of the same buffer. Threads that enqueue commands
+ * therefore hold a reader lock on all slices of the context. Returns TRUE if the lock was taken. */
 static inline gboolean
 _gpu_opencl_hold_slices (GpuNativeStream *stream)
 {
@@ -473,8 +493,8 @@ _gpu_opencl_hold_slices (GpuNativeStream *stream)
   if (G_LIKELY (!g_atomic_int_get (&context->has_slices)))
     return FALSE;
 
-  /* A waiting writer holds this lock and blocks new readers: overlapping readers could otherwise
-   * starve it. */
+  /* A waiting writer holds slices_lock, and so blocks new readers. Otherwise a writer could wait
+   * forever while readers overlap. */
   g_mutex_lock (&context->slices_lock);
   g_rw_lock_reader_lock (&context->slices_use);
   g_mutex_unlock (&context->slices_lock);
@@ -492,20 +512,21 @@ _gpu_opencl_release_slices (GpuNativeStream *stream,
 
 /* gpu-opencl-region.c */
 GpuMemoryCopyRegionOp _gpu_opencl_copy_region;
-/* Fills with exact texel bits, through a temporary buffer of the region's size. Not for images that
- * have a buffer as storage. */
+/* Fills with exact texel bits: copies from a temporary buffer of the region's size. Not for images
+ * whose storage is a buffer. */
 GpuImageFillOp _gpu_opencl_fill_through_buffer;
 
 /* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
 GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
                                               guint                n_binaries);
-/* Returns one binary for each of @n_devices devices; a binary without the header is a single
- * one. */
+/* Returns one binary for each of @n_devices devices. A block without the header is a single
+ * binary. */
 GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
                                               guint                n_devices,
                                               GError             **error);
-/* Compiled parts carry a digest: NVIDIA's driver ends the process if a program links a part that
- * its own compiler did not produce. @maker identifies the devices and drivers. */
+/* Adds a digest to a compiled part, and checks and removes the digest. NVIDIA's driver ends the
+ * process if a program links a part that its own compiler did not produce. @maker identifies the
+ * devices and drivers. */
 GBytes         *_gpu_opencl_part_seal        (GBytes              *part,
                                               const char          *maker);
 GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
@@ -520,12 +541,13 @@ GpuNativeKernel *_gpu_opencl_kernel_new      (GpuNativeContext    *context,
                                               GError             **error);
 
 /* gpu-opencl-argument.c: descriptions of kernel arguments. */
-/* FALSE only for an error; attributes that the driver does not report stay unknown. */
+/* Returns FALSE only for an error. Attributes that the driver does not report remain unknown. */
 gboolean        _gpu_opencl_describe_argument (cl_kernel           kernel,
                                               guint                index,
                                               GpuArgumentInfo     *info,
                                               GError             **error);
-/* Gets the type code of an OpenCL C type, 0 if it has none, and its size, 0 if unknown. */
+/* Sets @type to the type code of an OpenCL C type, or to 0 if there is none. Sets @size to the size
+ * of the type, or to 0 if the size is unknown. */
 void            _gpu_opencl_parse_type       (const char          *type_name,
                                               char                *type,
                                               gsize               *size);
@@ -568,7 +590,7 @@ _gpu_opencl_memory_handle (GpuNativeMemory *memory)
                           : _gpu_opencl_buffer_handle (memory);
 }
 
-/* Returns the buffer if it is unified shared memory, else NULL. */
+/* Returns @memory as a buffer if it is unified shared memory, otherwise NULL. */
 static inline GpuOpenclBuffer *
 _gpu_opencl_memory_get_usm (GpuNativeMemory *memory)
 {
@@ -576,7 +598,7 @@ _gpu_opencl_memory_get_usm (GpuNativeMemory *memory)
                                                                         : NULL;
 }
 
-/* Returns the memory object for all commands except launches. */
+/* Returns the memory object to pass to all commands except launches. */
 static inline cl_mem
 _gpu_opencl_memory_target (GpuNativeMemory *memory)
 {
