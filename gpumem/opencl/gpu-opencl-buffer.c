@@ -71,8 +71,8 @@ check_foreign (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Records the parent of a foreign sub-buffer: the parent may be known to the library as another
- * object with the same memory. */
+/* Records the parent of a foreign sub-buffer, because the library may also have an object for the
+ * parent, which shares the memory. */
 static void
 find_parent (GpuOpenclBuffer *buffer)
 {

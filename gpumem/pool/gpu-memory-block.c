@@ -406,7 +406,7 @@ get_key (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_block:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @stream: (nullable): the stream that uses the block first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the block first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
@@ -454,7 +454,7 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  * @size: size in bytes
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default alignment,
  *   which is at least 512
- * @stream: (nullable): the stream that uses the block first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the block first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates a block whose address is a multiple of @alignment, like gpu_memory_pool_alloc_block().
@@ -548,7 +548,7 @@ alloc_blocks (GpuMemoryPool   *pool,
  * @pool: a #GpuMemoryPool
  * @sizes: (array length=n_blocks): sizes in bytes, none of them 0
  * @n_blocks: the number of blocks
- * @stream: (nullable): the stream that uses the blocks first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the blocks first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates several blocks at once, which is faster than one call for each. On failure, no block is
@@ -719,7 +719,7 @@ alloc_memory (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_buffer:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
- * @stream: (nullable): the stream that uses the buffer first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the buffer first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates a buffer with undefined content. All streams of the context may use it: streams other
@@ -757,15 +757,16 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  * gpu_memory_pool_alloc_svm:
  * @pool: a #GpuMemoryPool whose memory comes from a #GpuSvmAllocator
  * @size: size in bytes
- * @stream: (nullable): the stream that uses the memory first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the memory first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates shared virtual memory with undefined content, as gpu_memory_pool_alloc_buffer()
  * allocates a buffer. Host and device use the same address. Alignment and granularity are those of
  * the allocator of the pool. Blocks when gpu_memory_pool_alloc_block() does.
  *
- * The host may access coarse grain memory only while it is mapped. It may access fine grain memory
- * after the work that used the same memory before has completed; gpu_stream_synchronize() with
+ * The host may access coarse grain memory only while it is mapped. The host may access fine grain
+ * memory after the work that used the same memory before has completed; gpu_stream_synchronize()
+ * with
  * @stream waits for that work.
  *
  * Advice of gpu_svm_advise() remains in effect when the memory is freed and reused.

@@ -440,7 +440,7 @@ gpu_buffer_vacate (GpuBuffer *buffer)
  * @pool: a #GpuMemoryPool
  * @buffer: a buffer of @pool for which gpu_buffer_vacate() returned %TRUE
  * @size: size in bytes, not 0
- * @stream: (nullable): the stream that uses the buffer first, %NULL for the default one
+ * @stream: (nullable): the stream that uses the buffer first, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates memory like gpu_memory_pool_alloc_buffer(), but attaches it to @buffer instead of

@@ -232,8 +232,8 @@ _gpu_pool_history_get_size (GpuPoolHistory *history)
  * @error: return location for an error
  *
  * Sets the number of events that the pool keeps, see gpu_memory_pool_get_history(), and discards
- * the events so far. Each event costs a lock and a read of the clock; with 0 there is no cost. Does
- * not block; may be called from any thread.
+ * the events so far. Recording an event takes a lock and reads the clock; if @n_events is 0,
+ * nothing is recorded. Does not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @n_events is too large or @pool was
  *   never initialised

@@ -193,7 +193,7 @@ gpu_memory_pool_free_held (GpuMemoryPool *pool)
  * @pool: a #GpuMemoryPool
  *
  * Frees all unused memory, like gpu_memory_pool_free_held(). From now on the pool keeps no freed
- * memory: it frees memory when its last use has completed. This cannot be undone.
+ * memory: it frees memory when its last use has completed. The change is permanent.
  *
  * Since: 0.1
  */
@@ -214,8 +214,8 @@ gpu_memory_pool_stop_holding (GpuMemoryPool *pool)
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
  *
- * Computes the number of the bin for @size bytes, from the leading bits of the pool. The numbers
- * are those of PyOpenCL and PyCUDA.
+ * Computes the number of the bin for @size bytes, from the leading bits of the pool. PyOpenCL
+ * and PyCUDA number their bins in the same way.
  *
  * Returns: the number of the bin
  *

@@ -293,7 +293,7 @@ install_knobs (void)
   /**
    * GpuMemoryPool:release-threshold:
    *
-   * The maximum number of unused bytes that the pool keeps. By default it keeps all.
+   * The maximum number of unused bytes that the pool keeps. By default the pool keeps all of them.
    *
    * Since: 0.1
    */
@@ -407,7 +407,7 @@ install_knobs (void)
 /**
  * GpuMemoryPool:n-cache-hits:
  *
- * The number of blocks allocated from the calling thread's cache of blocks that it freed itself.
+ * The number of blocks that threads allocated from their own caches of freed blocks.
  *
  * Since: 0.1
  */
@@ -501,8 +501,8 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:kind:
    *
-   * The way in which the pool manages its memory. After initialisation it is the kind in effect,
-   * never %GPU_MEMORY_POOL_AUTOMATIC.
+   * The way in which the pool manages its memory. After initialisation, the property is the kind in
+   * effect, never %GPU_MEMORY_POOL_AUTOMATIC.
    *
    * Since: 0.1
    */
@@ -695,8 +695,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Tries the next kind if the driver fails to reserve addresses. Even on a device that supports
- * reservations this may happen, for example when the process is short of address space. */
+/* Tries the next kind if the driver fails to reserve addresses. A reservation may
+ * fail even on a device that supports it, for example if the process is short of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)

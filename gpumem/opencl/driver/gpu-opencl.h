@@ -342,7 +342,7 @@ cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
 /* Releases all held events of @context. All work of @context must have ended. */
 void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
-/* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers without a cl_mem. */
+/* gpu-opencl-host-memory.c: ops for host memory, and ops for buffers with base.is_host_only. */
 GpuBufferAllocHostOp _gpu_opencl_alloc_host;
 GpuBufferRegisterHostOp _gpu_opencl_register_host;
 GpuBufferUseHostOp _gpu_opencl_use_host;

@@ -24,7 +24,8 @@ typedef struct _GpuPoolBins GpuPoolBins;
 /* The metadata of an item; freed with the item. */
 typedef struct _GpuPoolItem GpuPoolItem;
 
-/* The bin of @size bytes: the exponent of two, and @bits bits after the leading one. */
+/* The number of the bin for @size bytes: the exponent of the highest power of two in @size,
+ * followed by the @bits bits after the leading bit. */
 static inline guint
 gpu_pool_bin_number (guint bits,
                      gsize size)

@@ -276,7 +276,7 @@ take_chunks (GpuPoolGrowth *growth,
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Skip a chunk that begins before the range, because it is partly in use. */
+  /* Skip a chunk that begins before the range, because only whole chunks can be moved. */
   if (at < end && chunks->granules[at].first != at)
     at = chunks->granules[at].first + chunks->granules[at].n;
 

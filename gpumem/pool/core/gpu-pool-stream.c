@@ -128,7 +128,7 @@ _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
   return get_stream (streams, key, TRUE);
 }
 
-/* FALSE if the stream was swept: then all its uses have completed. */
+/* Pins @stream. Returns FALSE if the stream was swept; in that case all its uses have completed. */
 static gboolean
 pin (GpuPoolStream *stream)
 {
@@ -423,7 +423,7 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
 
 /* --- all streams ------------------------------------------------------------------- */
 
-/* Pins all streams, or those with pending fences. */
+/* Pins all streams; with @only_fenced, only streams with pending fences. */
 static GPtrArray *
 pin_streams (GpuPoolStreams *streams,
              gboolean        only_fenced)

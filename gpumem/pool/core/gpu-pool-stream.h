@@ -42,7 +42,7 @@ typedef struct
   /* Blocks until @seq has completed or failed. */
   void     (*wait)        (gpointer   key,
                            guint64    seq);
-  /* Whether @key accepts no more work and all of it has completed. */
+  /* Whether the stream accepts no more work and all its work has completed. */
   gboolean (*is_gone)     (gpointer   key);
   /* Whether the pending work of @key completes without action by the program. Called with locks of
    * the pool held, so it must be fast. NULL: always. */
