@@ -765,8 +765,7 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  * the allocator of the pool. Blocks when gpu_memory_pool_alloc_block() does.
  *
  * The host may access coarse grain memory only while it is mapped. The host may access fine grain
- * memory after the work that used the same memory before has completed; gpu_stream_synchronize()
- * with
+ * memory after earlier work that used the same memory has completed; gpu_stream_synchronize() with
  * @stream waits for that work.
  *
  * Advice of gpu_svm_advise() remains in effect when the memory is freed and reused.

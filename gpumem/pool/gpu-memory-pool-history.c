@@ -187,8 +187,8 @@ copy_events (GpuPoolHistory *history,
  *   snapshots; a new stream may get the number of a stream that no longer exists
  * - `device-free`, t, in "oom": bytes of device memory that are not allocated by the context
  *
- * The memory viewer of PyTorch expects these names in `device_traces`. May be called
- * from any thread; does not block.
+ * The memory viewer of PyTorch expects these names in `device_traces`. May be called from any
+ * thread; does not block.
  *
  * Returns: (transfer full): the events, an array of type aa{sv}
  *

@@ -176,8 +176,8 @@ gpu_memory_pool_trim (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  *
  * Frees all unused memory. Blocks until the pending uses of that memory have completed.
- * Frees all unused memory. Blocks until the pending uses of that memory have completed.
  *
+ * Since: 0.1
  */
 void
 gpu_memory_pool_free_held (GpuMemoryPool *pool)

@@ -695,8 +695,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Tries the next kind if the driver fails to reserve addresses. A reservation may
- * fail even on a device that supports it, for example if the process is short of address space. */
+/* Tries the next kind if the driver fails to reserve addresses. A reservation may fail
+ * even on a device that supports it, for example if the process is short of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)

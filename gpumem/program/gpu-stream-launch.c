@@ -491,7 +491,6 @@ launch_profiled (GpuStream    *stream,
  * has completed, gpu_event_get_duration() returns the time. Does not block.
  *
  * On a stream with %GPU_STREAM_FLAGS_PROFILING, the duration is the time of the kernel alone
- * (OpenCL: clGetEventProfilingInfo). On other streams, it is the time between an event before and
  * (OpenCL: clGetEventProfilingInfo). On other streams, the duration is the time between an event
  * before and an event after the kernel (CUDA: cuEventRecord, twice), and includes work that other
  * threads submit between the two events.
