@@ -6,7 +6,7 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* From cl_nv_device_attribute_query; no header defines them. */
+/* Infos of cl_nv_device_attribute_query, which no header defines. */
 #define CL_DEVICE_PCI_BUS_ID_NV    0x4008
 #define CL_DEVICE_PCI_SLOT_ID_NV   0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV 0x400A

@@ -5,8 +5,8 @@
  *
  * - PoCL may both fail and run the command, which ends the process. Each user event therefore has a
  *   guard: a second user event, which is set after the first. Commands that depend on a user event
- *   and may depend on other work also wait for the guard. While PoCL fails such a command it cannot
- *   run it, because the guard is still pending.
+ *   and may depend on other work also wait for the guard. While PoCL fails such a command, the
+ *   guard is still pending, so PoCL cannot also run the command.
  * - The two threads still use the command's event, and the events that the command waits for, after
  *   all these events have their status. The threads hold no references to them. The back end
  *   therefore holds the events of commands that depend on user events, and the events that these

@@ -525,8 +525,8 @@ set_memory (GpuOpenclRegionMemory *memory,
     memory->image = image;
 }
 
-/* Replaces a sub-buffer with its parent: PoCL crashes on sub-buffers when it copies rows, or when
- * it copies between images and buffers. */
+/* Replaces a sub-buffer with its parent: PoCL crashes on sub-buffers when it copies rows, and
+ * when it copies between images and buffers. */
 static void
 use_parent (GpuOpenclRegionMemory *memory,
             GpuRegionSide         *side)

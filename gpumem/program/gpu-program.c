@@ -505,7 +505,7 @@ gpu_program_is_from_cache (GpuProgram *program)
  *
  * Gets the built program as a binary for gpu_program_new_from_binary() (`CL_PROGRAM_BINARIES`; on
  * CUDA the cubin or PTX). The binary is valid for the same kind of device and the same driver. In a
- * context of several devices, it contains one part for each device.
+ * context of several devices, the binary contains one part for each device.
  *
  * Returns: (transfer full): the binary, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver does
  *   not support binaries, or the driver's error

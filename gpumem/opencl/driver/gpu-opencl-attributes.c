@@ -7,13 +7,13 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* From cl_nv_device_attribute_query; no header defines them. */
+/* Infos of cl_nv_device_attribute_query, which no header defines. */
 #define CL_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT_NV 0x4007
 #define CL_DEVICE_PCI_BUS_ID_NV                   0x4008
 #define CL_DEVICE_PCI_SLOT_ID_NV                  0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV                0x400A
 
-/* From cl_khr_spirv_queries, which older headers lack. */
+/* Infos of cl_khr_spirv_queries, which older headers do not define. */
 #ifndef CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR
 #define CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR 0x12B9
 #define CL_DEVICE_SPIRV_EXTENSIONS_KHR                0x12BA
