@@ -481,8 +481,8 @@ compare_formats (gconstpointer a,
   return gpu_image_format_equal (a, b) ? 0 : 1;
 }
 
-/* Returns whether the host back end supports the format. It lacks a driver's formats that OpenCL
- * does not define. */
+/* Returns whether the host back end supports the format. Formats that only a driver defines, but
+ * not OpenCL, are not supported. */
 static gboolean
 has_format (const Case  *c,
             TestFixture *host)

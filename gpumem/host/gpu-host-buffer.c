@@ -92,7 +92,8 @@ _gpu_host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
   return _gpu_host_buffer_new (data, size, "host");
 }
 
-/* Like any buffer: kernels can access all host memory, and page locking has no effect. */
+/* Allocates host memory like any buffer, because kernels on the host can access all host memory,
+ * and page locking has no effect. */
 static GpuNativeBuffer *
 host_buffer_alloc_host (GpuNativeContext    *context,
                         GpuHostMemoryFlags  *flags,

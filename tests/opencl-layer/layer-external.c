@@ -7,8 +7,8 @@
  *
  * The layer maps the descriptor, which must be a memfd, and creates a buffer over the mapping,
  * because PoCL uses host memory in place. Like NVIDIA's driver, the layer takes ownership of the
- * descriptor. For a buffer that is larger than the memory it returns, also like that driver, an
- * invalid handle and an error code above 0.
+ * descriptor. If a buffer is to be larger than the memory, the layer returns an invalid handle and
+ * an error code above 0, as that driver does.
  *
  * Misuses are:
  *
