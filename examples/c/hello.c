@@ -3,7 +3,7 @@
  *
  *   cc hello.c -o hello $(pkg-config --cflags --libs gpumem-1.0)
  *   ./hello                          the default device
- *   GPUMEM_DEVICE=host ./hello       another one
+ *   GPUMEM_DEVICE=host ./hello       another device
  */
 #include <string.h>
 

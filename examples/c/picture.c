@@ -4,7 +4,7 @@
  *   cc picture.c -o picture $(pkg-config --cflags --libs gpumem-1.0 gdk-pixbuf-2.0)
  *   ./picture holiday.jpeg blurred.png
  *
- * By default it draws a picture itself and writes picture.png.
+ * Without arguments, the program draws a picture and writes picture.png.
  */
 #include <gdk-pixbuf/gdk-pixbuf.h>
 #include <gpumem/gpumem.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
- * each chunk. The pool reuses the memory of a few chunks and rarely calls the driver.
+/* pool: two streams process the chunks of a long input. The buffers for each chunk come from a
+ * pool, which reuses the memory of earlier chunks and rarely calls the driver.
  *
  *   cc pool.c -o pool $(pkg-config --cflags --libs gpumem-1.0)
  */

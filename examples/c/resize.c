@@ -4,14 +4,15 @@
  *   cc resize.c -o resize $(pkg-config --cflags --libs gpumem-1.0 gdk-pixbuf-2.0) -lm
  *   ./resize holiday.jpeg small.png
  *
- * By default it draws a picture itself and writes resize.png.
+ * Without arguments, the program draws a picture and writes resize.png.
  */
 #include <math.h>
 
 #include <gdk-pixbuf/gdk-pixbuf.h>
 #include <gpumem/gpumem.h>
 
-/* Samplers in hardware interpolate with weights of about eight bits. */
+/* Samplers in hardware interpolate with weights of about eight bits, so results may differ from
+ * those of the CPU. */
 #define TOLERANCE 2
 
 /* A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build. */

@@ -29,8 +29,8 @@ upload (GpuContext *context, float first, float step, GError **error)
   return gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, error);
 }
 
-/* The mapping gives the host access to the buffer. Releasing the last reference unmaps the
- * buffer. */
+/* The mapping gives the host access to the buffer. Dropping the last reference to the mapping
+ * unmaps the buffer. */
 static gboolean
 check (GpuBuffer *y, GError **error)
 {
@@ -84,7 +84,7 @@ run (GError **error)
   if (y == NULL)
     return FALSE;
 
-  /* Returns at once. The map in check() waits for the kernel, because both use y. */
+  /* The launch returns at once. The mapping in check() waits for the kernel, because both use y. */
   stream = gpu_context_get_default_stream (context);
   if (!gpu_stream_launch (stream, kernel, &grid, NULL, error, 2.5, x, y))
     return FALSE;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
- * Two streams alternate: the program reads the file for one while the device processes the other.
+/* stream-file: counts the bytes of a file that is larger than the device memory that the program
+ * may use. The chunks of the file alternate between two streams: while the device processes a
+ * chunk, the program reads the next chunk.
  *
  *   cc stream-file.c -o stream-file $(pkg-config --cflags --libs gpumem-1.0)
  *   ./stream-file disk.img 64
  *
- * By default it creates a file itself and uses 2 MiB.
+ * Without arguments, the program creates a file and uses 2 MiB.
  */
 #include <string.h>
 
@@ -14,7 +15,8 @@
 #define N_GROUPS 32
 #define COUNTS_SIZE (N_GROUPS * 256 * sizeof (guint64))
 
-/* Each group of 256 work-items counts in local memory, and adds to its own part of counts. */
+/* Each group of 256 work-items counts bytes in local memory, and adds the result to its own part of
+ * counts. */
 static const char source[] =
   "__kernel void\n"
   "count (__global const uchar *bytes, ulong size, __global ulong *counts)\n"
@@ -29,7 +31,8 @@ static const char source[] =
   "  counts[get_global_id (0)] += mine[get_local_id (0)];\n"
   "}\n";
 
-/* One half of the device memory, and the page-locked memory into which the file is read. */
+/* A stream, with one half of the device memory, and with page-locked memory into which the file is
+ * read. */
 typedef struct
 {
   GpuStream     *stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+/* streams: two streams use one buffer in turns, without a wait in the program. A main loop is
  * notified of the completion.
  *
  *   cc streams.c -o streams $(pkg-config --cflags --libs gpumem-1.0)
@@ -68,8 +68,8 @@ completed_cb (GObject *source_object, GAsyncResult *result, gpointer user_data)
   g_main_loop_quit (run->loop);
 }
 
-/* Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
- * waits on the device for the previous one; this thread does not wait. */
+/* Odd turns run on one stream, even turns on the other stream. All turns use the same buffer, so on
+ * the device each kernel waits for the previous kernel. This thread does not wait. */
 static GpuBuffer *
 enqueue (Run *run, GpuContext *context, GError **error)
 {

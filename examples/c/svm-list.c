@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* svm-list: a linked list in shared virtual memory. The host links the nodes with ordinary
- * pointers, and a kernel follows them.
+ * pointers, and a kernel follows the pointers.
  *
  *   cc svm-list.c -o svm-list $(pkg-config --cflags --libs gpumem-1.0)
  */
@@ -44,8 +44,8 @@ map (GpuSvm *svm, GpuMapFlags flags, GError **error)
   return gpu_svm_map (svm, NULL, flags, 0, gpu_memory_get_size (GPU_MEMORY (svm)), NULL, error);
 }
 
-/* Even nodes are in one memory, odd nodes in the other, so that each link leads to the other
- * memory. The memories are mapped at the addresses that the kernel uses. */
+/* Even nodes are in one allocation and odd nodes in the other, so that each link leads to the other
+ * allocation. Mapped memory has the same addresses as in the kernel. */
 static gboolean
 link_nodes (GpuSvm *even, GpuSvm *odd, GError **error)
 {
@@ -126,8 +126,8 @@ run (GpuContext *context, GError **error)
   if (odd == NULL || !link_nodes (even, odd, error))
     return FALSE;
 
-  /* The first node is the argument of the kernel. The kernel finds the other memory through
-   * pointers, so the program must declare it to the library. */
+  /* The kernel gets the first node as an argument. It reaches the other allocation only through
+   * pointers, so the program must declare that allocation to the library. */
   gpu_arguments_add_memory (arguments, GPU_MEMORY (even));
   gpu_arguments_add_memory (arguments, GPU_MEMORY (sum));
   gpu_arguments_add_indirect (arguments, GPU_MEMORY (odd));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* table: fills a block of a table on the device, and reads it with rows and columns swapped.
+/* table: fills a block of a table on the device, and reads the block with rows and columns swapped.
  *
  *   cc table.c -o table $(pkg-config --cflags --libs gpumem-1.0)
  */
@@ -50,7 +50,8 @@ run (GError **error)
   if (table == NULL)
     return FALSE;
 
-  /* Views of the same memory: rows 100 to 199, and every second column of these rows. */
+  /* Views do not copy the memory. These are rows 100 to 199, and every second column of these
+   * rows. */
   rows = gpu_array_slice (table, 0, 100, 200, 1, error);
   block = gpu_array_slice (rows, 1, G_MINSSIZE, G_MAXSSIZE, 2, error);
   if (!gpu_stream_fill_array (stream, block, element, error))

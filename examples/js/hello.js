@@ -4,7 +4,7 @@
 // hello: lists the devices, then copies a greeting to the memory of one of them and back.
 //
 //     gjs -m hello.js                          the default device
-//     GPUMEM_DEVICE=host gjs -m hello.js       another one
+//     GPUMEM_DEVICE=host gjs -m hello.js       another device
 
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';

@@ -5,7 +5,7 @@
 //
 //     gjs -m picture.js holiday.jpeg blurred.png
 //
-// By default it draws a picture itself and writes picture.png.
+// Without arguments, the program draws a picture and writes picture.png.
 
 import GdkPixbuf from 'gi://GdkPixbuf?version=2.0';
 import GLib from 'gi://GLib';

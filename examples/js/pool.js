@@ -1,8 +1,8 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// pool: two streams process the chunks of a long input, and allocate their buffers from a pool for
-// each chunk. The pool reuses the memory of a few chunks and rarely calls the driver.
+// pool: two streams process the chunks of a long input. The buffers for each chunk come from a
+// pool, which reuses the memory of earlier chunks and rarely calls the driver.
 
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';

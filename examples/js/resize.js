@@ -5,14 +5,15 @@
 //
 //     gjs -m resize.js holiday.jpeg small.png
 //
-// By default it draws a picture itself and writes resize.png.
+// Without arguments, the program draws a picture and writes resize.png.
 
 import GdkPixbuf from 'gi://GdkPixbuf?version=2.0';
 import GLib from 'gi://GLib';
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
 
-// Samplers in hardware interpolate with weights of about eight bits.
+// Samplers in hardware interpolate with weights of about eight bits, so results may differ from
+// those of the CPU.
 const TOLERANCE = 2;
 
 // A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.

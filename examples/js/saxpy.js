@@ -28,11 +28,11 @@ async function run() {
     const x = newBuffer(context, Float32Array.from({length: N}, (_, i) => i));
     const y = newBuffer(context, new Float32Array(N).fill(1));
 
-    // Returns at once. The map below waits for the kernel, because both use y.
+    // The launch returns at once. The mapping below waits for the kernel, because both use y.
     const stream = context.get_default_stream();
     stream.launch(program.get_kernel('saxpy'), N, null, [2.5, x, y]);
 
-    // With gjs up to 1.74 the array accesses the memory of the buffer without a copy.
+    // With gjs up to 1.74, the array accesses the memory of the buffer without a copy.
     const mapping = await y.map(Gpu.MapFlags.READ);
     const bytes = mapping.toUint8Array();
     const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, N);

@@ -1,12 +1,13 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
-// Two streams alternate: the program reads the file for one while the device processes the other.
+// stream-file: counts the bytes of a file that is larger than the device memory that the program
+// may use. The chunks of the file alternate between two streams: while the device processes a
+// chunk, the program reads the next chunk.
 //
 //     gjs -m stream-file.js disk.img 64
 //
-// By default it creates a file itself and uses 2 MiB.
+// Without arguments, the program creates a file and uses 2 MiB.
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';
@@ -16,7 +17,8 @@ import System from 'system';
 const GROUPS = 32;
 const COUNTS_SIZE = GROUPS * 256 * 8;
 
-// Each group of 256 work-items counts in local memory, and adds to its own part of counts.
+// Each group of 256 work-items counts bytes in local memory, and adds the result to its own part of
+// counts.
 const SOURCE = `
 __kernel void
 count (__global const uchar *bytes, ulong size, __global ulong *counts)
@@ -34,7 +36,8 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 
 Gio._promisify(Gio.InputStream.prototype, 'read_bytes_async');
 
-// One half of the device memory, and the page-locked memory into which the file is read.
+// A stream, with one half of the device memory, and with page-locked memory into which the file is
+// read.
 function newLane(context, size) {
     const lane = {
         stream: Gpu.Stream.new(context, Gpu.StreamFlags.NONE),

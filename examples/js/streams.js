@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+// streams: two streams use one buffer in turns, without a wait in the program. A main loop is
 // notified of the completion.
 
 import GLib from 'gi://GLib';
@@ -25,8 +25,8 @@ triple (__global uint *numbers)
 }
 `;
 
-// Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
-// waits on the device for the previous one; this thread does not wait.
+// Odd turns run on one stream, even turns on the other stream. All turns use the same buffer, so on
+// the device each kernel waits for the previous kernel. This thread does not wait.
 function enqueue(context) {
     const one = Gpu.Stream.new(context, Gpu.StreamFlags.NONE);
     const other = Gpu.Stream.new(context, Gpu.StreamFlags.NONE);
@@ -62,7 +62,7 @@ async function check(buffer) {
 async function run() {
     const context = Gpu.Context.new_default();
 
-    // The streams may be dropped: pending work keeps references to everything it uses.
+    // The program may drop the streams: pending work references all objects that it uses.
     const [buffer, end] = enqueue(context);
     await end.wait_async(null);
     print('main loop: both streams have completed');

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// table: fills a block of a table on the device, and reads it with rows and columns swapped.
+// table: fills a block of a table on the device, and reads the block with rows and columns swapped.
 
 import Gpu from 'gi://Gpu?version=1.0';
 import GLib from 'gi://GLib';
@@ -16,7 +16,8 @@ async function run() {
     const table = Gpu.Array.from(context, new Float32Array(N_ROWS * N_COLUMNS),
         [N_ROWS, N_COLUMNS]);
 
-    // Views of the same memory: rows 100 to 199, and every second column of these rows.
+    // Views do not copy the memory. These are rows 100 to 199, and every second column of these
+    // rows.
     const block = table.slice(0, 100, 200, 1).slice(1, 0, N_COLUMNS, 2);
     stream.fill_array(block, new GLib.Bytes(new Uint8Array(Float32Array.of(1.5).buffer)));
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """numba-laplace: simulates how heat spreads from the middle of a rod, in 10,000 steps between two
-buffers, after the example of Numba's documentation. There one kernel runs all steps, and its
-threads wait for each other; here each step is a launch, which is prepared once."""
+buffers. Based on the example in Numba's documentation. In Numba's example, one kernel runs all
+steps, and its threads wait for each other. Here, each step is a launch, and the launches are
+prepared once."""
 
 import sys
 

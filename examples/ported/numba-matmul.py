@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""numba-matmul: multiplies matrices in tiles of local memory, which a work-group shares, after the
-example of Numba's documentation."""
+"""numba-matmul: multiplies matrices in tiles. The tiles are in local memory, which a work-group
+shares. Based on the example in Numba's documentation."""
 
 import sys
 
@@ -47,7 +47,7 @@ multiply (__global const float *a, __global const float *b, __global float *c, i
 
 
 def multiply(stream, kernel, pool, a, b):
-    """a @ b, through buffers of the pool."""
+    """Returns a @ b, computed on the device in buffers of the pool."""
     (rows, inner), columns = a.shape, b.shape[1]
     on_device = [pool.alloc_buffer(array.nbytes, stream) for array in (a, b)]
     product = pool.alloc_buffer(rows * columns * a.itemsize, stream)

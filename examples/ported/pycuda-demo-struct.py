@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pycuda-demo-struct: doubles the numbers of arrays to which structures point, after demo_struct.py
-of PyCUDA."""
+"""pycuda-demo-struct: doubles the numbers of arrays to which structures point. Based on
+demo_struct.py of PyCUDA."""
 
 import sys
 
@@ -71,8 +71,8 @@ def run():
     print(f"on {context.device.id}:")
     check(memories, arrays)
 
-    # List memory that the kernel finds through pointers, so that later uses wait for the kernel. A
-    # prepared launch can be repeated.
+    # The program must list memory that the kernel finds through pointers, so that later uses wait
+    # for the kernel. A prepared launch can be repeated.
     both = kernel.prepare(2 * 32, 32, (parts, 0), indirect=memories)
     second = kernel.prepare(32, 32, (parts, 1), indirect=memories)
     for launch, factors in ((both, (2, 2)), (second, (2, 4)), (both, (4, 8)), (second, (4, 16))):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pycuda-hello-gpu: passes NumPy arrays to a kernel, after hello_gpu.py of PyCUDA."""
+"""pycuda-hello-gpu: passes NumPy arrays to a kernel. Based on hello_gpu.py of PyCUDA."""
 
 import sys
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """pycuda-kernel-concurrency: runs kernels on two streams, possibly concurrently, and prints the
-start and the end of each, after from-wiki/kernel_concurrency.py of PyCUDA. The numbers are in
-page-locked host memory, so that the copies are asynchronous, too."""
+start and the end of the last kernel of each stream. The numbers are in page-locked host memory, so
+that the copies are asynchronous, too. Based on from-wiki/kernel_concurrency.py of PyCUDA."""
 
 import sys
 
@@ -20,7 +20,8 @@ except ImportError:
 N = 400
 ROUNDS = 10
 
-# Doubles each number, after repeated doubling and halving, all of which is exact.
+# To run longer, the kernel halves and doubles each number repeatedly, and then doubles it. All
+# these results are exact.
 SOURCE = """
 __kernel void
 work (__global float *numbers)
@@ -40,7 +41,7 @@ work (__global float *numbers)
 
 
 class Lane:
-    """A stream, its numbers, and two events around its last kernel."""
+    """A stream, its numbers, and events before and after its last kernel."""
 
     def __init__(self, context, pool):
         self.stream = Gpu.Stream(context, Gpu.StreamFlags.PROFILING)

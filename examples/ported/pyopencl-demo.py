@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pyopencl-demo: adds two vectors on the device, after demo.py of PyOpenCL."""
+"""pyopencl-demo: adds two vectors on the device. Based on demo.py of PyOpenCL."""
 
 import sys
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""pyopencl-median-filter: removes the noise of a picture by the median of each pixel and its
-neighbours, after median-filter.py of PyOpenCL. The program draws the picture and uses images."""
+"""pyopencl-median-filter: removes noise from a picture: each pixel becomes the median of itself and
+its neighbours. The program draws the picture and stores it in an image. Based on median-filter.py
+of PyOpenCL."""
 
 import sys
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """pyopencl-svm: for each kind of shared virtual memory of the device, writes an array in Python,
-doubles it in a kernel and reads it in Python, after svm.py of PyOpenCL."""
+doubles its numbers in a kernel, and reads the array in Python. Based on svm.py of PyOpenCL."""
 
 import sys
 
@@ -34,7 +34,7 @@ def check(kind, before, after):
 
 
 def use_coarse_grain(context, stream, twice):
-    """Python maps it, whenever it has a look."""
+    """Maps the memory before each access in Python, as coarse-grained memory requires."""
     memory = Gpu.Svm.shaped(context, N, np.float32)
     before = np.arange(N, dtype=np.float32)
     with memory.map(Gpu.MapFlags.WRITE_INVALIDATE) as mapping:
@@ -45,7 +45,7 @@ def use_coarse_grain(context, stream, twice):
 
 
 def use_in_place(kind, array, memory, stream, twice):
-    """An array as any other, once the stream is done with it."""
+    """Uses the array without a mapping, after the stream has completed the kernel."""
     array[:] = 17
     before = array.copy()
     stream.launch(twice, N, args=(memory,))

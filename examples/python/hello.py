@@ -3,7 +3,7 @@
 """hello: lists the devices, then copies a greeting to the memory of one of them and back.
 
     ./hello.py                          the default device
-    GPUMEM_DEVICE=host ./hello.py       another one
+    GPUMEM_DEVICE=host ./hello.py       another device
 """
 
 import sys

@@ -4,7 +4,7 @@
 
     ./picture.py holiday.jpeg blurred.png
 
-By default it draws a picture itself and writes picture.png.
+Without arguments, the program draws a picture and writes picture.png.
 """
 
 import sys

@@ -25,7 +25,7 @@ def run():
     result = np.zeros(N, np.int32)
     buffer = Gpu.Buffer(context, numbers.nbytes)
 
-    # Both arrays are page-locked for the with statement. The copies return at once.
+    # Both arrays are page-locked until the with statement ends. The copies return at once.
     with Gpu.pinned(context, numbers, result) as (source, target):
         stream.copy(buffer, source)
         stream.copy(target, buffer)
@@ -33,7 +33,7 @@ def run():
         if not np.array_equal(result, numbers):
             sys.exit("pinned: the numbers are wrong")
 
-    # An array over page-locked memory of the library. The memory lives as long as the array.
+    # This array uses page-locked memory of the library. The memory lives as long as the array.
     memory = Gpu.HostMemory(context, numbers.nbytes)
     stream.copy(memory, buffer)
     array = memory.to_numpy(np.int32)

@@ -4,7 +4,7 @@
 
     ./resize.py holiday.jpeg small.png
 
-By default it draws a picture itself and writes resize.png.
+Without arguments, the program draws a picture and writes resize.png.
 """
 
 import math
@@ -20,7 +20,8 @@ except ValueError:
 gi.require_version("Gpu", "1.0")
 from gi.repository import GdkPixbuf, GLib, Gpu  # noqa: E402
 
-# Samplers in hardware interpolate with weights of about eight bits.
+# Samplers in hardware interpolate with weights of about eight bits, so results may differ from
+# those of the CPU.
 TOLERANCE = 2
 
 # A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.

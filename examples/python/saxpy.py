@@ -34,7 +34,7 @@ def run():
     x = Gpu.Buffer.new_from_data(context, np.arange(N, dtype=np.float32))
     y = Gpu.Buffer.new_from_data(context, np.ones(N, np.float32))
 
-    # Returns at once. The map below waits for the kernel, because both use y.
+    # The launch returns at once. The mapping below waits for the kernel, because both use y.
     stream = context.default_stream
     stream.launch(program.saxpy, grid=N, args=(2.5, x, y))
 

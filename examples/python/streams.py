@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+"""streams: two streams use one buffer in turns, without a wait in the program. A main loop is
 notified of the completion."""
 
 import sys
@@ -29,8 +29,8 @@ triple (__global uint *numbers)
 
 
 def enqueue(context):
-    """Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
-    waits on the device for the previous one; this thread does not wait."""
+    """Odd turns run on one stream, even turns on the other stream. All turns use the same buffer,
+    so on the device each kernel waits for the previous kernel. This thread does not wait."""
     one = Gpu.Stream(context)
     other = Gpu.Stream(context)
     program = Gpu.Program(context, SOURCE)
@@ -68,7 +68,7 @@ def run():
         results.append(result)
         loop.quit()
 
-    # The streams may be dropped: pending work keeps references to everything it uses.
+    # The program may drop the streams: pending work references all objects that it uses.
     buffer, end = enqueue(context)
     end.wait_async(None, completed)
     loop.run()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """svm-list: a linked list in shared virtual memory. Python links the nodes by their addresses, and
-a kernel follows them."""
+a kernel follows the links."""
 
 import sys
 
@@ -43,7 +43,7 @@ walk (__global struct node *first, __global int *sum)
 
 
 def link_nodes(memories):
-    """Links the nodes, which alternate between the two memories, by their addresses."""
+    """Links the nodes, which alternate between two allocations, by their addresses."""
     for part, memory in enumerate(memories):
         numbers = np.arange(part, N, 2)
         following = numbers + 1
@@ -63,8 +63,8 @@ def run():
     total = Gpu.Buffer(context, 4)
     link_nodes(memories)
 
-    # The first node is the argument of the kernel. The kernel finds the other memory through
-    # pointers, so the program must declare it to the library.
+    # The kernel gets the first node as an argument. It reaches the other allocation only through
+    # pointers, so the program must declare that allocation to the library.
     context.default_stream.launch(program.walk, grid=1, args=(memories[0], total),
                                   indirect=memories[1:])
 

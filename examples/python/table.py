@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""table: fills a block of a table on the device, and reads it with rows and columns swapped."""
+"""table: fills a block of a table on the device, and reads the block with rows and columns
+swapped."""
 
 import sys
 
@@ -20,7 +21,7 @@ def run():
     context = Gpu.Context.new_default()
     table = Gpu.Array.zeros(context, (400, 600), np.float32)
 
-    # A view of the same memory: rows 100 to 199, and every second column of these rows.
+    # A view does not copy the memory. This view has every second column of rows 100 to 199.
     table[100:200, ::2] = 1.5
 
     expected = np.zeros((400, 600), np.float32)

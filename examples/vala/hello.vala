@@ -4,7 +4,7 @@
 //
 //     valac --pkg gpumem-1.0 hello.vala
 //     ./hello                          the default device
-//     GPUMEM_DEVICE=host ./hello       another one
+//     GPUMEM_DEVICE=host ./hello       another device
 
 const size_t SIZE = 4096;
 const string GREETING = "Hello from the memory of a device";

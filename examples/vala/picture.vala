@@ -5,7 +5,7 @@
 //     valac --pkg gpumem-1.0 --pkg gdk-pixbuf-2.0 picture.vala
 //     ./picture holiday.jpeg blurred.png
 //
-// By default it draws a picture itself and writes picture.png.
+// Without arguments, the program draws a picture and writes picture.png.
 
 const int RADIUS = 2;
 

@@ -5,9 +5,10 @@
 //     valac --pkg gpumem-1.0 --pkg gdk-pixbuf-2.0 -X -lm resize.vala
 //     ./resize holiday.jpeg small.png
 //
-// By default it draws a picture itself and writes resize.png.
+// Without arguments, the program draws a picture and writes resize.png.
 
-// Samplers in hardware interpolate with weights of about eight bits.
+// Samplers in hardware interpolate with weights of about eight bits, so results may differ from
+// those of the CPU.
 const int TOLERANCE = 2;
 
 // A kernel in the portable dialect, which OpenCL, CUDA and the host back end can build.

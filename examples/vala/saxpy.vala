@@ -32,12 +32,12 @@ void run () throws Error {
     var x = new_buffer (context, 0, 1);
     var y = new_buffer (context, 1, 0);
 
-    // Returns at once. The map below waits for the kernel, because both use y.
+    // The launch returns at once. The mapping below waits for the kernel, because both use y.
     var stream = context.get_default_stream ();
     stream.launch (program.get_kernel ("saxpy"), { N, 1, 1 }, null, 2.5, x, y);
 
-    // The mapping gives the host access to the buffer. Releasing the last reference unmaps the
-    // buffer.
+    // The mapping gives the host access to the buffer. Dropping the last reference to the mapping
+    // unmaps the buffer.
     var mapping = y.map_all (Gpu.MapFlags.READ);
     unowned var numbers = (float[]) mapping.get_data ();
     numbers.length = N;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// stream-file: counts the bytes of a file that is larger than the memory it may use on the device.
-// Two streams alternate: the program reads the file for one while the device processes the other.
+// stream-file: counts the bytes of a file that is larger than the device memory that the program
+// may use. The chunks of the file alternate between two streams: while the device processes a
+// chunk, the program reads the next chunk.
 //
 //     valac --pkg gpumem-1.0 stream-file.vala
 //     ./stream-file disk.img 64
 //
-// By default it creates a file itself and uses 2 MiB.
+// Without arguments, the program creates a file and uses 2 MiB.
 
 const int GROUPS = 32;
 const size_t COUNTS_SIZE = GROUPS * 256 * sizeof (uint64);
 
-// Each group of 256 work-items counts in local memory, and adds to its own part of counts.
+// Each group of 256 work-items counts bytes in local memory, and adds the result to its own part of
+// counts.
 const string SOURCE = """
 __kernel void
 count (__global const uchar *bytes, ulong size, __global ulong *counts)
@@ -27,7 +29,8 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 }
 """;
 
-// One half of the device memory, and the page-locked memory into which the file is read.
+// A stream, with one half of the device memory, and with page-locked memory into which the file is
+// read.
 class Lane {
     public Gpu.Stream stream;
     public Gpu.HostMemory chunk;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// streams: two streams alternate on one buffer without a wait in the program, and a main loop is
+// streams: two streams use one buffer in turns, without a wait in the program. A main loop is
 // notified of the completion.
 //
 //     valac --pkg gpumem-1.0 streams.vala
@@ -22,8 +22,8 @@ triple (__global uint *numbers)
 }
 """;
 
-// Odd turns run on one stream, even turns on the other. All use the same buffer, so each kernel
-// waits on the device for the previous one; this thread does not wait.
+// Odd turns run on one stream, even turns on the other stream. All turns use the same buffer, so on
+// the device each kernel waits for the previous kernel. This thread does not wait.
 Gpu.Event enqueue (Gpu.Context context, Gpu.Buffer buffer) throws Error {
     var one = new Gpu.Stream (context);
     var other = new Gpu.Stream (context);
@@ -46,7 +46,7 @@ async void run () throws Error {
     var context = new Gpu.Context.default ();
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, N * sizeof (uint32));
 
-    // The streams may be dropped: pending work keeps references to everything it uses.
+    // The program may drop the streams: pending work references all objects that it uses.
     var end = enqueue (context, buffer);
     yield end.wait_async ();
     print ("main loop: both streams have completed\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// table: fills a block of a table on the device, and reads it with rows and columns swapped.
+// table: fills a block of a table on the device, and reads the block with rows and columns swapped.
 //
 //     valac --pkg gpumem-1.0 table.vala
 
@@ -14,7 +14,8 @@ void run () throws Error {
     var table = new Gpu.Array.filled (context, null, stream, dtype, { N_ROWS, N_COLUMNS },
                                       Gpu.ArrayOrder.C, null);
 
-    // Views of the same memory: rows 100 to 199, and every second column of these rows.
+    // Views do not copy the memory. These are rows 100 to 199, and every second column of these
+    // rows.
     var block = table.slice (0, 100, 200, 1).slice (1, 0, N_COLUMNS, 2);
     float[] value = { 1.5f };
     unowned uint8[] element = (uint8[]) value;

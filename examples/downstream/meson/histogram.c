@@ -41,7 +41,7 @@ count_bytes (GBytes *bytes, guint32 *bins, GError **error)
          gpu_buffer_read (counts, stream, 0, bins, size, NULL, error);
 }
 
-/* The same on the processor. */
+/* Counts the bytes on the CPU, to verify the result of the device. */
 static gboolean
 check_bins (GBytes *bytes, const guint32 *bins, GError **error)
 {
