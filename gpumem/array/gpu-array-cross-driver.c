@@ -18,7 +18,7 @@ is_linear (const GpuArrayLayout *to,
   return plan.n_regions == 1 && plan.extent.height == 1;
 }
 
-/* Whether the array has the layout of a new array of its order. */
+/* Whether the elements are contiguous in some order of the dimensions, with positive strides. */
 static gboolean
 is_dense (GpuArray *array)
 {
@@ -37,7 +37,8 @@ is_dense (GpuArray *array)
   return is_linear (&packed, &array->layout);
 }
 
-/* Returns the array to copy from: @source, or a new array of its context to pack it into. */
+/* Returns the array to copy from: @source, or a new array of the same context, into which the
+ * caller packs the elements. */
 static GpuArray *
 get_sent (GpuArray    *array,
           GpuArray    *source,
@@ -53,7 +54,8 @@ get_sent (GpuArray    *array,
                               error);
 }
 
-/* Returns the array to copy to: @array, or a new array of its context to unpack. */
+/* Returns the array to copy to: @array, or a new array of the same context, from which the caller
+ * unpacks the elements. */
 static GpuArray *
 get_landing (GpuArray    *array,
              GpuArray    *sent,
@@ -90,9 +92,9 @@ copy_bytes (GpuTimeline  *timeline,
                              size != 0 ? size : end - from_begin, NULL, error);
 }
 
-/* Orders packing on the other side after the work of @timeline, and later work of @timeline after
- * unpacking there. The copy of one byte, whose content does not matter, makes both streams wait for
- * each other. */
+/* If the other context packs the elements, it must do so after the earlier work of @timeline. If it
+ * unpacks the elements, later work of @timeline must follow. In both cases a copy of one byte,
+ * whose value does not matter, makes one stream wait for the other. */
 gboolean
 _gpu_array_copy_cross_driver (GpuArray     *array,
                               GpuTimeline  *timeline,

@@ -10,7 +10,7 @@
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* By kind; -1 for kinds that DLPack lacks. */
+/* The type codes of DLPack, indexed by GpuDTypeKind; -1 for kinds that DLPack does not have. */
 static const int type_codes[] =
 {
   [GPU_DTYPE_KIND_BOOL]    = GPU_DL_BOOL,
@@ -23,8 +23,8 @@ static const int type_codes[] =
   [GPU_DTYPE_KIND_RECORD]  = -1
 };
 
-/* An exported tensor references the storage and no GObject: the thread that drops the last
- * reference may be one that must not touch objects of a language binding. */
+/* An exported tensor holds a reference to the storage, but to no GObject: its deleter may run on a
+ * thread that must not touch objects of a language binding. */
 typedef struct
 {
   GpuDLManaged    managed;
@@ -68,8 +68,9 @@ is_backend (GpuContext *context,
   return g_str_equal (_gpu_context_get_native (context)->backend->name, name);
 }
 
-/* Returns CUDA's ordinal, as in "cuda:1". OpenCL only numbers devices within a platform, so this
- * counts the devices of all platforms. */
+/* On CUDA, returns the ordinal of the device: 1 for "cuda:1". On OpenCL, returns the index of the
+ * device among the devices of all platforms, because OpenCL numbers devices for each platform
+ * only. */
 static int
 get_device_id (GpuContext *context)
 {
@@ -243,16 +244,16 @@ gpu_array_get_dlpack_device (GpuArray *array,
  * @error: return location for an error
  *
  * Exports the array as a tensor of DLPack. The tensor is not a copy. It keeps the memory allocated
- * until a thread calls its deleter. The function does not wait: the consumer must order its use
- * after the work on the memory, see gpu_stream_wait_array(). On OpenCL the data pointer is a
- * cl_mem, unless the host may access the memory at any time.
+ * until a thread calls its deleter. The function does not wait for submitted work: the consumer
+ * must order its use of the memory after that work, see gpu_stream_wait_array(). On OpenCL the data
+ * pointer is a cl_mem, unless the host may access the memory at any time.
  *
  * A DLManagedTensorVersioned has the flag for read-only memory if gpu_array_is_writable() returns
  * %FALSE, and the flag for copies if @copied is %TRUE. A DLManagedTensor has no flags.
  *
  * Returns: (transfer full): the tensor, or %NULL with %GPU_ERROR_NOT_SUPPORTED for types and
- *   strides that DLPack lacks, for memory without an address because of its flags or driver, or for
- *   a read-only array if @versioned is %FALSE; or with %GPU_ERROR_RELEASED
+ *   strides that DLPack lacks, for memory that has no address because of its flags or its driver,
+ *   or for a read-only array if @versioned is %FALSE; or with %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
@@ -312,7 +313,7 @@ gpu_array_to_dlpack (GpuArray  *array,
  * @tensor: (nullable): a DLManagedTensorVersioned or a DLManagedTensor
  * @versioned: %TRUE for a DLManagedTensorVersioned
  *
- * Calls the deleter of a tensor of any library. May be called from any thread.
+ * Calls the deleter of a tensor, which any library may have created. May be called from any thread.
  *
  * Since: 0.1
  */
@@ -440,8 +441,8 @@ get_layout (const GpuDLTensor  *tensor,
   return TRUE;
 }
 
-/* Returns the export behind a tensor of this library, whose deleter proves the origin, if @context
- * tracks the uses of its memory; otherwise NULL. */
+/* Returns the export if this library created the tensor, and if @context tracks the uses of the
+ * memory. Otherwise returns NULL. The deleter of a tensor shows which library created it. */
 static const Export *
 get_export (GpuContext *context,
             gpointer    tensor,
@@ -459,8 +460,9 @@ get_export (GpuContext *context,
          && (export->storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0 ? export : NULL;
 }
 
-/* Memory of a pool, and slices, cannot be found by their handle. So the buffer of a tensor of this
- * library is a view of the exported storage. */
+/* Returns a view of the exported storage if this library created the tensor, because the library
+ * cannot find the storage of pool memory or of a slice by a handle. Wraps the handle of any other
+ * tensor. */
 static GpuBuffer *
 wrap_range (GpuContext  *context,
             guint64      handle,
@@ -472,7 +474,7 @@ wrap_range (GpuContext  *context,
   GDestroyNotify notify = versioned ? free_versioned : free_managed;
   const Export *export = get_export (context, managed, versioned);
 
-  /* The holder of a tensor may have changed its fields. */
+  /* Validate the range: the holder of the tensor may have changed the fields of the tensor. */
   if (export != NULL && handle >= export->origin
       && handle - export->origin <= export->storage->size
       && size <= export->storage->size - (handle - export->origin))
@@ -483,8 +485,8 @@ wrap_range (GpuContext  *context,
                                   error);
 }
 
-/* Creates a buffer for the memory of the elements, and returns their offset in it. On OpenCL the
- * buffer is the whole cl_mem. */
+/* Creates a buffer for the memory of the elements, and sets the offset of @layout in that buffer.
+ * On OpenCL the buffer begins at the first byte of the cl_mem. */
 static GpuBuffer *
 wrap_tensor (GpuContext         *context,
              const GpuDLTensor  *tensor,
@@ -535,9 +537,10 @@ wrap_tensor (GpuContext         *context,
  * %GPU_MEMORY_FLAGS_HOST_READ_ONLY. A write through this array, its memory or their slices fails
  * with %GPU_ERROR_INVALID_ARGUMENT. Other objects for the same memory may still write it.
  *
- * If gpu_array_to_dlpack() created @tensor from memory of @context, the uses of the new array and
- * of that memory are ordered, and the new array has the access flags of that memory, unless it has
- * %GPU_MEMORY_FLAGS_UNTRACKED. gpu_buffer_new_wrapped() states the rules for other tensors.
+ * If gpu_array_to_dlpack() created @tensor from memory of @context without
+ * %GPU_MEMORY_FLAGS_UNTRACKED, the library orders the uses of the new array and of that memory, and
+ * the new array has the access flags of that memory. gpu_buffer_new_wrapped() states the rules for
+ * other tensors.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context cannot
  *   access the memory, for unknown types or a tensor of another major version, with

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The parts of all copies of arrays. Only _gpu_array_wait() blocks. */
+/* The functions that the methods for copies of arrays share. Only _gpu_array_wait() blocks. */
 #pragma once
 
 #include "gpumem/array/gpu-array-private.h"
@@ -8,12 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none): the timeline of @stream, NULL for the default stream, or NULL with an error. */
+/* (transfer none): the timeline of @stream, or of the default stream if @stream is NULL. Returns
+ * NULL with an error. */
 GpuTimeline *_gpu_array_peek_timeline (GpuArray              *array,
                                        GpuStream             *stream,
                                        const char            *function,
                                        GError               **error);
-/* FALSE, with an error, if elements may share a byte, so that they cannot be written. */
+/* Fails if elements may share a byte, because such elements must not be written. */
 gboolean     _gpu_array_check_apart   (const GpuArrayLayout  *layout,
                                        const char            *function,
                                        GError               **error);
@@ -45,7 +46,7 @@ gboolean     _gpu_array_copy_to       (GpuArray              *array,
                                        GpuArray              *source,
                                        const char            *function,
                                        GError               **error);
-/* The same between memory that is _gpu_timeline_is_cross_driver(). */
+/* Like _gpu_array_copy_to(), for memory for which _gpu_timeline_is_cross_driver() is TRUE. */
 gboolean     _gpu_array_copy_cross_driver (GpuArray              *array,
                                            GpuTimeline           *timeline,
                                            GpuArray              *source,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between arrays that take a kernel instead of many regions. */
+/* Copies between arrays by a kernel instead of one command for each region. */
 #pragma once
 
 #include "gpumem/array/gpu-array-private.h"
@@ -11,7 +11,8 @@ G_BEGIN_DECLS
 
 #define GPU_ARRAY_WALK_MAX_AXES 8
 
-/* The argument of the kernels: see the source. Steps and offsets are in units. */
+/* The argument that the copy kernels take by value. Must match `Walk` in their source. Steps and
+ * offsets are multiples of GpuArrayKernelCopy.unit bytes. */
 typedef struct
 {
   guint64 n_units;
@@ -26,18 +27,18 @@ typedef struct
 typedef struct
 {
   GpuArrayWalk   walk;
-  GpuArrayPlan   plan;              /* the remaining loops */
+  GpuArrayPlan   plan;              /* its loops: one launch for each round */
   gsize          unit;              /* bytes that a work-item copies */
   GpuKernelCore *core;              /* not owned: the context owns it */
 } GpuArrayKernelCopy;
 
-/* FALSE if copies of regions are faster, or there is no kernel. */
+/* FALSE if one command for each region is faster, or if no kernel can copy the memory. */
 gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,
                                             GpuArray                  *from,
                                             const GpuArrayPlan        *plan);
-/* @copy was prepared with the same arguments. */
+/* The caller has passed @copy and the same arguments to _gpu_array_kernel_prepare(). */
 gboolean         _gpu_array_kernel_run     (const GpuArrayKernelCopy  *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,

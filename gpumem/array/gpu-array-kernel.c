@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between arrays that take a kernel instead of many regions. */
+/* Copies between arrays by a kernel instead of one command for each region. */
 #include "config.h"
 
 #include "gpumem/array/gpu-array-kernel-private.h"
@@ -10,26 +10,29 @@
 /* Up to this many commands take less time than building a kernel, and little more than a launch. */
 #define FEW_REGIONS 16
 
-/* Drivers copy larger regions faster than a kernel, even with the cost of their commands. */
+/* Drivers copy regions of at least this many bytes faster than a kernel does, even if each region
+ * is a command. */
 #define LARGE_REGION (1 << 20)
 
-/* Drivers copy narrower rows at the same rate of rows: a few thousand in the time of the shortest
- * kernel. */
+/* A driver needs as much time for a row of fewer than NARROW_ROW bytes as for a row of NARROW_ROW
+ * bytes. In the time of the shortest kernel, a driver copies about FEW_ROWS such rows. */
 #define NARROW_ROW 128
 #define FEW_ROWS   4096
 
-/* A CPU device copies larger regions faster than its work-items. */
+/* On a CPU device, the driver copies regions of more than this many bytes faster than work-items
+ * do. */
 #define FEW_BYTES 256
 
-/* The size of a work-group, even if fewer units remain. */
+/* The number of work-items is a multiple of this, also if fewer units remain. */
 #define GROUP 256
 
-/* Bytes that a work-item can copy: 1, 2, 4, 8. */
+/* A unit is the number of bytes that a work-item copies: 1, 2, 4 or 8. */
 #define N_UNITS 4
 #define MAX_UNIT 8
 
-/* In the portable dialect. Walk is GpuArrayWalk. Kernels with 32-bit indices exist because 64-bit
- * divisions take GPUs many times longer. */
+/* Written in the portable dialect of GpuProgram. Walk has the layout of GpuArrayWalk. Copies of few
+ * units use kernels with 32-bit indices, because 64-bit divisions take many times longer on
+ * GPUs. */
 static const char source[] =
   "typedef struct\n"
   "{\n"
@@ -69,7 +72,7 @@ static const char source[] =
   "COPY (gpumem_copy_many_4, uint, ulong)\n"
   "COPY (gpumem_copy_many_8, ulong, ulong)\n";
 
-/* The kernels with 64-bit indices follow the others. */
+/* The kernels with 32-bit indices, and then those with 64-bit indices. */
 static const char *const names[2 * N_UNITS] =
 {
   "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
@@ -79,7 +82,7 @@ static const char *const names[2 * N_UNITS] =
 typedef struct
 {
   GMutex         lock;              /* guards the members below */
-  gboolean       is_built;          /* or a build has failed */
+  gboolean       is_built;          /* or a build failed, but not for lack of memory */
   GpuKernelCore *cores[2 * N_UNITS]; /* all NULL if the build failed */
 } GpuArrayKernels;
 
@@ -148,8 +151,8 @@ build (GpuArrayKernels   *kernels,
   return TRUE;
 }
 
-/* Returns NULL if there are no kernels. Then the caller copies regions, which also report a lost
- * device. */
+/* Returns NULL if the kernels could not be built. The caller then submits a command for each
+ * region. These commands report the error if the device is lost. */
 static GpuKernelCore *
 get_core (GpuArrayKernels          *kernels,
           GpuNativeContext         *context,
@@ -167,7 +170,7 @@ get_core (GpuArrayKernels          *kernels,
       _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
     }
 
-  /* Try again later: memory may be free then. */
+  /* After lack of memory, let the next copy try again: memory may have been freed by then. */
   kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
   core = kernels->cores[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
@@ -201,7 +204,8 @@ add_axis (GpuArrayWalk *walk,
   return TRUE;
 }
 
-/* Returns the largest unit that divides all offsets and strides. */
+/* Returns the largest unit that divides the width of a row and all addresses, offsets and
+ * strides. */
 static gsize
 get_unit (const GpuArrayPlan *plan,
           guint64             addresses)
@@ -242,8 +246,9 @@ set_walk (GpuArrayKernelCopy *copy,
 
 /* --- copies ----------------------------------------------------------------- */
 
-/* Whether kernels may use the memory. A kernel uses all of it, although mapped ranges may lie
- * between the regions. Adds the known bits of its address to @addresses. */
+/* Returns whether a kernel may use the memory. A kernel gets all of the memory as an argument, so
+ * the function rejects memory if any range of the memory is mapped. Merges the known addresses of
+ * the memory into @addresses by bitwise OR. */
 static gboolean
 check_memory (GpuMemory              *memory,
               const GpuNativeContext *context,
@@ -271,7 +276,7 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
-/* Whether a kernel is faster than copies of regions. */
+/* Whether a kernel is faster than one command for each region. */
 static gboolean
 suits (const GpuArrayPlan    *plan,
        const GpuNativeDevice *device)

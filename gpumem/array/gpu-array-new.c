@@ -256,8 +256,8 @@ gpu_array_new_filled (GpuContext     *context,
  * cuMemcpyHtoDAsync). Blocks like gpu_stream_write(). Later work that uses the array is ordered
  * after the copy, which holds a reference to @bytes until it completes.
  *
- * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @bytes have
- *   another size, or with an error of gpu_array_new_full() or gpu_stream_write()
+ * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the size of
+ *   @bytes is not that of the array, or with an error of gpu_array_new_full() or gpu_stream_write()
  *
  * Since: 0.1
  */
@@ -377,7 +377,7 @@ set_strides (GpuArrayLayout  *layout,
  * nor blocks.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if elements are
- *   outside of @memory or if it is an image, or %GPU_ERROR_RELEASED
+ *   outside of @memory or if @memory is an image, or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
@@ -466,7 +466,7 @@ _gpu_array_new_like (GpuArray      *array,
 
   _gpu_array_layout_pack (&forwards, &packed);
 
-  /* Repeated elements have no order to keep. */
+  /* The order of elements that share memory is not defined: use C order. */
   if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
     layout = packed;
 

@@ -13,7 +13,7 @@ struct _GpuArray
   GpuContext     *context;          /* NULL if never initialised */
   GpuMemory      *memory;           /* NULL for no elements */
   GpuDType       *dtype;
-  GpuArrayLayout  layout;           /* within the memory */
+  GpuArrayLayout  layout;           /* of the elements in `memory` */
 };
 
 GpuArray *_gpu_array_new   (GpuContext            *context,
@@ -28,11 +28,11 @@ GpuArray *_gpu_array_new_like (GpuArray               *array,
                             GpuStream             *stream,
                             const char            *function,
                             GError               **error);
-/* FALSE if it was never initialised. */
+/* FALSE if @array was never initialised. */
 gboolean  _gpu_array_check (GpuArray              *array,
                             const char            *function,
                             GError               **error);
-/* Gets the layout of host memory with the shape of @array, without gaps. */
+/* Gets the layout of the elements of @array in host memory, without gaps between them. */
 gboolean  _gpu_array_get_dense_layout (GpuArray           *array,
                                       GpuArrayOrder         order,
                                       const char           *function,

@@ -6,7 +6,8 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 
-/* Rows shorter than this are read together with the gaps between them, if the gaps are small. */
+/* Rows of fewer than SHORT_ROW bytes are read together with the gaps between them, if elements and
+ * gaps together are at most MOST_BETWEEN times as large as the elements. */
 #define SHORT_ROW 256
 #define MOST_BETWEEN 4
 
@@ -41,8 +42,9 @@ count_rows (const GpuArrayPlan *plan)
   return plan->n_regions * plan->extent.height * plan->extent.depth;
 }
 
-/* Plans the read: in the layout requested by the host; in the order of the device, which needs
- * fewer commands; or with the gaps between the elements. */
+/* Chooses the layout to read into: the layout that the caller requested; the order of the elements
+ * on the device, which needs fewer commands; or that order with the gaps between the elements. Sets
+ * @staged in the last two cases: landing_end() then reorders the elements. */
 static GpuArrayPlan
 choose_plan (GpuArray *array,
              Landing  *landing,
@@ -151,7 +153,7 @@ land (Landing       *landing,
   return TRUE;
 }
 
-/* Allocates bytes for the elements without gaps. */
+/* Allocates host memory for the elements, without gaps between them. */
 static gboolean
 landing_init (Landing        *landing,
               GpuArray       *array,
@@ -182,7 +184,7 @@ landing_init (Landing        *landing,
  * Reads all elements into new host memory, without gaps, and blocks until they are read (OpenCL:
  * clEnqueueReadBuffer, clEnqueueReadBufferRect; CUDA: cuMemcpyDtoHAsync, cuMemcpy2DAsync,
  * cuMemcpy3DAsync). If @order differs from the order in memory, the calling thread reorders the
- * elements. @cancellable cancels the wait, not the work.
+ * elements. @cancellable cancels the wait, not the read.
  *
  * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY, an error of
  *   gpu_stream_read_region() or of earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -221,12 +223,12 @@ gpu_array_read_bytes (GpuArray       *array,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads all elements into existing host memory and blocks like gpu_array_read_bytes(). It does not
- * write the gaps between the elements. After a cancelled wait, @bytes may have some of the
+ * Reads all elements into existing host memory and blocks like gpu_array_read_bytes(). The function
+ * does not write the gaps between the elements. After cancellation, @bytes may contain some of the
  * elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
- *   share bytes there, or with an error of gpu_array_read_bytes()
+ *   overlap in @bytes, or with an error of gpu_array_read_bytes()
  *
  * Since: 0.1
  */
@@ -255,7 +257,7 @@ gpu_array_read_strided (GpuArray      *array,
          && land (&landing, array, stream, function, cancellable, error);
 }
 
-/* Submits the read of @landing, and takes ownership of it, unless there is already an error. */
+/* Takes ownership of @landing and @error. Submits the read unless @error is set. */
 static void
 land_async (GTask      *task,
             Landing    *landing,
@@ -298,7 +300,7 @@ land_finish (GAsyncResult  *result,
  * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_bytes(), but only blocks where gpu_stream_read() blocks. @callback is
+ * Reads like gpu_array_read_bytes(), but blocks only where gpu_stream_read() blocks. @callback is
  * called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -332,8 +334,8 @@ gpu_array_read_bytes_async (GpuArray            *array,
  * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Finishes gpu_array_read_bytes_async(). If the elements need another order, the calling thread
- * reorders them here.
+ * Finishes gpu_array_read_bytes_async(). If the elements were not read in the requested order, this
+ * function reorders them on the calling thread.
  *
  * Returns: (transfer full): like gpu_array_read_bytes()
  *
@@ -373,9 +375,9 @@ gpu_array_read_bytes_finish (GpuArray      *array,
  * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_strided(), but only blocks where gpu_stream_read() blocks. @callback is
- * called in the thread-default main context of the calling thread. @bytes have the elements after
- * gpu_array_read_strided_finish().
+ * Reads like gpu_array_read_strided(), but blocks only where gpu_stream_read() blocks. @callback is
+ * called in the thread-default main context of the calling thread. @bytes contain the elements
+ * after gpu_array_read_strided_finish() returns.
  *
  * Since: 0.1
  */
@@ -415,8 +417,8 @@ gpu_array_read_strided_async (GpuArray            *array,
  * @result: the #GAsyncResult of the callback
  * @error: return location for an error
  *
- * Finishes gpu_array_read_strided_async(). If the elements need another order, the calling thread
- * reorders them here.
+ * Finishes gpu_array_read_strided_async(). If the elements were not read in the requested order,
+ * this function reorders them on the calling thread.
  *
  * Returns: like gpu_array_read_strided()
  *

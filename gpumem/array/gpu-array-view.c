@@ -23,7 +23,7 @@ view_new (GpuArray             *array,
  *
  * Creates a view of a range along one dimension. As in Python, a negative index counts from the
  * end, and an index outside of the dimension is clamped: %G_MINSSIZE and %G_MAXSSIZE select all
- * elements. Like all functions that create views, it neither calls a driver nor blocks.
+ * elements. Like all functions that create views, this function neither calls a driver nor blocks.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axis is out of
  *   range, or @step is 0
@@ -136,8 +136,8 @@ reshape (GpuArray       *array,
  * @order: the order in which elements are read and placed
  * @error: return location for an error
  *
- * Creates a view with the same elements and another shape. It never copies: if the strides do not
- * allow such a view, call gpu_array_copy() first.
+ * Creates a view with the same elements and another shape. The function never copies elements: if
+ * the strides do not allow such a view, call gpu_array_copy() first.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape has
  *   another number of elements, or the view would need a copy
@@ -187,7 +187,7 @@ gpu_array_ravel (GpuArray       *array,
 /**
  * gpu_array_transpose:
  * @array: a #GpuArray
- * @axes: (array length=n_axes) (nullable): for each dimension of the view the dimension of @array;
+ * @axes: (array length=n_axes) (nullable): for each dimension of the view, the dimension of @array;
  *   %NULL for the reverse order
  * @n_axes: the number of elements in @axes
  * @error: return location for an error
@@ -272,7 +272,7 @@ gpu_array_broadcast (GpuArray      *array,
  * Creates views of consecutive parts of the same length. The last part is shorter if @length does
  * not divide the dimension.
  *
- * Returns: (transfer container) (element-type GpuArray): the parts, to which the array holds
+ * Returns: (transfer container) (element-type GpuArray): the parts, to which the #GPtrArray holds
  *   references; empty if there are no elements along @axis; %NULL with %GPU_ERROR_INVALID_ARGUMENT
  *   if @axis or @length is out of range
  *
@@ -315,7 +315,7 @@ gpu_array_split (GpuArray  *array,
   return g_steal_pointer (&parts);
 }
 
-/* Changes the length of the last dimension for items of another size. */
+/* Divides the bytes of the last dimension into items of @item_size, which changes its length. */
 static gboolean
 resize_items (GpuArrayLayout  *layout,
               gsize            item_size,
@@ -355,7 +355,7 @@ resize_items (GpuArrayLayout  *layout,
  * @error: return location for an error
  *
  * Creates a view that reinterprets the bytes as another type. If the sizes of the types differ, the
- * last dimension must be without gaps; its length changes.
+ * last dimension must have no gaps. The view has another length along that dimension.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the layout does
  *   not allow such a view

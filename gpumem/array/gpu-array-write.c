@@ -51,7 +51,7 @@ _gpu_array_task_new (GpuArray            *array,
   return task;
 }
 
-/* FALSE unless @bytes have the size of an array without gaps. */
+/* Fails unless the size of @bytes is that of all elements without gaps. */
 static gboolean
 get_bytes_layout (GpuArray        *array,
                   GpuArrayOrder    order,
@@ -125,10 +125,11 @@ write_async (GTask                 *task,
  * @error: return location for an error
  *
  * Writes all elements and blocks until they are written, see gpu_stream_write_array(). @cancellable
- * cancels the wait, not the work, which holds a reference to @bytes.
+ * cancels the wait, not the copy. The copy holds a reference to @bytes until it completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes have another size, an error
- *   of gpu_stream_write_array() or of earlier work on the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the size of @bytes is not that of
+ *   the elements, an error of gpu_stream_write_array() or of earlier work on the stream, or
+ *   %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -161,7 +162,7 @@ gpu_array_write_bytes (GpuArray       *array,
  * @callback: (scope async) (nullable): called when the elements are written
  * @user_data: for @callback
  *
- * Writes like gpu_array_write_bytes(), but only blocks where gpu_stream_write() blocks. @callback
+ * Writes like gpu_array_write_bytes(), but blocks only where gpu_stream_write() blocks. @callback
  * is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
@@ -225,7 +226,7 @@ gpu_array_write_bytes_finish (GpuArray      *array,
  * @error: return location for an error
  *
  * Writes all elements and blocks until they are written, see gpu_stream_write_array(). @cancellable
- * cancels the wait, not the work, which holds a reference to @bytes.
+ * cancels the wait, not the copy. The copy holds a reference to @bytes until it completes.
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_write_array() or of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED

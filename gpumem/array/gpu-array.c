@@ -9,7 +9,7 @@
 /**
  * SECTION:gpu-array
  * @title: GpuArray
- * @short_description: memory as an array of numbers
+ * @short_description: memory as an array of elements
  * @see_also: #GpuDType, #GpuMemory
  *
  */
@@ -35,12 +35,12 @@
  *
  * The shape, the strides and the type of an array never change, and any thread may use an array.
  * gpu_array_slice(), gpu_array_reshape() and similar functions return views: arrays over the same
- * memory, which each view holds a reference to. The library does no arithmetic on arrays; they
+ * memory. Each view holds a reference to the memory. The library does no arithmetic on arrays; they
  * describe memory to kernels. For arithmetic, write a kernel, or pass the array through DLPack to a
  * library such as CuPy or PyTorch: see gpu_array_to_dlpack().
  *
- * Copying an array whose rows are not contiguous takes several commands of the driver. Other
- * threads that use the same memory at the time may see some rows copied and others not.
+ * Copying an array whose rows are not contiguous takes several commands of the driver. Until the
+ * last command completes, other users of the memory may see some rows copied and others not.
  *
  * Since: 0.1
  */
@@ -250,11 +250,11 @@ gpu_array_get_context (GpuArray *array)
  * gpu_array_get_memory:
  * @array: a #GpuArray
  *
- * Gets the whole memory object. gpu_array_get_offset() and gpu_array_get_range() return the place
- * of the elements in it.
+ * Gets the whole memory object. gpu_array_get_offset() and gpu_array_get_range() return the
+ * position of the elements in the memory.
  *
- * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements, unless it
- *   was created for memory
+ * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements, unless the
+ *   array was created for existing memory
  *
  * Since: 0.1
  */
@@ -493,8 +493,8 @@ gpu_array_get_device_address (GpuArray *array)
   return address != 0 ? address + array->layout.offset : 0;
 }
 
-/* Returns the storage if the host may access it, with one more user, which the caller drops.
- * Returns NULL otherwise. */
+/* If the host may access the storage, returns it and adds a user to it. The caller removes that
+ * user by _gpu_storage_unuse(). Otherwise returns NULL. */
 static GpuStorage *
 acquire_host (GpuArray *array)
 {
@@ -513,11 +513,11 @@ acquire_host (GpuArray *array)
  *
  * Gets the host address of the element with all indices 0, in memory that the host may access at
  * any time without mapping it: all memory of the host back end, fine-grain #GpuSvm, and
- * #GpuHostMemory. Wait for work that writes the memory before you read it.
- * gpu_array_get_host_bytes() also holds a reference to the memory.
+ * #GpuHostMemory. Before you read the memory, wait for the work that writes it. The address does
+ * not keep the memory allocated, unlike the result of gpu_array_get_host_bytes().
  *
  * Returns: the address, or 0 if the host cannot access the memory without a mapping, if the flags
- *   forbid the host to read it, if it was released, or if the array has no elements
+ *   forbid the host to read it, if the memory was released, or if the array has no elements
  *
  * Since: 0.1
  */
@@ -557,7 +557,7 @@ release_view (gpointer data)
  * gpu_array_get_host_address(). The bytes are not a copy, so they change with the memory. They keep
  * the memory allocated, even after it is released.
  *
- * Returns: (transfer full) (nullable): the bytes; %NULL if there is no such address
+ * Returns: (transfer full) (nullable): the bytes; %NULL if gpu_array_get_host_address() returns 0
  *
  * Since: 0.1
  */
@@ -611,7 +611,7 @@ gpu_array_get_host_bytes (GpuArray *array)
  * Register the memory with gpu_arguments_add_indirect(), so that the library tracks its use.
  *
  * Returns: (transfer full): the structure, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver
- *   does not report the address, as OpenCL for a #GpuBuffer, or %GPU_ERROR_RELEASED
+ *   does not report the address (OpenCL does not for a #GpuBuffer), or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */

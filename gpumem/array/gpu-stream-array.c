@@ -9,7 +9,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-dtype-private.h"
 
-/* A copy, while its regions are submitted. */
+/* The parameters of a copy or a fill, for the functions that submit its regions. */
 typedef struct
 {
   const char   *function;
@@ -182,7 +182,7 @@ _gpu_array_write (GpuArray              *array,
   _gpu_array_layout_pack (&array->layout, &packed);
   _gpu_array_plan_init (&packed_plan, &array->layout, &packed);
 
-  /* Reordering the elements on the host takes less time than that many commands. */
+  /* Reordering the elements on the host takes less time than the commands that it saves. */
   if (packed_plan.n_regions < plan.n_regions)
     {
       GpuArrayPlan order;
@@ -220,7 +220,7 @@ _gpu_array_read (GpuArray            *array,
 
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
 
-  /* The waiter for the only command holds a reference to the bytes. */
+  /* The caller waits for the only command, and holds a reference to the bytes until then. */
   if (plan->n_regions == 1 && pending != NULL)
     {
       transfer.pending = pending;
@@ -232,7 +232,7 @@ _gpu_array_read (GpuArray            *array,
 
 /* --- from array to array ---------------------------------------------------- */
 
-/* Whether some byte may be both read and written. */
+/* Whether the ranges of the arrays overlap, so that a copy could read bytes that it has written. */
 static gboolean
 arrays_meet (GpuArray *a,
              GpuArray *b)
@@ -326,17 +326,19 @@ _gpu_array_copy_to (GpuArray     *array,
  * Copies elements between arrays on the device. @source is broadcast to the shape of @destination,
  * see gpu_array_broadcast(). The arrays may share memory.
  *
- * Each region is a command, see gpu_stream_copy_region(). Up to three dimensions in the same order
- * are one region; each index of a fourth dimension is one more, and so is each row of a transposed
- * matrix. For more than a few regions, and for many short rows, the library launches a kernel
- * instead, if there is a compiler and kernels can access the memory. The first such copy in a
- * context blocks while the kernel is built, or loaded from the program cache. Other copies do not
- * block. The library holds references to the memory until the copy completes.
+ * The function copies one or more regions. Each region is a command, see gpu_stream_copy_region().
+ * Up to three dimensions that have the same order in both arrays are one region. Each index of a
+ * fourth dimension adds a region, and so does each row of a transposed matrix. For more than a few
+ * regions, and for many short rows, the library launches a kernel instead, if there is a compiler
+ * and kernels can access the memory. The first such copy in a context blocks while the kernel is
+ * built, or loaded from the program cache. Other copies do not block. The library holds references
+ * to the memory until the copy completes.
  *
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
- * elements are contiguous in the same order on both sides. Otherwise it packs them on the side of
- * @source, or unpacks them on the side of @destination, or both, in temporary memory and in the
- * order of @stream. Then it blocks and fails like gpu_stream_copy().
+ * elements are contiguous in the same order on both sides. Otherwise the function packs the
+ * elements into temporary memory on the side of @source, or unpacks them from temporary memory on
+ * the side of @destination, or both. It does so in the order of @stream. In all these cases the
+ * function blocks and fails like gpu_stream_copy().
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
  *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
@@ -423,8 +425,8 @@ gpu_stream_fill_array (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies elements from the host to the device, like gpu_stream_write_region(). Any strides are
- * allowed. If their order differs from that of @array, the calling thread reorders the elements
- * first. Blocks like gpu_stream_write(). The library holds references to @bytes and the memory
+ * allowed. If the elements have another order in @bytes than in @array, the calling thread reorders
+ * them first. Blocks like gpu_stream_write(). The library holds references to @bytes and the memory
  * until the copy completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes, or
@@ -470,14 +472,14 @@ gpu_stream_write_array (GpuStream     *stream,
  * @n_strides: the number of strides
  * @error: return location for an error
  *
- * Copies elements from the device into the memory of @bytes, like gpu_stream_read_region_into(). It
- * does not write the gaps between the elements. Each region is a command, see
- * gpu_stream_copy_array(); gpu_array_read_strided() needs fewer commands, but waits for them.
+ * Copies elements from the device into the memory of @bytes, like gpu_stream_read_region_into().
+ * The function does not write the gaps between the elements. Each region is a command, see
+ * gpu_stream_copy_array(); gpu_array_read_strided() may need fewer commands, but waits for them.
  * Blocks like gpu_stream_read(). The library holds references to @bytes and the memory until the
- * copy completes; @bytes have the elements from then on.
+ * copy completes. After that, @bytes contain the elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
- *   share bytes there, or with an error of gpu_stream_read_region_into()
+ *   overlap in @bytes, or with an error of gpu_stream_read_region_into()
  *
  * Since: 0.1
  */
@@ -521,14 +523,14 @@ gpu_stream_read_array (GpuStream     *stream,
  *
  * Makes @stream wait for all earlier work on the memory of @array, on any stream. Does not block.
  *
- * The library orders the work that it submits by itself. Call this function before you submit work
- * to the driver's stream directly, see also gpu_memory_add_stream(). Later work on other streams is
+ * The library itself orders the work that it submits. Call this function before you submit work to
+ * the driver's stream directly, see also gpu_memory_add_stream(). Later work on other streams is
  * ordered after this wait, but not after your work: record an event on @stream, and make the other
  * streams wait for it.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array is of another context,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, the error of the last write of
- *   the memory if it failed, or the driver's error
+ *   the memory if that write failed, or the driver's error
  *
  * Since: 0.1
  */
