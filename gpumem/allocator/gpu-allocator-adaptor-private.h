@@ -31,11 +31,11 @@ typedef struct
   GList           link;             /* in leases */
   GpuAdaptorCore *core;             /* with a reference */
   gsize           size;             /* bytes requested */
-  guint64         pointer;          /* the address, or the driver's handle if that is unknown */
+  guint64         pointer;          /* the address if known, otherwise the driver's handle */
   guint64         stream;           /* the driver's handle, 0 for none */
 } GpuLease;
 
-/* The functions of an adaptor class; every one is nullable. */
+/* The functions of an adaptor class. Each function is nullable. */
 struct _GpuAdaptorOps
 {
   gsize      core_size;
@@ -51,15 +51,15 @@ struct _GpuAdaptorOps
   /* @lease was registered. Caller holds the lock. */
   void       (*granted)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
-  /* @lease was unregistered and will be freed. On any thread, without the lock. FALSE delays the
-   * free, see GpuStorageHook. In gpu_allocator_free(), @storage is NULL and the result is
-   * ignored. */
+  /* @lease was unregistered, and is freed after the call. Called on any thread, without the lock.
+   * If the function returns FALSE, the memory is not freed yet, see GpuStorageHook. When
+   * gpu_allocator_free() ends the lease, @storage is NULL and the result is ignored. */
   gboolean   (*returned) (GpuAdaptorCore       *core,
                           GpuLease             *lease,
                           GpuStorage           *storage);
   /* The adaptor is being finalized; leases may remain. */
   void       (*closed)   (GpuAdaptorCore       *core);
-  /* Frees the state after the last lease. */
+  /* Frees the state of the adaptor, after the adaptor is finalized and the last lease has ended. */
   void       (*clear)    (GpuAdaptorCore       *core);
 };
 
@@ -90,7 +90,7 @@ GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
                                     gsize                 size,
                                     GpuStream            *stream,
                                     GError              **error);
-/* TRUE if freeing memory may help. */
+/* Whether the failed request may succeed after other memory is freed. */
 gboolean   _gpu_error_is_out_of_memory (const GError *error);
 
 G_END_DECLS

@@ -32,11 +32,12 @@
  *
  * An adaptor tracks its memory until the memory loses its last user: with gpu_allocator_free(),
  * gpu_memory_release(), or the last unref. Slices and mappings are users of their memory; submitted
- * work is not. Adaptors and memory hold no references on each other, so an adaptor may be finalized
- * before its memory. gpu_allocator_free() does nothing for memory that the adaptor did not
- * allocate, or that is freed already.
+ * work is not. An adaptor and its memory hold no references to each other, so the adaptor may be
+ * finalized before the memory. gpu_allocator_free() does nothing for memory that the adaptor did
+ * not allocate, or that is freed already.
  *
- * Sizes are those requested. Any thread may use an adaptor, concurrently with others.
+ * All sizes that adaptors report are the sizes requested, without the rounding of upstream. Any
+ * thread may use an adaptor, concurrently with others.
  *
  * Since: 0.1
  */
@@ -288,8 +289,8 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
   return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
 }
 
-/* Upstream may cache the memory and allocate it again. So the lease ends now, even if the memory
- * has other users. */
+/* End the lease now, even if the memory has other users, because upstream may cache the memory and
+ * allocate it again. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)

@@ -29,7 +29,7 @@
  * (#GpuBasicAllocator), a pool (#GpuMemoryPool), a class of the program, or adaptors that count,
  * limit or log requests (#GpuAllocatorAdaptor).
  *
- * Memory is freed with its last reference. gpu_allocator_free() frees it earlier.
+ * The last unref of a #GpuMemory frees the memory. gpu_allocator_free() frees it earlier.
  *
  * A class of the program implements at least `alloc()` and `get_context()`. In Python:
  *
@@ -108,7 +108,7 @@ gpu_allocator_default_init (GpuAllocatorInterface *iface)
   iface->trim = default_trim;
 }
 
-/* The program may implement the allocator: validate what it returns. */
+/* Validate the memory: a class of the program may have returned it. */
 static gboolean
 check_memory (GpuAllocator  *allocator,
               GpuMemory     *memory,
@@ -147,7 +147,7 @@ check_memory (GpuAllocator  *allocator,
  * @error: return location for an error
  *
  * Allocates memory with undefined content. Dropping the last reference, gpu_allocator_free() and
- * gpu_memory_release() free the memory, once the work submitted so far has completed. Whether the
+ * gpu_memory_release() free the memory, after the work submitted before has completed. Whether the
  * call blocks, and its errors, depend on @allocator.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
@@ -190,9 +190,10 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @memory: (nullable): memory of @allocator, or %NULL to do nothing
  *
- * Frees @memory before its last reference is dropped. Most allocators release it, and the caller
- * must not use it any more. Work submitted before completes first. The call is optional: the last
- * unref frees the memory as well. Does not block, unless an implementation of @allocator does.
+ * Frees @memory before its last reference is dropped. Most allocators release @memory, so the
+ * caller must not use @memory any more. The memory is freed after the work submitted before has
+ * completed. The call is optional: the last unref frees the memory as well. Does not block, unless
+ * an implementation of @allocator does.
  *
  * Since: 0.1
  */
@@ -233,7 +234,8 @@ gpu_allocator_get_context (GpuAllocator *allocator)
 /**
  * gpu_allocator_get_memory_info:
  * @allocator: a #GpuAllocator
- * @free_size: (out): bytes that @allocator can still allocate, if it can determine them
+ * @free_size: (out): bytes that @allocator can still allocate, if the allocator can determine the
+ *   number
  * @total_size: (out): total bytes available to @allocator
  * @error: return location for an error
  *
@@ -266,8 +268,8 @@ gpu_allocator_get_memory_info (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees memory that @allocator caches, or has not freed yet, beyond @held_bytes. Does nothing if
- * there is no such memory. May block.
+ * Frees cached memory, and memory whose free was deferred, until @allocator holds at most
+ * @held_bytes of it. Does nothing if @allocator holds no more than that. May block.
  *
  * Since: 0.1
  */

@@ -18,7 +18,7 @@ struct _GpuBasicAllocator
   GpuContext     *context;
   GpuStream      *stream;           /* nullable */
   GpuMemoryFlags  flags;
-  GpuSvmFlags     svm_flags;        /* of GpuSvmAllocator, as is alignment */
+  GpuSvmFlags     svm_flags;        /* only for GpuSvmAllocator, like alignment */
   gsize           alignment;
   gboolean        is_ready;         /* initialised */
 };

@@ -64,7 +64,7 @@
 /**
  * GpuDeferredAllocator:
  *
- * An allocator of buffers, whose memory the driver may provide at the first use.
+ * An allocator of buffers. The driver may provide the memory of a buffer at its first use.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuDeferredAllocator) allocator =
@@ -77,9 +77,9 @@
  * ]|
  *
  * Each request returns a #GpuBuffer of its own. An OpenCL driver may defer the allocation until
- * work uses the memory, and only then find that the device is full. On the host back end the system
- * provides a page at its first write. Use a #GpuImmediateAllocator where that is too late. CUDA
- * allocates immediately.
+ * work uses the memory, so that only this work fails if the device is full. On the host back end
+ * the system provides each page at the first write to that page. Use a #GpuImmediateAllocator if
+ * gpu_allocator_alloc() must report a lack of memory. CUDA allocates immediately.
  *
  * Since: 0.1
  */
@@ -87,7 +87,7 @@
 /**
  * GpuImmediateAllocator:
  *
- * An allocator of buffers, whose memory the driver provides before the request returns.
+ * An allocator of buffers. The driver provides the memory of a buffer before the request returns.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuImmediateAllocator) allocator =
@@ -100,11 +100,11 @@
  * ]|
  *
  * Each request returns a #GpuBuffer of its own. Lack of memory is an error of
- * gpu_allocator_alloc(), not of the work that uses the memory later. OpenCL has no function for
- * this: the allocator migrates each buffer to the device (clEnqueueMigrateMemObjects) and waits. On
- * the host back end the allocator makes the system provide all pages (madvise with
- * MADV_POPULATE_WRITE), unless they exceed the free memory of the machine or of a cgroup. With
- * drivers that allocate immediately, no such step is needed.
+ * gpu_allocator_alloc(), not of the work that uses the memory later. OpenCL has no function that
+ * allocates immediately, so the allocator migrates each buffer to the device
+ * (clEnqueueMigrateMemObjects) and waits. On the host back end the allocator makes the system
+ * provide all pages (madvise with MADV_POPULATE_WRITE), unless they exceed the free memory of the
+ * machine or of a cgroup. Other drivers allocate immediately and need no such step.
  *
  * Since: 0.1
  */
@@ -125,9 +125,10 @@
  * ]|
  *
  * The memory comes from the driver's own pool. It is allocated and freed in stream order, without
- * blocking (CUDA: cuMemAllocAsync, cuMemFreeAsync). The stream is the one passed to
- * gpu_allocator_alloc(), or else the stream of the allocator. Each request returns a #GpuBuffer
- * like that of gpu_buffer_new_on_stream(), which other streams may use as well.
+ * blocking (CUDA: cuMemAllocAsync, cuMemFreeAsync). The stream is the argument of
+ * gpu_allocator_alloc(), or the stream of the allocator if that argument is %NULL. Each request
+ * returns a #GpuBuffer as gpu_buffer_new_on_stream() does. Other streams may use the buffer as
+ * well.
  *
  * Since: 0.1
  */
@@ -149,8 +150,8 @@
  * ]|
  *
  * Each request returns a #GpuSvm of its own. The library frees the memory when the work known to
- * use it has completed. Declare work that accesses the memory through pointers alone with
- * gpu_arguments_add_indirect().
+ * use it has completed. If a kernel accesses the memory only through pointers, declare that use
+ * with gpu_arguments_add_indirect().
  *
  * If the allocator has a stream, the memory is freed after all work submitted to that stream before
  * the release, including work that is not known to use the memory. Without a stream and without
@@ -484,7 +485,7 @@ migrate (GpuStream  *stream,
   return event != NULL && gpu_event_wait (event, NULL, error);
 }
 
-/* Makes the system provide the memory before its first use. */
+/* Makes the operating system provide all pages of the memory. */
 static gboolean
 commit (GpuBasicAllocator  *allocator,
         GpuMemory          *memory,
@@ -521,7 +522,8 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
   return g_steal_pointer (&memory);
 }
 
-/* _gpu_buffer_new() signals memory pressure and tries again; migrate() and commit() do not. */
+/* If migrate() or commit() runs out of memory, signals memory pressure and tries again.
+ * _gpu_buffer_new() does so itself. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,

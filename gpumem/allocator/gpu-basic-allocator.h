@@ -33,7 +33,8 @@ struct _GpuBasicAllocatorClass
   /* Validates the construct properties; nullable. */
   gboolean   (*check) (GpuBasicAllocator  *allocator,
                        GError            **error);
-  /* @stream is the stream of the request, or else that of the allocator. */
+  /* @stream is the stream of the request, or the stream of the allocator if the request has
+   * none. */
   GpuMemory *(*alloc) (GpuBasicAllocator  *allocator,
                        gsize               size,
                        GpuStream          *stream,

@@ -26,20 +26,20 @@
  * ]|
  *
  * Drivers may block until the device is idle when they free memory. This adaptor collects memory
- * that is no longer used, and frees all of it
+ * that is no longer used, the pending memory, and frees all of it
  *
  * - when it exceeds #GpuDeferredFreeAllocator:max-count or #GpuDeferredFreeAllocator:max-bytes;
  * - when upstream is out of memory, and then retries the request;
  * - in gpu_deferred_free_allocator_flush() and gpu_allocator_trim(), and when the adaptor is
  *   finalized.
  *
- * Between gpu_deferred_free_allocator_hold() and gpu_deferred_free_allocator_unhold() the two
- * limits have no effect.
+ * Between gpu_deferred_free_allocator_hold() and gpu_deferred_free_allocator_unhold(), max-count
+ * and max-bytes have no effect.
  *
- * The adaptor does not reuse pending memory; use a pool for that. Adaptors upstream of it count
- * memory until it is freed. Adaptors that wrap it count memory until it is no longer used. Memory
- * of a #GpuStreamAllocator is freed directly, because that never blocks. The `free` function of an
- * upstream that the program implements is not called.
+ * The adaptor does not reuse pending memory, unlike a #GpuMemoryPool. Adaptors upstream of this
+ * adaptor count memory until it is freed. Adaptors that wrap this adaptor count memory until it is
+ * no longer used. Memory of a #GpuStreamAllocator is freed immediately, because freeing it never
+ * blocks. The `free` function of an upstream that the program implements is not called.
  *
  * Since: 0.1
  */
@@ -94,8 +94,8 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* (transfer full) (nullable): the memory to free now. The caller unrefs the array without the
- * lock. */
+/* (transfer full) (nullable): the memory to free now. The caller unrefs the array after it has
+ * released the lock, because freeing memory may block. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)
@@ -198,7 +198,8 @@ static const GpuAdaptorOps deferred_free_ops =
   .clear = deferred_free_clear
 };
 
-/* Keeps the lease: its hook collects the memory when it is released. */
+/* Does not end the lease: the hook of the lease adds the memory to the pending memory when the
+ * memory is released. */
 static void
 deferred_free_free (GpuAllocator *allocator G_GNUC_UNUSED,
                     GpuMemory    *memory)
@@ -401,8 +402,9 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
  * gpu_deferred_free_allocator_flush:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory in flight is
- * freed when its work has completed. May be called from any thread; blocks if the driver does.
+ * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory that pending
+ * work uses is freed when that work has completed. May be called from any thread; blocks if the
+ * driver does.
  *
  * Since: 0.1
  */
@@ -440,8 +442,8 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_unhold:
  * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
  *
- * Reverts one gpu_deferred_free_allocator_hold(). The call that reverts the last one frees the
- * pending memory if it exceeds a limit. May be called from any thread.
+ * Reverts one gpu_deferred_free_allocator_hold(). When no gpu_deferred_free_allocator_hold() is
+ * left to revert, frees the pending memory if it exceeds a limit. May be called from any thread.
  *
  * Since: 0.1
  */

@@ -28,7 +28,7 @@
  * returns handles of the driver. The other frees them when the last work that uses the memory has
  * completed. Each request returns a #GpuBuffer that wraps a handle.
  *
- * Implement #GpuAllocator for control over more than that.
+ * To control more than allocating and freeing, implement #GpuAllocator instead.
  *
  * Since: 0.1
  */

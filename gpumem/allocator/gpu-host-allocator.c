@@ -27,12 +27,12 @@
  * ]|
  *
  * Allocating page-locked memory is slow and may block until the device is idle. This allocator
- * caches freed blocks and reuses them. A #GpuHostMemory returns its block after its last unref or
- * its release, when the last work and the last view that use the block are complete, and never
- * before.
+ * caches freed blocks and reuses them. After its last unref or its release, a #GpuHostMemory
+ * returns its block as soon as all work that uses the block has completed and all views of the
+ * block are freed.
  *
- * Sizes are rounded up to whole pages of 4 KiB. A cached block serves a request if it is at most an
- * eighth larger; the smallest such block is used.
+ * Sizes are rounded up to whole pages of 4 KiB. A request reuses the smallest cached block that is
+ * large enough, if that block is at most an eighth larger than the request.
  *
  * Any thread may call all methods.
  *
@@ -49,7 +49,7 @@ typedef struct
   gatomicrefcount   refs;
   GpuNativeContext *context;
 
-  GMutex            lock;           /* guards all below; do not call the driver under it */
+  GMutex            lock;           /* guards the members below; never held during a driver call */
   GSequence        *idle;           /* of Block, by size and then by serial */
   GQueue            order;          /* of idle blocks, longest idle first */
   guint64           n_returns;
@@ -61,11 +61,11 @@ typedef struct
 
 typedef struct
 {
-  Core               *core;         /* with a reference while in use */
+  Core               *core;         /* holds a reference while the block is in use */
   GpuNativeBuffer    *buffer;
   gsize               size;         /* whole pages */
   GpuHostMemoryFlags  flags;        /* in effect */
-  guint64             serial;       /* of its last return */
+  guint64             serial;       /* value of n_returns at its last return */
   GSequenceIter      *place;        /* in idle */
   GList               link;         /* in order */
 } Block;
@@ -194,7 +194,7 @@ core_trim (Core    *core,
   g_mutex_unlock (&core->lock);
 }
 
-/* Called after the last use of a block, on any thread. */
+/* Caches a block, after its last use. Called on any thread. */
 static void
 block_return (gpointer data)
 {
@@ -596,9 +596,9 @@ round_size (GpuHostAllocator  *allocator,
  * @error: return location for an error
  *
  * Allocates page-locked memory with undefined content, aligned to at least 64 bytes. The memory
- * returns to @allocator after its last use, and may outlive @allocator. Blocks only if the driver
- * has to allocate, as gpu_host_memory_new() does. If the driver is out of memory, frees all cached
- * blocks and tries again.
+ * returns to @allocator after its last use, and may outlive @allocator. Blocks like
+ * gpu_host_memory_new(), but only if no cached block fits. If the driver is out of memory, frees
+ * all cached blocks and tries again.
  *
  * Returns: (transfer full): the memory, or %NULL with an error of gpu_host_memory_new()
  *

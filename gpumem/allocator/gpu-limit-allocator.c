@@ -26,7 +26,7 @@
  *
  * The adaptor refuses requests that would exceed the limit as if the device were full: with
  * %GPU_ERROR_OUT_OF_DEVICE_MEMORY and a message that quotes the request, the limit and the bytes in
- * use. gpu_allocator_get_memory_info() reports the rest of the limit.
+ * use. gpu_allocator_get_memory_info() reports no more free memory than the limit leaves.
  *
  * Since: 0.1
  */
@@ -58,7 +58,7 @@ static void allocator_iface_init (GpuAllocatorInterface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuLimitAllocator, gpu_limit_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR,
                                G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
 
-/* Bytes in use or requested, and the limit. */
+/* Returns the bytes in use and in requests in progress, and sets @limit. */
 static guint64
 read_core (gpointer  adaptor,
            guint64  *limit)

@@ -39,13 +39,13 @@
  * ]|
  *
  * An action is `allocate`, `allocate failure` or `free`. The pointer is the device address of the
- * memory, or the driver's handle if the address is unknown. The stream is that of the request, 0x0
- * for none. Lines are in the order of events.
+ * memory, or the driver's handle if the address is unknown. The stream is the driver's handle of
+ * the stream of the request, 0x0 if the request had none. Lines are in the order of events.
  *
  * The adaptor buffers lines. It writes them during later allocations, in
- * gpu_logging_allocator_flush(), and when it is finalized. Lines for memory that is freed after
- * that are written when the last of that memory is freed. One thread at a time uses the output, and
- * the adaptor never closes it.
+ * gpu_logging_allocator_flush(), and when the adaptor is finalized. If memory is in use at that
+ * time, the lines for freeing that memory are written after all of it is freed. One thread at a
+ * time uses the output, and the adaptor never closes the output.
  *
  * Since: 0.1
  */
@@ -65,7 +65,7 @@ typedef struct
   GString        *lines;            /* to be written */
   gboolean        writing;          /* a thread is writing, until `lines` is empty */
   GCond           written;          /* signalled when that thread stops */
-  GError         *failure;          /* the first since the last flush, nullable */
+  GError         *failure;          /* the first error since the last flush, nullable */
 } Core;
 
 enum
@@ -107,7 +107,7 @@ add_line_locked (GpuAdaptorCore *core,
 }
 
 /* Calls the output, which the program may implement, without the lock. If another thread is
- * writing, waits for that thread if @wait, and otherwise leaves the lines to it. */
+ * writing, waits for that thread if @wait is TRUE; otherwise that thread writes the lines. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

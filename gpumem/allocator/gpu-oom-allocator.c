@@ -6,14 +6,14 @@
 /**
  * SECTION:gpu-oom-allocator
  * @title: GpuOomAllocator
- * @short_description: a callback for lack of memory
+ * @short_description: a signal for lack of memory
  * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuOomAllocator:
  *
- * An adaptor that emits a signal when memory runs out, so that the program can free some.
+ * An adaptor that emits a signal when memory runs out, so that the program can free memory.
  *
  * |[<!-- language="C" -->
  * struct { gboolean (*drop) (GpuOomAllocator *, guint64, gpointer); } *cache = data;
@@ -103,7 +103,7 @@ gpu_oom_allocator_init (GpuOomAllocator *allocator)
  * gpu_oom_allocator_new:
  * @upstream: the allocator to wrap
  *
- * Creates an adaptor that calls the program when memory runs out. May be called from any thread.
+ * Creates an adaptor that emits a signal when memory runs out. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *

@@ -6,14 +6,14 @@
 /**
  * SECTION:gpu-statistics-allocator
  * @title: GpuStatisticsAllocator
- * @short_description: counters of memory
+ * @short_description: counters of allocations
  * @see_also: #GpuAllocatorAdaptor
  */
 
 /**
  * GpuStatisticsAllocator:
  *
- * An adaptor that counts memory.
+ * An adaptor that counts the bytes and the memory objects that it allocates.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuStatisticsAllocator) counter = gpu_statistics_allocator_new (allocator);
@@ -25,9 +25,9 @@
  * g_print ("peak: %" G_GINT64_FORMAT " bytes\n", peak);
  * ]|
  *
- * The adaptor counts bytes and memory objects: those in use, the maximum in use at a time, and the
- * total of all allocations. gpu_statistics_allocator_push() and gpu_statistics_allocator_pop()
- * count for a part of a program, and may be nested.
+ * For both, the adaptor has three counters: the number in use, the maximum number in use at a time,
+ * and the total of all allocations. gpu_statistics_allocator_push() and
+ * gpu_statistics_allocator_pop() count the allocations between them, and may be nested.
  *
  * Since: 0.1
  */
@@ -118,7 +118,7 @@ static const GpuAdaptorOps statistics_ops =
   .clear = statistics_clear
 };
 
-/* The change since @frame was pushed. */
+/* The changes since @frame was pushed. */
 static Frame
 since_locked (Core        *core,
               const Frame *frame)
@@ -247,7 +247,7 @@ gpu_statistics_allocator_init (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_new:
  * @upstream: the allocator to wrap
  *
- * Creates an adaptor that counts memory. May be called from any thread.
+ * Creates an adaptor that counts allocations. May be called from any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -325,9 +325,9 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
  *
  * Ends the counters of the last gpu_statistics_allocator_push(). May be called from any thread.
  *
- * Returns: (transfer full): the counters since then, in the format of
+ * Returns: (transfer full): the counters since that push, in the format of
  *   gpu_statistics_allocator_get_counters(). The current counters are negative if more was freed
- *   than allocated. %NULL with %GPU_ERROR_INVALID_ARGUMENT if there was no push
+ *   than allocated. %NULL with %GPU_ERROR_INVALID_ARGUMENT if no push is left to end
  *
  * Since: 0.1
  */

@@ -31,8 +31,8 @@
  * The adaptor records the address, size, age and tag of all memory in use, and optionally the
  * backtrace of each allocation. gpu_tracking_allocator_report() formats the records as text.
  *
- * A tag names the part of a program that allocates. All threads share it. If parts of a program run
- * concurrently, give each its own adaptor around the same upstream.
+ * A tag names the part of a program that allocates. All threads share the tag of an adaptor. If
+ * parts of a program run concurrently, give each part its own adaptor around the same upstream.
  *
  * Since: 0.1
  */
@@ -425,7 +425,7 @@ gpu_tracking_allocator_new (GpuAllocator *upstream,
  *
  * Lists the memory in use, oldest first. Each entry has
  *
- * - `address`, `t`: the device address, or the driver's handle if that is unknown;
+ * - `address`, `t`: the device address, or the driver's handle if the address is unknown;
  * - `size`, `t`: bytes requested;
  * - `stream`, `t`: the driver's handle of the stream, or 0;
  * - `age`, `x`: microseconds since the allocation;
@@ -450,7 +450,8 @@ gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
  * @allocator: a #GpuTrackingAllocator
  *
  * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and a line for each
- * memory object, followed by its backtrace if recorded. May be called from any thread.
+ * memory object, followed by the backtrace of its allocation if that was recorded. May be called
+ * from any thread.
  *
  * Returns: (transfer full): the text, empty if no memory is in use
  *
