@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compiler attributes that place functions. A driver call evicts most of the processor's caches, so
- * the code that every operation runs is kept together, apart from the code that handles failures.
+ * Compiler attributes that determine where the code of functions is placed. A driver call evicts
+ * most of the processor's caches. To reload few cache lines, the code that every operation runs is
+ * placed together, apart from the code that handles failures.
  */
 #pragma once
 
@@ -9,8 +10,9 @@
 
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
-/* Not inlined, so that the common path around the call need not save registers for it. */
+/* Prevents inlining, so that the path around the call does not save registers for the called
+ * code. */
 #define GPU_APART __attribute__ ((noinline))
 
-/* Bytes in a cache line. Structures that every operation reads are aligned to it. */
+/* Bytes in a cache line. Structures that every operation reads are aligned to this size. */
 #define GPU_LINE 64

@@ -10,17 +10,18 @@ typedef enum
 {
   GPU_DEBUG_ERRORS     = 1 << 0,    /* every error of a driver */
   GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits inserted between streams */
-  GPU_DEBUG_COMPLETION = 1 << 2,    /* points reached, references released */
+  GPU_DEBUG_COMPLETION = 1 << 2,    /* points of streams reached, references released */
   GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
   GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that block or are staged */
   GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end delays each operation */
   GPU_DEBUG_BUILD      = 1 << 6,    /* build logs of programs */
   GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends skipped */
-  GPU_DEBUG_STAGE      = 1 << 8,    /* stage every copy that can be, however small */
+  GPU_DEBUG_STAGE      = 1 << 8,    /* stage every copy that can be staged, of any size */
   GPU_DEBUG_POOL       = 1 << 9     /* decisions of memory pools */
 } GpuDebugFlags;
 
-/* Kinds of objects, and of the private cores behind them, whose live instances are counted. */
+/* The kinds of objects whose live instances are counted: public objects, and their private
+ * cores. */
 typedef enum
 {
   GPU_LIVE_CONTEXT,

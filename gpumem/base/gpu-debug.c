@@ -13,7 +13,7 @@
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
- * - `completion`: points reached, and references released
+ * - `completion`: points of streams that have been reached, and references released
  * - `cache`: the program cache
  * - `build`: build logs of programs
  * - `devices`: devices found and back ends skipped
@@ -21,11 +21,11 @@
  * - `transfer`: copies of pageable host memory that are staged, or that may block the caller
  * - `stage`: stage every copy that can be staged, however small, even on devices that gain nothing
  *   from staging
- * - `host-delay`: start every operation of the host back end late, which exposes programs that
+ * - `host-delay`: delay the start of every operation of the host back end, to expose programs that
  *   forget to wait
  *
- * The key `all` selects all of them, and `help` lists them. The variable is read once, at its first
- * use.
+ * The key `all` selects all keys, and `help` lists them. The library reads the variable once, at
+ * the first use.
  *
  * gpu_debug_list_live_objects() lists the objects that a program has not released.
  */
@@ -138,7 +138,7 @@ _gpu_live_add (GpuLiveKind kind,
  * program has released everything and all its work has completed. Devices are not counted, because
  * they live as long as the process.
  *
- * Any thread may call it. Concurrent changes by other threads may or may not be counted.
+ * Any thread may call this function. Concurrent changes by other threads may or may not be counted.
  *
  * Returns: (transfer full): a dictionary of type `a{su}`
  *

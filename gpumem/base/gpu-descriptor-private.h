@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* Duplicates @fd, closed on exec. Returns -1 with GPU_ERROR_FAILED if that is impossible; the error
- * names the limit if the process has too many open. */
+/* Duplicates @fd and sets FD_CLOEXEC on the copy. Returns -1 with GPU_ERROR_FAILED if the system
+ * call fails. If the process has too many descriptors open, the message names the limit. */
 int _gpu_descriptor_duplicate (int      fd,
                                GError **error);
 

@@ -58,7 +58,7 @@ typedef enum
  * @GPU_CAPABILITIES_SVM_FINE: fine-grain shared virtual memory
  * @GPU_CAPABILITIES_SVM_SYSTEM: kernels that use any host memory
  * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations between host and device
- * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: a grid need not be a multiple of its block
+ * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: launches whose grid is not a multiple of the block
  * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in host memory
  * @GPU_CAPABILITIES_STREAM_ORDERED: allocation of memory in stream order
  * @GPU_CAPABILITIES_IPC_HANDLES: sharing of memory and events with other processes as bytes
@@ -136,11 +136,13 @@ typedef enum
  * GpuContextFlags:
  * @GPU_CONTEXT_FLAGS_NONE: threads that wait for the device poll for up to 20 milliseconds, then
  *   sleep
- * @GPU_CONTEXT_FLAGS_SCHED_SPIN: threads that wait for the device spin
- * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device spin and yield to other threads
+ * @GPU_CONTEXT_FLAGS_SCHED_SPIN: threads that wait for the device poll without sleeping
+ * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device poll, and yield to other threads
+ *   between two polls
  * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep
  * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can access page-locked host memory
- * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory that grew for a launch does not shrink
+ * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory of kernels that grew for a launch does not
+ *   shrink
  * @GPU_CONTEXT_FLAGS_OWN: a new context, instead of the device's context that all libraries of a
  *   process share
  *
@@ -164,9 +166,10 @@ typedef enum
  * @GPU_CACHE_PREFERENCE_NONE: no preference
  * @GPU_CACHE_PREFERENCE_SHARED: more local memory, less cache
  * @GPU_CACHE_PREFERENCE_L1: more cache, less local memory
- * @GPU_CACHE_PREFERENCE_EQUAL: equal parts of both
+ * @GPU_CACHE_PREFERENCE_EQUAL: as much cache as local memory
  *
- * The preferred division of on-chip memory on devices where cache and local memory share it.
+ * The preferred division of on-chip memory, on devices where cache and local memory share that
+ * memory.
  *
  * Since: 0.1
  */
@@ -180,7 +183,7 @@ typedef enum
 
 /**
  * GpuLaunchFlags:
- * @GPU_LAUNCH_FLAGS_NONE: work-groups run in any order, a few at a time
+ * @GPU_LAUNCH_FLAGS_NONE: work-groups run in any order, and not necessarily at the same time
  * @GPU_LAUNCH_FLAGS_COOPERATIVE: all work-groups run at the same time and can wait for one another
  *
  * The mode of a kernel launch.
@@ -207,8 +210,8 @@ typedef enum
  * @GPU_MEMORY_FLAGS_UNTRACKED: uses are not tracked; the program orders uses on several streams
  * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor
  *
- * The intended use of memory. The flags for kernels exclude each other, and so do the flags for the
- * host.
+ * The intended use of memory. The flags for access by kernels exclude each other. The flags for
+ * access by the host exclude each other.
  *
  * Since: 0.1
  */
@@ -272,13 +275,14 @@ typedef enum
 
 /**
  * GpuMemoryAdvice:
- * @GPU_MEMORY_ADVICE_READ_MOSTLY: mostly read and rarely written: each reader may get its own copy
- * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: the opposite of @GPU_MEMORY_ADVICE_READ_MOSTLY
+ * @GPU_MEMORY_ADVICE_READ_MOSTLY: the memory is mostly read and rarely written, so each reading
+ *   device may get its own copy
+ * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: reverts @GPU_MEMORY_ADVICE_READ_MOSTLY
  * @GPU_MEMORY_ADVICE_PREFERRED_LOCATION: the memory should stay at the given location
  * @GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION: the memory has no preferred location
  * @GPU_MEMORY_ADVICE_ACCESSED_BY: the given location will access the memory and should have it
  *   mapped
- * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: the opposite of @GPU_MEMORY_ADVICE_ACCESSED_BY
+ * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: reverts @GPU_MEMORY_ADVICE_ACCESSED_BY
  *
  * The expected use of memory that migrates between host and devices, for gpu_svm_advise().
  *
@@ -332,7 +336,7 @@ typedef enum
 /**
  * GpuEventFlags:
  * @GPU_EVENT_FLAGS_NONE: no driver event is recorded until a thread or stream waits
- * @GPU_EVENT_FLAGS_TIMING: the time of the point is recorded
+ * @GPU_EVENT_FLAGS_TIMING: the time at which the event is reached is recorded
  * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, after the polling time that
  *   #GpuContextFlags describes
  * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process and has no time
@@ -449,8 +453,8 @@ typedef enum
  * GpuMemoryInfoSource:
  * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver reported both values
  * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension reported the free memory
- * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less the memory of all contexts of the process on
- *   the device; the memory of other processes is unknown
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the free memory is the total minus the memory of all contexts
+ *   of this process on the device; memory of other processes is not subtracted
  * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system reported both values
  * @GPU_MEMORY_INFO_SOURCE_NVML: NVIDIA's management library reported the free memory
  *
@@ -693,17 +697,16 @@ typedef enum
  * GpuMemoryPoolKind:
  * @GPU_MEMORY_POOL_AUTOMATIC: the first of the following kinds that the device or the allocator
  *   supports
- * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses to which physical memory is mapped, and
- *   moved, on demand; requires %GPU_CAPABILITIES_VIRTUAL_MEMORY
+ * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses; the pool maps physical memory to that range,
+ *   and moves physical memory within it, on demand; requires %GPU_CAPABILITIES_VIRTUAL_MEMORY
  * @GPU_MEMORY_POOL_SEGMENTS: large allocations that are divided into blocks; requires memory with
  *   addresses or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
  *   (clCreateSubBuffer)
  * @GPU_MEMORY_POOL_BINS: one allocation per block, with its size rounded up to a size class so that
- *   later requests can reuse it. An allocation only serves requests of its own size class, so a
- *   program with many different sizes may hold many times the memory that it uses. Limits count the
- *   rounded sizes.
- *   %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that host and device
- *   cannot use at the same time
+ *   later requests can reuse it. An allocation only serves requests of its own size class, so the
+ *   pool of a program with many different sizes may hold many times the memory in use. Limits count
+ *   the rounded sizes. %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that
+ *   host and device cannot use at the same time
  *
  * The strategy by which a pool manages its memory.
  *
@@ -723,7 +726,8 @@ typedef enum
  * @GPU_DTYPE_KIND_INT: signed integers
  * @GPU_DTYPE_KIND_UINT: unsigned integers
  * @GPU_DTYPE_KIND_FLOAT: IEEE 754 floating-point numbers, and the C type long double
- * @GPU_DTYPE_KIND_BFLOAT: 16-bit floating-point numbers with the exponent of 32-bit ones
+ * @GPU_DTYPE_KIND_BFLOAT: 16-bit floating-point numbers with the exponent of 32-bit floating-point
+ *   numbers
  * @GPU_DTYPE_KIND_COMPLEX: complex numbers, as two floating-point numbers
  * @GPU_DTYPE_KIND_OPAQUE: bytes that only the program interprets
  * @GPU_DTYPE_KIND_RECORD: structures with fields

@@ -9,8 +9,8 @@
  * @short_description: error domain and codes
  *
  * Functions that can fail report a #GError, usually of the domain #GPU_ERROR. The message begins
- * with the function of this library that failed. If a driver call failed, its name and its code, by
- * name and number, follow. The message quotes the invalid values.
+ * with the function of this library that failed. If a driver call failed, the name of that call and
+ * the name and number of its error code follow. The message quotes the invalid values.
  *
  * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED, and functions that
  * read files with any other code of #G_IO_ERROR.
@@ -19,7 +19,7 @@
 /**
  * gpu_error_quark:
  *
- * Gets the error domain of this library, #GPU_ERROR. Any thread may call it.
+ * Gets the error domain of this library, #GPU_ERROR. Any thread may call this function.
  *
  * Returns: the quark of the domain
  *

@@ -27,9 +27,9 @@ G_BEGIN_DECLS
  * @GPU_ERROR_NOT_SUPPORTED: the device or its driver does not support the operation
  * @GPU_ERROR_NO_DEVICE: the device or its driver was not found
  * @GPU_ERROR_DEVICE_LOST: the device was lost, or its context is permanently unusable
- * @GPU_ERROR_BUILD_FAILED: a program does not build; the message contains the log
+ * @GPU_ERROR_BUILD_FAILED: a program does not build; the message contains the build log
  * @GPU_ERROR_LAUNCH_FAILED: a kernel could not start or was aborted
- * @GPU_ERROR_BUSY: another use excludes the operation
+ * @GPU_ERROR_BUSY: another use of the object excludes the operation
  * @GPU_ERROR_RELEASED: the object was released earlier
  * @GPU_ERROR_TIMED_OUT: the timeout expired
  * @GPU_ERROR_IPC: sharing with another process failed

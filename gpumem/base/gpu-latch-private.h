@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Blocks a thread until another thread opens the latch, a deadline passes or it is cancelled. */
+/* Blocks a thread until another thread opens the latch, a deadline passes or a GCancellable is
+ * cancelled. */
 #pragma once
 
 #include <gio/gio.h>
@@ -14,7 +15,7 @@ void      _gpu_latch_unref (GpuLatch      *latch);
 /* A GpuWaiterFunc. Takes ownership of @latch. */
 void      _gpu_latch_open  (gpointer       latch,
                             const GError  *error);
-/* @deadline in monotonic microseconds, -1 for never. */
+/* @deadline: a time of g_get_monotonic_time(), or -1 for no deadline. */
 gboolean  _gpu_latch_wait  (GpuLatch      *latch,
                             gint64         deadline,
                             GCancellable  *cancellable,

@@ -9,9 +9,9 @@
 
 #include <gpumem/base/gpu-version.h>
 
-/* Every public function is declared with one of the GPU_AVAILABLE_IN macros. They
- * export the symbol (the library is built with hidden visibility) and warn
- * programs that use functions newer than the version they allow. */
+/* Every public function is declared with one of the GPU_AVAILABLE_IN macros. They export the symbol
+ * (the library is built with hidden visibility) and warn programs that use functions newer than the
+ * version that the program allows. */
 #ifndef _GPU_EXTERN
 #if defined (__GNUC__)
 #define _GPU_EXTERN __attribute__ ((visibility ("default"))) extern
@@ -36,9 +36,9 @@
 /**
  * GPU_VERSION_MIN_REQUIRED:
  *
- * Define it to one of the version macros, such as %GPU_VERSION_0_1, before
- * including `gpumem.h`. The compiler then warns about functions that were
- * already deprecated in that version, and not about later deprecations.
+ * Define this macro to one of the version macros, such as %GPU_VERSION_0_1, before including
+ * `gpumem.h`. The compiler then warns about functions that were already deprecated in that version,
+ * and not about later deprecations.
  *
  * Since: 0.1
  */
@@ -49,9 +49,8 @@
 /**
  * GPU_VERSION_MAX_ALLOWED:
  *
- * Define it to one of the version macros, such as %GPU_VERSION_0_1, before
- * including `gpumem.h`. The compiler then warns about functions that were
- * added after that version.
+ * Define this macro to one of the version macros, such as %GPU_VERSION_0_1, before including
+ * `gpumem.h`. The compiler then warns about functions that were added after that version.
  *
  * Since: 0.1
  */

@@ -3,7 +3,7 @@
 
 #include "gpumem/base/gpu-nick-private.h"
 
-/* An unknown value is returned as a number. */
+/* Formats a value without a nick as a number. */
 char *
 _gpu_enum_get_nick (GType type,
                     int   value)
@@ -14,7 +14,8 @@ _gpu_enum_get_nick (GType type,
   return known != NULL ? g_strdup (known->value_nick) : g_strdup_printf ("%d", value);
 }
 
-/* "read-only | untracked", or "none". Unknown bits follow as one number. */
+/* Formats flags as "read-only | untracked", or as "none". Bits without a nick follow as one
+ * number. */
 char *
 _gpu_flags_get_nicks (GType type,
                       guint flags)

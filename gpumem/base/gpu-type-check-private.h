@@ -11,7 +11,8 @@ G_BEGIN_DECLS
 GPU_COLD gboolean _gpu_is_a (gpointer   object,
                              GType    (*get_type) (void));
 
-/* Compares with a class that class_init stored: cheaper than a call of get_type(). */
+/* Compares the class of @object with a class pointer that class_init stored. This is faster than a
+ * call of get_type(). */
 static inline gboolean
 _gpu_has_class (gpointer object,
                 gpointer klass)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads that run jobs and end after some time without a job.
+ * Threads that run jobs. A thread ends after some time without a job.
  *
  * Not a GThreadPool: if no thread can be started, a GThreadPool queues the job or aborts. The
  * caller must get an error instead, because the job would never run.
@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 
 typedef void (*GpuWorkerFunc) (gpointer data);
 
-/* Statically allocated: all zero except the name, which the threads get. */
+/* Must be allocated statically, with all members zero except the name of the threads. */
 typedef struct
 {
   const char *name;
@@ -27,27 +27,27 @@ typedef struct
   guint       max_threads;
 } GpuWorkers;
 
-/* Runs @func on a thread of its own or, if @max_threads is below G_MAXUINT, on the next free one of
- * at most @max_threads. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY, without queueing the job, if there
- * is no thread and none can be started. Does not block. */
+/* Runs @func on a thread without a job, which is started if necessary. If @max_threads is below
+ * G_MAXUINT, at most that many threads run, and @func may wait until a thread is free. If no thread
+ * can run the job and none can be started, fails with GPU_ERROR_OUT_OF_HOST_MEMORY without queueing
+ * the job. Does not block. */
 gboolean _gpu_workers_push            (GpuWorkers      *workers,
                                        guint            max_threads,
                                        GpuWorkerFunc    func,
                                        gpointer         data,
                                        GError         **error);
-/* The same for a job that nothing waits for: if no thread can be started, the job runs when a
- * thread becomes free or a later call starts one. */
+/* Like _gpu_workers_push() without a limit, for a job that no thread waits for: if no thread can be
+ * started, the job runs when a thread becomes free or a later call starts one. */
 void     _gpu_workers_defer           (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data);
-/* Starts a thread for deferred jobs, if there are any and one can be started. Without deferred jobs
- * this takes no lock. */
+/* Tries to start a thread if jobs are deferred. Takes no lock if there are none. */
 void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
-/* Like g_task_run_in_thread(), but returns an error of @task if no thread can be started. There is
- * no limit on the number of threads, because a task may wait for work that another task submits.
+/* Like g_task_run_in_thread(), but completes @task with an error if no thread can be started. There
+ * is no limit on the number of threads, because a task may wait for work that another task submits.
  * The thread may release the last reference to the task and its source object. */
 void     _gpu_workers_run_task        (GTask           *task,
                                        GTaskThreadFunc  func);

@@ -4,7 +4,7 @@
 #include "gpumem/base/gpu-error.h"
 #include "gpumem/base/gpu-workers-private.h"
 
-/* Microseconds that a thread waits for another job. */
+/* The time in microseconds after which a thread without a job ends. */
 #define IDLE_TIME (15 * G_TIME_SPAN_SECOND)
 
 typedef struct
@@ -31,7 +31,7 @@ has_job_locked (const GpuWorkers *workers)
   return workers->jobs.length > 0 || workers->deferred.length > 0;
 }
 
-/* NULL if the thread is no longer needed. */
+/* Waits for a job. Returns NULL if the thread must end. */
 static Job *
 take_job (GpuWorkers *workers)
 {
@@ -53,7 +53,8 @@ take_job (GpuWorkers *workers)
       return g_queue_pop_head (&workers->deferred);
     }
 
-  /* The wakeup may have been for a job, which another thread must take now. */
+  /* The signal that woke this thread may announce a new job. Wake another thread to take that
+   * job. */
   workers->n_threads--;
   g_cond_signal (&workers->cond);
 
@@ -108,7 +109,8 @@ _gpu_workers_push (GpuWorkers     *workers,
 
   workers->max_threads = max_threads;
 
-  /* With a limit, a busy thread takes the job when it is free. */
+  /* With a limit, no new thread is required if one is running: it takes the job after its current
+   * job. */
   if (workers->n_idle <= workers->jobs.length
       && (!is_limited || workers->n_threads < max_threads)
       && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
