@@ -2,25 +2,26 @@
 /*
  * The interface between the public classes and a back end.
  *
- * A back end is one const GpuBackend: a table of ops tables, one for each kind of object. Its
- * objects embed the GpuNative structure of their kind as their first member. The front classes
- * check every argument that can be checked without the driver: sizes, offsets, overlaps, flags,
- * contexts and released objects. Ops may rely on these checks.
+ * A back end is one const GpuBackend: a table of ops tables, one for each kind of object. An op is
+ * a function of a back end. The objects of a back end embed the GpuNative structure of their kind
+ * as their first member. The public classes, called front classes below, check every argument that
+ * can be checked without the driver: sizes, offsets, overlaps, flags, contexts and released
+ * objects. Ops may rely on these checks.
  *
  * Rules for every op:
  *  - Failure is FALSE or NULL with @error set; the message begins with the native function and the
  *    name and number of its error code. The front class prepends its own name.
- *  - A NULL entry is an op that the driver lacks: the front class fails with
- *    GPU_ERROR_NOT_SUPPORTED. Entries that may be NULL are documented as such; all others are
- *    required.
+ *  - An entry is NULL if the driver lacks the op: the front class then fails with
+ *    GPU_ERROR_NOT_SUPPORTED. The comment of an entry states whether the entry may be NULL; all
+ *    other entries are required.
  *  - No op emits a signal, calls back into a front class, or uses another back end.
  *  - "any thread" ops may be called from any thread at any time, including from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
  *    lock), and must not block on the device, except ops whose names end in "_now". The CUDA
  *    driver does block when it copies pageable host memory: reads of any size, and writes of
  *    several megabytes, return only when they have completed, with the locks held.
- *  - Ops that enqueue take @event: if it is not NULL, they set it to a new event for exactly that
- *    operation; if it is NULL, they create no event.
+ *  - Ops that enqueue an operation take @event: if @event is not NULL, they set it to a new event
+ *    for exactly that operation; if @event is NULL, they create no event.
  *  - An op that back ends declare in a header has a function type, named after its table and its
  *    member: GpuBufferWriteOp. The contract is documented in the table.
  *  - An op that enqueues several commands, and fails after some of them are in the stream, sets
@@ -57,10 +58,10 @@ struct _GpuBackend
   const GpuVirtualOps *virtual_memory; /* nullable */
   const GpuSvmOps     *svm;         /* nullable */
   const GpuImageOps   *image;       /* nullable */
-  const GpuSamplerOps *sampler;     /* nullable, with image */
+  const GpuSamplerOps *sampler;     /* NULL if image is NULL */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
-  const GpuTransferOps *transfer;   /* nullable: no host memory needs staging */
+  const GpuTransferOps *transfer;   /* NULL if no host memory needs staging */
 };
 
 #define GPU_MAX_BACKENDS 3
@@ -74,11 +75,11 @@ const GpuBackend        *_gpu_backend_lookup       (const char        *name);
 GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
                                                     GError           **error);
 
-/* In a process that was forked from one that used a back end, drivers have no threads: they hang,
- * or block on locks that no thread will release. _gpu_backend_check_process() returns FALSE in such
- * a process if its parent called _gpu_backend_watch_process(). */
+/* If a process that has used a back end forks, the drivers have no threads in the child process:
+ * calls of drivers hang, or block on locks that no thread releases. _gpu_backend_check_process()
+ * returns FALSE in such a child process if the parent called _gpu_backend_watch_process(). */
 void                     _gpu_backend_watch_process (void);
-/* Atomic: TRUE in a child process of one that used a device. */
+/* Atomic. TRUE in a child process if the parent called _gpu_backend_watch_process(). */
 extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
@@ -92,7 +93,8 @@ void                     _gpu_native_event_init    (GpuNativeEvent          *eve
                                                     const GpuBackend        *backend);
 
 /* Returns the number of bytes held by all contexts of the process that have a device of @context,
- * including contexts of other back ends. @with_host: include their page-locked memory. */
+ * including contexts of other back ends. If @with_host is TRUE, includes the page-locked memory of
+ * these contexts. */
 guint64                  _gpu_native_context_get_held
                                                    (GpuNativeContext        *context,
                                                     gboolean                 with_host);

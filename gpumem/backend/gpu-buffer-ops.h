@@ -154,8 +154,9 @@ typedef struct
 {
   /* The largest pattern that fill() accepts even if its size is not a power of two; 0 if none. */
   gsize              max_fill_pattern;
-  /* The maximum number of bytes for write_now() and read_now(): up to this size the driver takes
-   * hardly longer than for an empty copy, or blocks the caller in any case. 0 without these ops. */
+  /* The maximum number of bytes for write_now() and read_now(): up to this size, a copy takes
+   * hardly longer than an empty copy, or the driver blocks the caller in any case. 0 if these ops
+   * are NULL. */
   gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, is the
@@ -165,8 +166,8 @@ typedef struct
    * all pages of memory from alloc(). The contents are undefined afterwards. May take as long as
    * clearing the memory. */
   GpuBufferCommitOp *commit;
-  /* any thread; may be NULL: rows are then aligned to the device's base_alignment and, if possible,
-   * to its row_alignment. */
+  /* any thread; may be NULL: the front class then aligns rows to the device's base_alignment and,
+   * if possible, to its row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
                                        GpuMemoryFlags           flags,
                                        gsize                    row_size,
@@ -174,18 +175,19 @@ typedef struct
                                        gsize                    element_size,
                                        gsize                   *row_pitch,
                                        GError                 **error);
-  /* any thread; may be NULL. Uses @data in place, which outlives the buffer. */
+  /* any thread; may be NULL. Uses @data in place. @data outlives the buffer. */
   GpuBufferAllocForHostOp *alloc_for_host;
   /* any thread; each may be NULL. Host memory at a fixed address, GpuNativeMemory.host, which the
-   * host accesses without a command while no work uses it. Memory that kernels must access has
-   * GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, and fails with GPU_ERROR_NOT_SUPPORTED otherwise; the
-   * other flags are optional requests. Sets @flags to the flags in effect. Fails with
-   * GPU_ERROR_OUT_OF_HOST_MEMORY if memory runs short. */
+   * host accesses without a command while no work uses it. With GPU_HOST_MEMORY_FLAGS_MAPPED in
+   * @flags, kernels must be able to access the memory; if they cannot, the op fails with
+   * GPU_ERROR_NOT_SUPPORTED. The other flags are optional requests. Sets @flags to the flags in
+   * effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of memory. */
   GpuBufferAllocHostOp *alloc_host;
   /* @data belongs to the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
    * @flags, the memory must not be written: its pages may be write-protected. */
   GpuBufferRegisterHostOp *register_host;
-  /* Like register_host(), but leaves the memory as it was allocated: kernels need not access it. */
+  /* Like register_host(), but does not page-lock the memory, and kernels need not access the
+   * memory. */
   GpuBufferUseHostOp *use_host;
   /* any thread; may be NULL. With @size 0 the driver determines the size. */
   GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,
@@ -201,10 +203,10 @@ typedef struct
                                        gsize                    offset,
                                        gsize                    size,
                                        GError                 **error);
-  /* any thread; may be NULL, both of a pair. Creates a handle for the memory of @buffer that
+  /* any thread; NULL if import_handle is NULL. Creates a handle for the memory of @buffer that
    * another process can open. @buffer may be a slice or a part of a larger allocation of the
-   * driver; the handle then contains the offset. The memory remains valid while the exporter holds
-   * it. */
+   * driver; the handle then contains the offset. The memory remains valid while the exporting
+   * process holds it. */
   GpuBufferExportHandleOp *export_handle;
   /* @handle comes from outside: fails with GPU_ERROR_IPC if it is invalid, or its memory has less
    * than @size bytes. The memory of a handle is mapped once, regardless of how often it is
@@ -219,16 +221,17 @@ typedef struct
   /* Whether open_fd() accepts no offset but 0: the front class then creates a slice of a buffer
    * that begins at 0. */
   gboolean           opens_from_start;
-  /* Sharing with other libraries, without a handle of our own; NULL if not supported. Gets the
-   * kinds of descriptors that can be exported from the context, or imported into it: if there are
-   * none, the op that serves them may be NULL. */
+  /* The next three ops share memory with other libraries, without a handle of this library. NULL if
+   * not supported. Gets the kinds of descriptors that the context can import if @import is TRUE,
+   * and can export otherwise. If there are no kinds to export, share_fd may be NULL; if there are
+   * no kinds to import, open_fd may be NULL. */
   GpuBufferGetFdKindsOp *get_fd_kinds;
   /* @kind is one of those kinds, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The caller owns the
    * descriptor, which refers to an allocation of @whole_size bytes; the buffer begins at
    * @offset. */
   GpuBufferShareFdOp *share_fd;
-  /* The range lies within @whole_size bytes, which come from outside; the caller keeps ownership of
-   * @fd. For memory that cannot be written, the buffer is_constant. */
+  /* @size bytes from @offset on lie within @whole_size, a value that the program passed. The caller
+   * keeps ownership of @fd. If the memory cannot be written, sets is_constant of the buffer. */
   GpuBufferOpenFdOp *open_fd;
 
   /* Whether the driver may defer allocations until work uses the memory. */
@@ -240,8 +243,8 @@ typedef struct
    * streams that waits for @stream. */
   GpuBufferAllocOrderedOp *alloc_ordered;
   /* May be NULL. Frees a buffer of alloc_ordered() after the work submitted to @stream so far; all
-   * other work with the buffer is ordered before that. Frees the structure itself at once, even on
-   * failure. */
+   * other work with the buffer is ordered before the free. Frees the structure itself at once, even
+   * on failure. */
   GpuBufferFreeOrderedOp *free_ordered;
 
   /* The ranges do not overlap. */
@@ -251,25 +254,26 @@ typedef struct
   /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;
   GpuBufferReadOp *read;
-  /* May be NULL. A write and a read that block until they complete, and fail if the operation
-   * fails. Only called for small sizes while all other work submitted in the context has completed,
-   * so that they take about as long as an op that does not block. */
+  /* May be NULL. Write or read, block until the copy has completed, and fail if the copy fails.
+   * Called only for small sizes, and only if all other work submitted in the context has completed.
+   * They then take about as long as an op that does not block. */
   GpuBufferWriteNowOp *write_now;
   GpuBufferReadNowOp *read_now;
-  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of it; or it is
-   * at most max_fill_pattern, and @size is a multiple of it. The front class composes other
-   * patterns from fills and copies. @pattern may change once the call has returned. */
+  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of
+   * @pattern_size; or @pattern_size is at most max_fill_pattern, and @size is a multiple of
+   * @pattern_size. The front class composes other patterns from fills and copies. @pattern may
+   * change once the call has returned. */
   GpuBufferFillOp *fill;
-  /* May be NULL, and may fail with NOT_SUPPORTED without having done anything: the front class then
-   * fills row by row. @pattern_size is as for fill(), and all members of @side and the width of
-   * @extent are multiples of it. */
+  /* May be NULL, and may fail with GPU_ERROR_NOT_SUPPORTED before it has enqueued any command: the
+   * front class then fills row by row. @pattern_size is as for fill(), and all members of @side and
+   * the width of @extent are multiples of @pattern_size. */
   GpuBufferFillRegionOp *fill_region;
-  /* May be NULL if no memory is_external, both. acquire() makes the writes of the other API visible
-   * to later commands of @n_buffers buffers, at least one; release() makes the writes of the back
-   * end visible to the other API. The buffers are not slices. Commands that are enqueued between
-   * the two calls, to this stream or another, use them and their slices. No buffer is acquired or
-   * released twice in a row. Both ops are ordinary commands: on an out-of-order stream, the front
-   * class puts barriers between them and the work that uses the memory. */
+  /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
+   * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
+   * writes of the back end visible to the other API. The buffers are not slices. Commands that are
+   * enqueued between the two calls, to this stream or another, use them and their slices. No buffer
+   * is acquired or released twice in a row. Both ops are ordinary commands: on an out-of-order
+   * stream, the front class puts barriers between them and the work that uses the memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

@@ -35,7 +35,8 @@ struct _GpuNativeContext
   struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first used */
   void             (*ring_free)  (GpuNativeContext *context);
 
-  /* Last, next to the fields that back ends place first: the fields that every operation reads. */
+  /* The last member, next to the first members of the structures of back ends: every operation
+   * reads these members. */
   gint               lost;          /* atomic; once TRUE, every call fails with DEVICE_LOST */
 };
 
@@ -56,8 +57,8 @@ typedef struct
   GpuContextFlags    flags;
 
   /* any thread. All devices are of this back end; fails with GPU_ERROR_NOT_SUPPORTED for more than
-   * one if the back end does not support that. @flags has at most one GPU_CONTEXT_FLAGS_SCHED_
-   * flag. */
+   * one device if the back end does not support contexts of several devices. @flags has at most one
+   * GPU_CONTEXT_FLAGS_SCHED_ flag. */
   GpuNativeContext * (*create)          (GpuNativeDevice *const *devices,
                                          guint                   n_devices,
                                          GpuContextFlags         flags,
@@ -70,8 +71,8 @@ typedef struct
   /* any thread; no object of the context exists any more. Frees the structure itself. */
   void               (*free)            (GpuNativeContext       *context);
   guint64            (*get_handle)      (GpuNativeContext       *context);
-  /* any thread; may be NULL or fail with NOT_SUPPORTED: the front class then reports its own
-   * count. */
+  /* any thread; may be NULL or fail with GPU_ERROR_NOT_SUPPORTED: the front class then reports the
+   * memory that the library has counted. */
   gboolean           (*get_memory_info) (GpuNativeContext       *context,
                                          guint64                *free_size,
                                          guint64                *total_size,
@@ -95,7 +96,7 @@ typedef struct
                                          GError                **error);
 
   /* Gets the API version of the context: 1000 times the major number plus 10 times the minor
-   * one. */
+   * number. */
   gboolean           (*get_api_version) (GpuNativeContext       *context,
                                          guint                  *version,
                                          GError                **error);
@@ -105,8 +106,8 @@ typedef struct
   gboolean           (*set_cache_preference) (GpuNativeContext       *context,
                                               GpuCachePreference      preference,
                                               GError                **error);
-  /* Gets the range for streams on the first device; @greatest is the highest priority, and the
-   * lower number. NULL means 0 to 0. */
+  /* Gets the range for streams on the first device; @greatest is the highest priority, which is the
+   * lower number. If the op is NULL, the range is 0 to 0. */
   gboolean           (*get_priority_range) (GpuNativeContext     *context,
                                             int                  *least,
                                             int                  *greatest,

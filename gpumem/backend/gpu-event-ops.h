@@ -20,9 +20,10 @@ typedef GpuNativeEvent *GpuEventImportHandleOp (GpuNativeContext *context,
 
 typedef struct
 {
-  /* any thread; both may be NULL. An event that set_user() completes or fails, once. When it fails,
-   * the work that waits for it completes. Drivers with this op do not run that work, and report an
-   * error; the timeline reports the failure with every driver. */
+  /* any thread; both may be NULL. Creates an event that set_user() completes or fails. set_user()
+   * is called once. If the event fails, the work that waits for it completes. Drivers with this op
+   * do not run that work, and report an error. With every driver, the timeline reports the
+   * failure. */
   GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,
@@ -35,8 +36,8 @@ typedef struct
   GpuEventStatus   (*query)              (GpuNativeEvent     *event,
                                           GError            **error);
   /* any thread; blocks until the event completes or fails. The stream of the event was flushed. The
-   * thread sleeps; with @urgent, set when the caller's own thread waits, it may poll for as long as
-   * the flags of the context allow. */
+   * thread sleeps. If @urgent is TRUE, because a thread of the program waits, the thread may first
+   * poll for as long as the flags of the context allow. */
   gboolean         (*wait)               (GpuNativeEvent     *event,
                                           gboolean            urgent,
                                           GError            **error);
@@ -59,8 +60,8 @@ typedef struct
                                           GError            **error);
   /* any thread; both may be NULL. Creates a handle of @event, which was recorded with
    * GPU_EVENT_FLAGS_INTERPROCESS and lives while other processes wait; and creates an event from
-   * such a handle, which completes with @event. The handle comes from outside: an invalid one fails
-   * with GPU_ERROR_IPC. */
+   * such a handle, which completes with @event. Another process may have passed any bytes: an
+   * invalid handle fails with GPU_ERROR_IPC. */
   GpuEventExportHandleOp *export_handle;
   GpuEventImportHandleOp *import_handle;
 } GpuEventOps;

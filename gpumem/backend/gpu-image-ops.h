@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* The description of an image. Dimensions of @extent that its type lacks are 1. */
+/* The description of an image. Dimensions of @extent that images of @type lack are 1. */
 typedef struct
 {
   GpuImageType   type;
@@ -88,7 +88,7 @@ typedef struct
                                        gsize                      row_pitch,
                                        gsize                      slice_pitch,
                                        GError                   **error);
-  /* any thread; may be NULL. Uses @data in place, which outlives the image. */
+  /* any thread; may be NULL. Uses @data in place. @data outlives the image. */
   GpuNativeImage *  (*create_for_host) (GpuNativeContext          *context,
                                         GpuMemoryFlags             flags,
                                         const GpuImageDescription *description,
@@ -96,15 +96,16 @@ typedef struct
                                         gsize                      row_pitch,
                                         gsize                      slice_pitch,
                                         GError                   **error);
-  /* any thread; may be NULL. Creates an image over @buffer, which outlives it, of the type
-   * 1D_BUFFER, or 2D with @row_pitch if GPU_CAPABILITIES_IMAGE_FROM_BUFFER is present. @buffer may
-   * be a slice. The op checks the alignment of @row_pitch and of the beginning of the buffer. */
+  /* any thread; may be NULL. Creates an image over @buffer, which outlives the image. The image is
+   * of the type 1D_BUFFER, or 2D with @row_pitch if GPU_CAPABILITIES_IMAGE_FROM_BUFFER is present.
+   * @buffer may be a slice. The op checks the alignment of @row_pitch and of the beginning of the
+   * buffer. */
   GpuImageCreateForBufferOp *create_for_buffer;
-  /* any thread; may be NULL. @format, nullable, is the format of the texels if the driver does not
-   * report one; a different format than the driver's is an error. */
+  /* any thread; may be NULL. @format (nullable) is the format of the texels if the driver does not
+   * report the format. If the driver reports another format than @format, the op fails. */
   GpuImageWrapOp *wrap;
-  /* any thread; may be NULL. Gets a level, from 0 on, of @image, which has that many and outlives
-   * it. */
+  /* any thread; may be NULL. Gets the mip level @level of @image, counted from 0. The level exists.
+   * @image outlives the result. */
   GpuNativeImage *  (*get_level)      (GpuNativeContext          *context,
                                        GpuNativeImage            *image,
                                        guint                      level,

@@ -80,11 +80,12 @@ typedef struct
                               GError                 **error);
   /* stream; several streams may launch one kernel at the same time. The number of arguments is
    * correct, and so are their kinds and sizes if the kernel reports them. @grid counts work-items;
-   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; a back
-   * end whose kernels can access all memory ignores the list of indirect memory. */
+   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; if
+   * kernels can access all memory without a declaration, the back end ignores the indirect
+   * memory. */
   GpuKernelLaunchOp *launch;
   /* any thread; the remaining ops may be NULL. Sets an attribute by its nick in get_attributes();
-   * read-only attributes fail with GPU_ERROR_NOT_SUPPORTED, unknown ones with
+   * read-only attributes fail with GPU_ERROR_NOT_SUPPORTED, unknown attributes with
    * GPU_ERROR_INVALID_ARGUMENT. */
   gboolean (*set_attribute)  (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel,

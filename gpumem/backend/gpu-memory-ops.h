@@ -19,7 +19,7 @@ struct _GpuNativeMemory
   gboolean          acquire_waits;  /* acquire() blocks the caller until the earlier work of the
                                      * stream completes: never called after user events */
   gpointer          host;           /* nullable; its address for host access without a command */
-  gboolean          is_host_only;   /* kernels cannot access it, and images cannot be over it */
+  gboolean          is_host_only;   /* kernels cannot access it, and images cannot use it */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
   gboolean          is_shareable;   /* share_fd() can export the memory, from open_fd() */
@@ -83,8 +83,8 @@ typedef struct
                                        GVariantDict            *attributes,
                                        GError                 **error);
   /* any thread; may be NULL. Called once for all memory except slices; @alias_key is 0 initially.
-   * Memory that was imported or wrapped more than once, including the library's own memory, has one
-   * @alias_key per context. */
+   * All objects over the same memory get the same @alias_key within a context: memory that was
+   * imported or wrapped more than once, and memory of the library that was also wrapped. */
   void              (*identify)       (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
                                        GpuAliasKey             *alias_key);
@@ -102,7 +102,8 @@ typedef struct
                                        GpuMigrateFlags          flags,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  /* NULL if nothing can be mapped. @data is the pointer that map() of the memory returned. */
+  /* NULL if the back end cannot map memory. @data is the pointer that map() of the memory
+   * returned. */
   GpuMemoryUnmapOp *unmap;
 } GpuMemoryOps;
 

@@ -19,11 +19,12 @@ _gpu_native_context_check (GpuNativeContext  *context,
          || _gpu_native_context_fail (context, error);
 }
 
-/* Must be called for every error of a driver: if the device is lost, marks the context as lost and
- * makes it emit its signal once, in its own main context. */
+/* Must be called for every error of a driver. If the device is lost, marks @context as lost, and
+ * calls notify_lost() once, by which the GpuContext emits its signal in its own main context. */
 void              _gpu_native_context_report        (GpuNativeContext  *context,
                                                      const GError      *error);
-/* Ends a driver call: returns TRUE if there is no @failure, otherwise takes ownership of it. */
+/* Ends a driver call. Returns TRUE if @failure is NULL. Otherwise takes ownership of @failure,
+ * reports it, and sets @error. */
 gboolean          _gpu_native_context_end           (GpuNativeContext  *context,
                                                      const char        *function,
                                                      GError            *failure,

@@ -60,8 +60,8 @@ typedef struct
    * options that determines the result of a build: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
-  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not
-   * store programs that contain assembly. */
+  /* TRUE if inline assembly cannot read files. PTX, for example, cannot. Otherwise the program
+   * cache does not store programs that contain assembly. */
   gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,
@@ -76,8 +76,8 @@ typedef struct
                                        GpuNativeProgram  *program,
                                        const char        *name,
                                        GError           **error);
-  /* any thread; may be NULL. Gets a variable of the program, at the address that its kernels use:
-   * memory that the program owns, which outlives the buffer. */
+  /* any thread; may be NULL. Gets a buffer for a variable of the program, at the address that the
+   * kernels of the program use. The program owns the memory and outlives the buffer. */
   GpuNativeBuffer *  (*get_global)    (GpuNativeContext  *context,
                                        GpuNativeProgram  *program,
                                        const char        *name,

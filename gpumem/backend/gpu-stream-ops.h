@@ -23,7 +23,8 @@ typedef struct
   gboolean          has_default_handles;
   /* Whether record() supports timing on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
-  /* Whether finish() reports failed work, and is cheaper than an event and a wait for it. */
+  /* Whether finish() reports failed work, and takes less time than recording an event and waiting
+   * for that event. */
   gboolean          finish_reports_failure;
 
   /* any thread. @device is a device of the context. The capabilities for @flags and @priority were
@@ -50,13 +51,13 @@ typedef struct
                                    GError                 **error);
   /* stream. Creates an event that completes when all work submitted so far has completed. @flags
    * may request timing, or an event for GpuEventOps.export_handle(), but never both; the front
-   * class requests the latter only if that op is not NULL. */
+   * class requests such an event only if export_handle is not NULL. */
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
   /* stream. Orders all later work after @events, none of which has failed, although the context of
-   * a foreign event may be lost. May set @event even on failure: part of the wait is then in the
-   * stream. */
+   * a foreign event may be lost. May set @event even on failure, if the stream already waits for
+   * some of @events. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,
@@ -70,7 +71,7 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, even while another thread is in a stream op. Blocks until all work submitted before
-   * has completed, successfully or not. Without finish_reports_failure only called if record()
+   * has completed, successfully or not. If finish_reports_failure is FALSE, called only if record()
    * failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);

@@ -20,7 +20,7 @@ typedef gboolean GpuSvmPrefetchOp (GpuNativeStream *stream,
                                    GpuNativeEvent **event,
                                    GError         **error);
 
-/* Shared virtual memory. It is a buffer, and accepted by the ops of buffers.
+/* Ops of shared virtual memory. Such memory is a GpuNativeBuffer, and all ops of buffers accept it.
  * GpuMemoryOps.get_address() returns its address, for host and device alike; GpuNativeMemory.host
  * is set if the host may access it at any time. The capabilities for the requested flags were
  * checked. */
@@ -31,11 +31,11 @@ typedef struct
 
   /* any thread. @alignment is a power of two, or 0 for any. */
   GpuSvmAllocOp *alloc;
-  /* any thread; required with GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place, which outlives the
+  /* any thread; required with GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place. @data outlives the
    * memory. */
   GpuBufferAllocForHostOp *alloc_for_host;
-  /* any thread; may be NULL: advice is then ignored. @device, of the same back end, is NULL for the
-   * host. */
+  /* any thread; may be NULL: the front class then ignores advice. @device is a device of the same
+   * back end, or NULL for the host. */
   gboolean          (*advise)         (GpuNativeContext        *context,
                                        GpuNativeBuffer         *buffer,
                                        GpuMemoryAdvice          advice,
@@ -44,7 +44,7 @@ typedef struct
                                        GpuNativeDevice         *device,
                                        GError                 **error);
 
-  /* The remaining ops are stream ops, and may be NULL if there is nothing to do. */
+  /* The remaining ops are stream ops, and may be NULL if the driver requires no call for them. */
 
   /* From this point of the stream on, @attachment has exclusive access to the memory. */
   gboolean          (*attach)         (GpuNativeStream         *stream,

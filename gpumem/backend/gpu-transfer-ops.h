@@ -7,8 +7,8 @@
 G_BEGIN_DECLS
 
 /* The sizes from which staging pays off for a GPU behind a link. The driver copies smaller sizes
- * about as fast, but blocks the caller until earlier work has completed, except for asynchronous
- * writes that fit into its own buffers. */
+ * about as fast as the staging engine does, but blocks the caller until earlier work has completed.
+ * Only asynchronous writes that fit into the driver's own buffers do not block. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
@@ -17,17 +17,19 @@ G_BEGIN_DECLS
 /* Requirements of the staging engine, in addition to GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* Whether the driver reads host memory that it has not page-locked itself during the call,
-   * instead of when the copy is executed: after a host-signalled wait, that is too early. */
+  /* Whether the driver reads host memory during the call, instead of when it executes the copy,
+   * unless the driver itself has page-locked that memory. For a copy that is ordered after a
+   * host-signalled wait, a read during the call is too early. */
   gboolean          needs_page_locked;
   /* any thread. Gets the size from which pageable memory should be staged, to the device if @write:
-   * because staging is faster, or, unless @blocking, because the driver would block the caller.
-   * G_MAXSIZE to never stage, 0 if staging is not possible. */
+   * because staging is faster or, if @blocking is FALSE, because the driver would block the caller.
+   * Returns G_MAXSIZE to never stage memory, and 0 if staging is not possible. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
-  /* any thread, without locks, called before the first copy is staged; if NULL, waits work. Returns
-   * whether host-signalled waits work: the driver is queried once. */
+  /* any thread, without locks, called before the first copy is staged. Returns whether
+   * host-signalled waits work with this driver, which it tests only once. If the op is NULL, they
+   * work. */
   gboolean          (*has_host_waits) (GpuNativeContext        *context);
   /* any thread. Returns whether all @size bytes at @data are page-locked, so that the driver copies
    * them at full speed. FALSE if only some of them are. */

@@ -25,8 +25,8 @@ typedef struct
                                         GError                 **error);
   /* Reserves addresses without memory, as a buffer for GpuMemoryOps.free(), get_address() and
    * BufferOps.slice(). A slice can be used like any buffer while all of it is mapped; accessing an
-   * unmapped part is an error of the kernel or the program. Nothing is mapped when the buffer is
-   * freed. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is exhausted. */
+   * unmapped part is an error of the kernel or the program. No chunk is mapped to the buffer when
+   * it is freed. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is exhausted. */
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gsize                    size,
                                         GError                 **error);
@@ -41,16 +41,16 @@ typedef struct
                                         GpuNativeChunk          *chunk);
   /* Maps @n_chunks chunks, at least one, which are not mapped elsewhere, consecutively at the
    * unmapped addresses of @range from @offset on. On return, every device that can access memory of
-   * the context, then or later, can use them. Chunks keep their contents. On failure no chunk is
-   * mapped. */
+   * the context can use the chunks, and so can devices that get access later. Chunks keep their
+   * contents. On failure no chunk is mapped. */
   gboolean          (*map)             (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,
                                         GpuNativeChunk *const   *chunks,
                                         guint                    n_chunks,
                                         GError                 **error);
-  /* Unmaps the chunk of @size bytes that begins at @offset. No submitted work uses it any more, or
-   * the context is lost. */
+  /* Unmaps the chunk of @size bytes that begins at @offset. No submitted work uses the chunk any
+   * more, or the context is lost. */
   void              (*unmap)           (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,
