@@ -6,7 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* The position of the elements of an array. Strides are in bytes, and may be negative or 0. */
+/* The positions of the elements of an array in its memory. Strides are in bytes, and may be
+ * negative or 0. */
 typedef struct
 {
   guint  n_dims;
@@ -29,8 +30,8 @@ gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
 gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
 /* The size of the elements in bytes, without the gaps between them. */
 gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
-/* The first byte of any element, and the first byte after all of them. FALSE if they exceed the
- * address space. */
+/* Sets @begin to the first byte of any element, and @end to the first byte after all elements.
+ * FALSE if these exceed the address space. */
 gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
                                          gsize                 *begin,
                                          gsize                 *end);

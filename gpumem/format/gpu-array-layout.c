@@ -181,7 +181,8 @@ _gpu_array_layout_same_shape (const GpuArrayLayout *a,
          && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
 }
 
-/* May wrap: a stride of a dimension with fewer than two elements is never used. */
+/* The product may overflow and wrap around: this does no harm, because the stride of a dimension
+ * with fewer than two elements is never used. */
 static gssize
 wrapping_product (gssize a,
                   gssize b)
@@ -195,8 +196,8 @@ absolute (gssize number)
   return number < 0 ? (gsize) 0 - (gsize) number : (gsize) number;
 }
 
-/* The dimensions longer than 1, by stride from the shortest to the longest; equal strides in
- * descending order of the dimension. */
+/* Sets @axes to the dimensions longer than 1, from the shortest stride to the longest. If strides
+ * are equal, the last dimension comes first. */
 static guint
 sort_axes (const GpuArrayLayout *layout,
            guint                *axes)
@@ -294,7 +295,7 @@ check_axis (const GpuArrayLayout  *layout,
   return FALSE;
 }
 
-/* A Python index: a negative one counts from the end. */
+/* Resolves an index as in Python: a negative index counts from the end. */
 static gssize
 clamp_index (gssize index,
              gssize length,
@@ -554,7 +555,7 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Whether @stride equals the whole length of the next inner dimension. */
+/* Whether @stride equals the length in bytes of the next inner dimension. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,
@@ -565,9 +566,9 @@ follows (gssize stride,
   return !__builtin_mul_overflow (inner_stride, inner_length, &end) && stride == end;
 }
 
-/* Splits and joins dimensions, beginning with the fastest-varying one. Both @old and @new are in
- * that order, and @old has no dimension of length 1. FALSE if adjacent elements of the new shape
- * would not be at a constant distance. */
+/* Splits and joins dimensions, from the fastest-varying dimension to the slowest. Both @old and
+ * @new are in that order, and @old has no dimension of length 1. FALSE if adjacent elements of the
+ * new shape would not be at a constant distance. */
 static gboolean
 fit_strides (const gssize *old,
              const gssize *old_strides,
@@ -625,7 +626,8 @@ reverse (gssize *numbers,
     }
 }
 
-/* Finds the strides of the new shape. For C order, both shapes are reversed, last index first. */
+/* Finds the strides of the new shape. For C order, reverses both shapes, because the last index
+ * varies fastest. */
 static gboolean
 find_strides (const GpuArrayLayout *layout,
               GpuArrayLayout       *new,

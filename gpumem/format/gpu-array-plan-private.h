@@ -26,7 +26,8 @@ typedef struct
   gsize             n_regions;
 } GpuArrayPlan;
 
-/* Called for each region, with its offset on either side. FALSE stops the iteration. */
+/* Called for each region, with the offsets of the region in the destination and in the source.
+ * FALSE stops the iteration. */
 typedef gboolean (*GpuArrayPlanFunc) (const GpuArrayPlan  *plan,
                                       gsize                to,
                                       gsize                from,

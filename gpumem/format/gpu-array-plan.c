@@ -12,8 +12,8 @@ typedef struct
   gssize from;
 } Axis;
 
-/* The dimensions with more than one element and a stride, by step of the destination from the
- * shortest to the longest, with negative steps of the destination reversed. */
+/* Lists the dimensions with more than one element and a stride, from the shortest step of the
+ * destination to the longest. Reverses dimensions whose step of the destination is negative. */
 static guint
 list_axes (GpuArrayPlan         *plan,
            const GpuArrayLayout *to,
@@ -59,7 +59,8 @@ extends_axis (gssize step,
   return !__builtin_mul_overflow (last_step, (gssize) last_count, &end) && step == end;
 }
 
-/* Joins axes that continue where the previous one ends, on both sides. */
+/* Joins each axis with the previous axis if it continues where the previous axis ends, in the
+ * source and in the destination. */
 static guint
 join_axes (Axis  *axes,
            guint  n)
@@ -205,7 +206,8 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* For the sizes of numbers, the width is a constant for the compiler. Pitches may be negative. */
+/* For widths that are sizes of numbers, the compiler sees a constant and inlines memcpy(). Pitches
+ * may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)
@@ -257,8 +259,8 @@ copy_region (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
-/* If a copy consists of loops only, the innermost loop becomes the rows: on the host pitches are
- * arbitrary. */
+/* If the regions are single rows, the innermost loop becomes the rows of a region: copies on the
+ * host accept any pitch, unlike drivers. */
 void
 _gpu_array_plan_copy (const GpuArrayPlan *plan,
                       gpointer            to,

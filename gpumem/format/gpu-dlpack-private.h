@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ABI of DLPack 1.1, and of DLPack before it had versions. */
+/* The ABI of DLPack 1.1, and of DLPack before version 1.0. */
 #pragma once
 
 #include <glib.h>

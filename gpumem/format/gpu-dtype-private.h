@@ -38,7 +38,7 @@ GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
                                      gsize                 item_size);
 /* The size of the field in bytes, with all elements of its shape. */
 gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
-/* The letter of NumPy for the kind, or 0. */
+/* The letter by which NumPy names the kind, or 0 if NumPy has none. */
 char      _gpu_dtype_get_letter     (GpuDType             *dtype);
 
 G_END_DECLS

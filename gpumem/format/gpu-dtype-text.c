@@ -124,8 +124,8 @@ parse_typestr (const char *text)
  *
  * Creates a type from its name, such as `float32`, `bfloat16`, `bool` or `void96`, or from a type
  * string of NumPy's array interface: an optional byte order, a letter of `b`, `i`, `u`, `f`, `c`
- * and `V`, and the number of bytes, such as `<f4` or `|V12`. The types of `V` are opaque: the text
- * does not contain fields.
+ * and `V`, and the number of bytes, such as `<f4` or `|V12`. `V` stands for opaque bytes, because
+ * such a text does not contain the fields of a record.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @text is not a
  *   type, or %GPU_ERROR_NOT_SUPPORTED if the byte order is not that of the host
@@ -166,7 +166,8 @@ gpu_dtype_new_from_string (const char  *text,
  * @dtype: a #GpuDType
  *
  * Gets the type string of NumPy's array interface: `<f4` or `|b1`; `|V12` for opaque types and for
- * records, without their fields. NumPy does not support brain floats: they are `bfloat16`.
+ * records, without their fields. NumPy has no type string for brain floats: the result is
+ * `bfloat16`.
  *
  * Returns: (transfer full): the text
  *
@@ -318,7 +319,8 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* A count that is not a size of opaque bytes is a shape of one dimension. */
+/* Converts the count to a shape of one dimension. Not called for opaque bytes: their count is a
+ * number of bytes. */
 static gboolean
 take_count (Item *item)
 {
@@ -442,7 +444,8 @@ parse_record (Parser *parser,
   return _gpu_dtype_new_for_fields (g_steal_pointer (&fields), size);
 }
 
-/* The type of the whole item: a record with a single field if it has a shape. */
+/* Returns the type of the whole item. If the item has a shape, this is a record with a single
+ * field. */
 static GpuDType *
 to_type (const Item *item)
 {

@@ -44,7 +44,8 @@
 
 G_DEFINE_BOXED_TYPE (GpuDType, gpu_dtype, gpu_dtype_ref, gpu_dtype_unref)
 
-/* The sizes of numbers are powers of two: the binary logarithms of the smallest and the largest. */
+/* The binary logarithms of the smallest and the largest size of numbers of each kind. All sizes of
+ * numbers are powers of two. */
 static const struct
 {
   guint least;
@@ -287,7 +288,7 @@ check_field (GpuDType             *dtype,
  * gpu_dtype_add_field:
  * @dtype: the type of a record
  * @name: name of the field
- * @type: its type
+ * @type: type of the field
  * @offset: offset of the field in the record, in bytes
  * @shape: (array length=n_dims) (nullable): number of elements of @type along each dimension, or
  *   %NULL for a single element
@@ -338,7 +339,7 @@ gpu_dtype_add_field (GpuDType      *dtype,
  * gpu_dtype_ref:
  * @dtype: a #GpuDType
  *
- * Acquires a reference. Any thread may call it at any time.
+ * Acquires a reference. Any thread may call this function at any time.
  *
  * Returns: (transfer full): @dtype
  *
@@ -358,7 +359,7 @@ gpu_dtype_ref (GpuDType *dtype)
  * gpu_dtype_unref:
  * @dtype: (transfer full): a #GpuDType
  *
- * Releases a reference. Any thread may call it at any time.
+ * Releases a reference. Any thread may call this function at any time.
  *
  * Since: 0.1
  */

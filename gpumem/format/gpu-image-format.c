@@ -49,7 +49,7 @@ static const OrderInfo orders[] =
 typedef struct
 {
   const char *nick;
-  guint       size;                 /* bytes of a channel, or of all of them if packed */
+  guint       size;                 /* bytes of a channel, or of all channels if packed */
   gboolean    packed;
   gboolean    normalized;
 } TypeInfo;

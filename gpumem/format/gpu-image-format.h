@@ -25,11 +25,12 @@ G_BEGIN_DECLS
  * g_assert (gpu_image_format_get_texel_size (format) == 4);
  * ]|
  *
- * A format is a plain structure of two numbers. Its text consists of the names of both, such as
- * `rgba-unorm8` or `r-float32`. The names of #GpuChannelOrder are `r`, `a`, `rg`, `ra`, `rgb`,
- * `rgba`, `bgra`, `argb`, `abgr`, `intensity`, `luminance`, `depth`, `srgba` and `sbgra`. The names
- * of #GpuChannelType are `unorm8`, `unorm16`, `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`,
- * `int8`, `int16`, `int32`, `float16`, `float32`, `unorm-565`, `unorm-555` and `unorm-101010`.
+ * A format is a plain structure of two numbers. The text of a format consists of the names of the
+ * channel order and of the channel type, such as `rgba-unorm8` or `r-float32`. The names of
+ * #GpuChannelOrder are `r`, `a`, `rg`, `ra`, `rgb`, `rgba`, `bgra`, `argb`, `abgr`, `intensity`,
+ * `luminance`, `depth`, `srgba` and `sbgra`. The names of #GpuChannelType are `unorm8`, `unorm16`,
+ * `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`, `int8`, `int16`, `int32`, `float16`, `float32`,
+ * `unorm-565`, `unorm-555` and `unorm-101010`.
  *
  * Only some combinations are supported. The last three types require three channels, as in
  * `rgb-unorm-565`, and few devices support three channels of other types.
@@ -53,7 +54,7 @@ struct _GpuImageFormat
  * @alpha: the alpha component
  *
  * A color, independent of the format. Components range from 0.0 or -1.0 to 1.0 for normalized
- * channels. For integer and floating-point channels they are the values themselves.
+ * channels. For integer and floating-point channels, components are the values of the channels.
  *
  * Since: 0.1
  */

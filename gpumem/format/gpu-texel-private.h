@@ -24,7 +24,8 @@ typedef union
 } GpuTexel;
 
 GpuTexelKind _gpu_texel_get_kind   (const GpuImageFormat *format);
-/* The stored value for 1.0 in @channel, where red is 0; 0 unless the format is normalized. */
+/* The value by which @channel stores 1.0, or 0 if the format is not normalized. Channel 0 is
+ * red. */
 guint        _gpu_texel_get_one    (const GpuImageFormat *format,
                                     guint                 channel);
 /* Missing channels are read as 0, and a missing alpha as 1. */

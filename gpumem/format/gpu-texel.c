@@ -12,7 +12,7 @@
 #define BLUE  2
 #define ALPHA 3
 
-/* Sources of a component besides the four channels. */
+/* Values for the source of a component that no channel stores. */
 #define ZERO 4
 #define ONE  5
 
@@ -325,7 +325,8 @@ write_channels (GpuChannelType  type,
 
 /* --- texels ----------------------------------------------------------------------------------- */
 
-/* Stores all four at once, so that a load of the whole texel need not wait for four stores. */
+/* Stores all four components at once, so that a later load of the whole texel does not wait for
+ * four separate stores. */
 static void
 arrange (const GpuImageFormat *format,
          Channels             *channels,
@@ -431,7 +432,8 @@ round_within (gdouble value,
   return isnan (value) ? 0 : nearbyint (CLAMP (value, least, most));
 }
 
-/* The nearest value that the format can store. An intermediate float would be rounded twice. */
+/* Rounds to the nearest value that the format can store. Computes in double, because rounding to
+ * float first would round twice. */
 static float
 round_real (const GpuImageFormat *format,
             guint                 component,
