@@ -186,8 +186,8 @@ typedef struct
   /* @data belongs to the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
    * @flags, the memory must not be written: its pages may be write-protected. */
   GpuBufferRegisterHostOp *register_host;
-  /* Like register_host(), but does not page-lock the memory, and kernels need not access the
-   * memory. */
+  /* Like register_host(), but leaves pageable memory pageable. Kernels need not be able to access
+   * the memory. */
   GpuBufferUseHostOp *use_host;
   /* any thread; may be NULL. With @size 0 the driver determines the size. */
   GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,

@@ -319,8 +319,8 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* Converts the count to a shape of one dimension. Not called for opaque bytes: their count is a
- * number of bytes. */
+/* Converts a count to a shape of one dimension. parse_code() has cleared a count that is the number
+ * of opaque bytes. */
 static gboolean
 take_count (Item *item)
 {
