@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Export and import of memory as file descriptors, for other libraries. */
+/* Export and import of memory as file descriptors that other libraries can use. */
 #include "config.h"
 
 #include <errno.h>
@@ -79,10 +79,12 @@ gpu_context_get_export_kinds (GpuContext *context)
  * gpu_context_get_import_kinds:
  * @context: a #GpuContext
  *
- * Gets the kinds of file descriptors that gpu_buffer_new_from_fd() accepts for @context. On CUDA,
- * dma-bufs require a driver of version 12.9 or newer. Once the driver has rejected a dma-buf, as
- * some do, that kind is omitted. On OpenCL the kinds are those that all devices of @context support
- * through cl_khr_external_memory, with OpenCL 3.0. Does not block.
+ * Gets the kinds of file descriptors that gpu_buffer_new_from_fd() accepts for @context.
+ *
+ * On CUDA, %GPU_FD_KINDS_DMA_BUF requires a driver for CUDA 12.9 or newer. Some of these drivers
+ * cannot import any dma-buf: once an import has failed for this reason, the kind is omitted.
+ * On OpenCL, every device of @context must support the kind through cl_khr_external_memory and must
+ * support OpenCL 3.0. Does not block.
  *
  * Returns: the kinds, or %GPU_FD_KINDS_NONE
  *
@@ -131,17 +133,19 @@ check_export (GpuBuffer   *buffer,
  * @offset: (out) (optional): offset of @buffer within that memory, in bytes
  * @error: return location for an error
  *
- * Creates a file descriptor for @buffer, for another library, such as Vulkan, another back end or
- * another process (CUDA: cuMemExportToShareableHandle, cuMemGetHandleForAddressRange for a dma-buf;
- * a sealed memfd on the host). The memory lives as long as any user of it. The descriptor does not
- * carry synchronization: before another library uses the memory, the program must wait for the
- * pending work on @buffer. Between programs of this library, gpu_buffer_export_fds() does the same
- * with a handle that is validated on import. Does not block; may be called from any thread.
+ * Creates a file descriptor through which another process, another back end or a library such as
+ * Vulkan can access the memory of @buffer (CUDA: cuMemExportToShareableHandle, or
+ * cuMemGetHandleForAddressRange for a dma-buf; on the host, a sealed memfd). The memory is freed
+ * only when the buffer, the descriptor and all imports of the descriptor have been freed. The
+ * descriptor does not carry synchronization: before another library uses the memory, the program
+ * must wait for the pending work on @buffer. If both programs use this library, prefer
+ * gpu_buffer_export_fds(), whose handles are validated on import. Does not block; may be called
+ * from any thread.
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED if @kind is
- *   not supported or the memory was allocated in stream order, %GPU_ERROR_INVALID_ARGUMENT without
- *   %GPU_MEMORY_FLAGS_SHAREABLE or for more than one kind, %GPU_ERROR_RELEASED, or the driver's
- *   error
+ *   not supported or the memory was allocated in stream order, %GPU_ERROR_INVALID_ARGUMENT if
+ *   @buffer does not have %GPU_MEMORY_FLAGS_SHAREABLE or @kind is more than one kind,
+ *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -186,7 +190,8 @@ gpu_buffer_export_fd (GpuBuffer   *buffer,
   return fd;
 }
 
-/* NULL for files that may be memory, including character devices: NVIDIA's memory is one. */
+/* Returns a name for a kind of file that cannot be memory, and NULL for files that can be. These
+ * include character devices, because NVIDIA's driver exports memory as character devices. */
 static const char *
 get_file_kind (mode_t mode)
 {
@@ -202,9 +207,9 @@ get_file_kind (mode_t mode)
   return NULL;
 }
 
-/* Size of the memory behind the descriptor, or -1 if the system does not know it. The inode of a
- * dma-buf has no size, but lseek() returns its end. Anonymous inodes of drivers report 0 both
- * ways. */
+/* Returns the size of the memory behind the descriptor, or -1 if the system does not know the size.
+ * For a dma-buf, fstat() reports 0 bytes, but lseek() to the end returns the size. For anonymous
+ * inodes of drivers, both functions report 0. */
 static gint64
 get_file_size (int                fd,
                const struct stat *status)
@@ -221,7 +226,8 @@ get_file_size (int                fd,
   return end > 0 ? end : -1;
 }
 
-/* Drivers trust the stated size: NVIDIA's driver ends the process when work exceeds the memory. */
+/* Drivers do not check the stated size. If the memory is smaller, NVIDIA's driver ends the process
+ * when work accesses bytes beyond the end of the memory. */
 gboolean
 _gpu_buffer_check_fd (const char  *function,
                       int          fd,
@@ -318,7 +324,9 @@ buffer_new (GpuContext       *context,
   if (opened->is_shareable)
     flags |= GPU_MEMORY_FLAGS_SHAREABLE;
 
-  /* Each use must acquire and release external memory, so uses are always ordered. */
+  /* Every operation acquires external memory first and releases the memory afterwards. Operations
+   * that overlap would acquire the memory twice, so operations must run in order, even if the
+   * caller asked for untracked memory. */
   if (opened->is_external)
     flags &= ~GPU_MEMORY_FLAGS_UNTRACKED;
 
@@ -364,8 +372,8 @@ open_range (GpuContext        *context,
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
  * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
- *   %GPU_MEMORY_FLAGS_SHAREABLE. A read-only file on the host requires %GPU_MEMORY_FLAGS_READ_ONLY,
- *   and then the host cannot write the buffer either
+ *   %GPU_MEMORY_FLAGS_SHAREABLE. On the host back end, a descriptor that does not permit writing
+ *   requires %GPU_MEMORY_FLAGS_READ_ONLY; the host cannot write that buffer either
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor; the caller keeps ownership
  * @whole_size: size of the memory behind @fd, in bytes
@@ -373,30 +381,36 @@ open_range (GpuContext        *context,
  * @size: size of the buffer, in bytes
  * @error: return location for an error
  *
- * Creates a buffer for memory that was exported by another library, or by this one with
+ * Creates a buffer for memory that was exported by another library, or by this library with
  * gpu_buffer_export_fd() (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
- * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; on the host mmap of a
- * sealed memfd, which maps only the pages of the buffer). @whole_size must be the size that the
- * exporter states: if the system does not know the size of the memory, the driver trusts it.
+ * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; on the host, mmap of only
+ * those pages of a sealed memfd that contain the buffer). @whole_size must be the size that the
+ * exporter states: if the system does not know the size of the memory, @whole_size cannot be
+ * checked, and the driver trusts it.
  *
- * Each side sees the writes of the other. The library does not track uses by the exporter, so the
- * program must order them: before it submits work to one side it waits for the work on the other,
- * with gpu_stream_synchronize(), gpu_event_wait() or the calls of the other API. On CUDA and OpenCL
- * every import of the same memory is mapped, and tracked, separately. The memory does not count
- * towards gpu_context_get_allocated_size(). Does not block; may be called from any thread.
+ * The exporter and this buffer share the memory, so each sees the writes of the other. The library
+ * does not track uses of the memory by the exporter. The program must therefore wait for the
+ * exporter's work on the memory before it submits work that uses the buffer. Before the exporter
+ * uses the memory again, the program must wait for the work that uses the buffer, with
+ * gpu_stream_synchronize() or gpu_event_wait(). On CUDA and OpenCL, each import of the same memory
+ * has a mapping of its own, and the library does not order uses of different imports. The memory
+ * does not count towards gpu_context_get_allocated_size(). Does not block; may be called from any
+ * thread.
  *
- * On OpenCL every operation that uses the buffer is enclosed in
- * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR. These operations
- * run one after another, even if they only read or the buffer has %GPU_MEMORY_FLAGS_UNTRACKED. The
- * buffer stays acquired while a range of it is mapped. After a copy by a stream of another context,
- * gpu_context_synchronize() of @context also waits until the buffer is released. NVIDIA's driver
- * blocks the caller until the earlier work of the stream has completed; if that work depends on a
- * user event, the operation fails with %GPU_ERROR_BUSY. With an @offset, the buffer is a slice of a
- * buffer that begins at 0, and @offset must be a multiple of gpu_device_get_base_alignment().
+ * On OpenCL, every operation that uses the buffer is enclosed in
+ * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR. Operations on
+ * the buffer run one after another, even if they only read or if @flags contains
+ * %GPU_MEMORY_FLAGS_UNTRACKED. The buffer stays acquired while a range of it is mapped. If a stream
+ * of another context has copied the buffer, gpu_context_synchronize() with @context also waits for
+ * the release command of that copy. NVIDIA's driver blocks the calling thread in the acquire
+ * command until the earlier work of the stream has completed; if that work depends on a user event,
+ * the operation fails with %GPU_ERROR_BUSY instead. If @offset is not 0, the buffer is a slice of
+ * an imported buffer that begins at offset 0, and @offset must be a multiple of
+ * gpu_device_get_base_alignment().
  *
- * On the host the buffer has %GPU_MEMORY_FLAGS_SHAREABLE and can be exported again with
- * gpu_buffer_export_fd(). Other drivers cannot export imported memory: pass on the original
- * descriptor.
+ * On the host back end, the buffer has %GPU_MEMORY_FLAGS_SHAREABLE and can be exported again with
+ * gpu_buffer_export_fd(). Other back ends cannot export imported memory: pass on the original
+ * descriptor instead.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @kind is not
  *   supported, %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty

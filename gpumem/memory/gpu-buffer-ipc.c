@@ -8,7 +8,7 @@
 #include "gpumem/device/gpu-ipc-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* The flags that a handle carries. */
+/* The memory flags that a handle contains and that the importing process takes over. */
 #define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
@@ -18,12 +18,12 @@
  * @buffer: a #GpuBuffer, which may be a slice
  * @error: return location for an error
  *
- * Creates a handle of @buffer that another process of the machine opens with
+ * Creates a handle of @buffer that another process on the same machine can open with
  * gpu_buffer_new_from_handle() (CUDA: cuIpcGetMemHandle). The handle consists of plain bytes, which
- * the program passes on by any means. They contain the size of the buffer and its offset within the
- * driver's allocation. The handle does not keep the memory alive: @buffer must live as long as
- * another process uses it. The handle does not carry synchronization either: pass an event as well,
- * see gpu_event_export_handle(). Does not block.
+ * the program may pass to the other process by any means. The bytes include the size of the buffer
+ * and its offset within the driver's allocation. The handle does not keep the memory alive: @buffer
+ * must live as long as another process uses the memory. The handle does not carry synchronization
+ * either: pass the handle of an event as well, see gpu_event_export_handle(). Does not block.
  *
  * A process that has the handle can access the driver's whole allocation, which may be larger than
  * @buffer.
@@ -73,7 +73,7 @@ gpu_buffer_export_handle (GpuBuffer  *buffer,
   return _gpu_ipc_envelope_seal (&envelope, GPU_IPC_BUFFER, context->backend);
 }
 
-/* A size from another process may exceed the address space. */
+/* The size comes from another process, so it may be invalid or exceed the address space. */
 static gboolean
 check_size (const GpuIpcEnvelope  *envelope,
             const char            *function,
@@ -124,15 +124,16 @@ buffer_new (GpuContext       *context,
 
 /**
  * gpu_buffer_new_from_handle:
- * @context: a #GpuContext on the same device of the machine
+ * @context: a #GpuContext on the device that the exported buffer is on
  * @handle: a handle that gpu_buffer_export_handle() returned in another process
  * @error: return location for an error
  *
  * Creates a buffer for memory of another process (CUDA: cuIpcOpenMemHandle). Each process sees the
- * writes of the other. Uses by the other process are not tracked. Repeated imports of the same
- * memory share one mapping, and uses of these buffers are ordered. The memory does not count
- * towards gpu_context_get_allocated_size(). The other process owns it: when that process ends, the
- * contents are lost. On CUDA a process cannot import its own handles. Does not block.
+ * writes of the other. Uses by the other process are not tracked. If this process imports the same
+ * memory repeatedly, all the buffers share one mapping, and the library orders their uses. The
+ * memory does not count towards gpu_context_get_allocated_size(). The other process owns the
+ * memory: when that process ends, the contents are lost. On CUDA a process cannot import its own
+ * handles. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
  *   to another back end, or refers to freed memory, %GPU_ERROR_NOT_SUPPORTED on devices without
@@ -174,13 +175,15 @@ gpu_buffer_new_from_handle (GpuContext  *context,
  * @fds: a list to which the file descriptor of the memory is added
  * @error: return location for an error
  *
- * Creates a handle of @buffer that another process opens with gpu_buffer_new_from_fds(). The
- * program must pass @fds along, with #GUnixConnection or GDBus (CUDA: cuMemExportToShareableHandle,
- * cuMemPoolExportToShareableHandle; a memfd on the host). Unlike with gpu_buffer_export_handle(),
- * the memory lives as long as any user of it, and only processes with the descriptor can access it.
- * Memory of gpu_buffer_new_on_stream() is an exception: it returns to the driver's pool when
- * @buffer is released, so @buffer must live as long as another process uses it. One list can carry
- * the descriptors of several buffers. Does not block.
+ * Creates a handle of @buffer that another process can open with gpu_buffer_new_from_fds() (CUDA:
+ * cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle; a memfd on the host). The program
+ * must pass @fds to that process together with the handle, for example with #GUnixConnection or
+ * GDBus. One list can carry the descriptors of several buffers.
+ *
+ * Unlike with gpu_buffer_export_handle(), the memory is freed only when no process uses it any
+ * more, and only processes that have the descriptor can access the memory. Memory of
+ * gpu_buffer_new_on_stream() is an exception: it returns to the driver's pool when @buffer is
+ * released, so @buffer must live as long as another process uses the memory. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE,
@@ -235,7 +238,7 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
   if (!_gpu_native_context_end (context, function, failure, error))
     return NULL;
 
-  /* The list duplicates the descriptor. */
+  /* The list contains a duplicate, so close the original. */
   envelope.fd = g_unix_fd_list_append (fds, fd, error);
   g_close (fd, NULL);
 
@@ -274,17 +277,20 @@ get_fd (GUnixFDList           *fds,
 
 /**
  * gpu_buffer_new_from_fds:
- * @context: a #GpuContext on the same device of the machine
+ * @context: a #GpuContext on the device that the exported buffer is on
  * @handle: a handle that gpu_buffer_export_fds() returned in another process, or in this one
  * @fds: the list that belongs to @handle; it is not changed
  * @error: return location for an error
  *
- * Creates a buffer for memory that another process shares (CUDA: cuMemImportFromShareableHandle,
- * cuMemPoolImportFromShareableHandle; mmap on the host). Each process sees the writes of the other.
- * Uses by the other process are not tracked. Repeated imports of the same memory share one mapping,
- * and uses of these buffers are ordered. On the host this includes memory that this process
- * exported itself; on CUDA such memory is mapped, and tracked, separately. The memory does not
- * count towards gpu_context_get_allocated_size(), and can be exported again. Does not block.
+ * Creates a buffer for memory that was exported with gpu_buffer_export_fds() (CUDA:
+ * cuMemImportFromShareableHandle, cuMemPoolImportFromShareableHandle; mmap on the host). Each
+ * process sees the writes of the other. Uses by the other process are not tracked. If this process
+ * imports the same memory repeatedly, all the buffers share one mapping, and the library orders
+ * their uses. This process may also import memory that it exported itself. On the host back end,
+ * the imported buffer then shares the mapping of the original buffer, and the library orders uses
+ * of the two buffers. On CUDA, the memory is mapped again, and the library does not order these
+ * uses. The memory does not count towards gpu_context_get_allocated_size(), and can be exported
+ * again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
  *   to another back end, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices without

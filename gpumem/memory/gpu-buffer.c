@@ -31,9 +31,10 @@
  * result = gpu_buffer_read_bytes (buffer, stream, 0, size, NULL, &error);
  * ]|
  *
- * Methods that read, write, copy, fill or map a buffer block the calling thread. Most of them come
- * with a pair of asynchronous functions. They take a stream, or %NULL for the default stream of the
- * context. Operations that only submit work to a stream are methods of #GpuStream.
+ * Methods that read, write, copy, fill or map a buffer block the calling thread. Most of these
+ * methods have an asynchronous variant: a pair of functions whose names end in _async() and
+ * _finish(). All these functions take a stream, or %NULL for the default stream of the context.
+ * Operations that only submit work to a stream are methods of #GpuStream.
  *
  * All methods may be called from any thread.
  *
@@ -131,7 +132,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:parent:
    *
-   * The buffer that contains this slice.
+   * The buffer that contains this slice, or %NULL if the buffer is not a slice of a buffer.
    *
    * Since: 0.1
    */
@@ -139,7 +140,8 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:memory:
    *
-   * The memory that contains this buffer.
+   * The memory, of any kind, that contains this buffer, or %NULL if the buffer is not a range of
+   * other memory.
    *
    * Since: 0.1
    */
@@ -147,7 +149,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:offset:
    *
-   * The offset of a slice within its parent, in bytes.
+   * The offset of a slice within #GpuBuffer:memory, in bytes.
    *
    * Since: 0.1
    */
@@ -163,8 +165,8 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   /**
    * GpuBuffer:spilled:
    *
-   * Whether the contents are on the host, see gpu_buffer_spill(). Notified on the thread that moves
-   * the contents.
+   * Whether gpu_buffer_spill() has moved the contents to the host. #GObject::notify is emitted on
+   * the thread that moves the contents.
    *
    * Since: 0.1
    */
@@ -391,9 +393,9 @@ _gpu_buffer_new (GpuContext      *context,
  *
  * Allocates device memory (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
  * %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_FLAGS_SHAREABLE). The
- * contents are undefined. A driver may defer the allocation until the first use;
- * gpu_stream_migrate() forces it. If the driver is out of memory, #GpuContext::memory-pressure is
- * emitted. Does not block.
+ * contents are undefined. A driver may defer the allocation until the first use of the buffer;
+ * gpu_stream_migrate() forces the allocation. If the driver is out of memory,
+ * #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
  *   size above gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
@@ -452,13 +454,13 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
  *
  * Creates a buffer that uses host memory in place and keeps a reference to @bytes (OpenCL:
  * clCreateBuffer with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer).
- * Work on the device changes the contents of @bytes, so @bytes must be writable unless nothing
- * writes the buffer. Map the buffer to access the contents from the host. The bytes do not count
- * towards gpu_context_get_allocated_size(). Does not block.
+ * Work that writes the buffer changes the contents of @bytes, so @bytes must be writable if any
+ * work writes the buffer. Map the buffer to access the contents from the host. The memory does not
+ * count towards gpu_context_get_allocated_size(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver cannot
  *   use host memory in place, %GPU_ERROR_BUSY on CUDA if @bytes overlaps the bytes of another
- *   buffer without lying within them, or the errors of gpu_buffer_new()
+ *   buffer but is not contained in them, or the errors of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -502,7 +504,8 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
-/* The alignment of memory, and of rows of images whose texels have @element_size bytes. */
+/* Returns the least multiple of the alignment of memory that is also a valid row pitch of images
+ * whose texels have @element_size bytes. */
 static gsize
 get_row_alignment (const GpuNativeDevice *device,
                    gsize                  element_size)
@@ -523,16 +526,17 @@ get_row_alignment (const GpuNativeDevice *device,
  * @flags: the intended use of the buffer
  * @row_size: size of a row in bytes, not 0
  * @n_rows: number of rows, not 0
- * @element_size: bytes that a kernel reads or writes at a time: 4, 8 or 16; 0 if unknown
+ * @element_size: number of bytes that a kernel reads or writes at a time: 4, 8 or 16; 0 if unknown
  * @error: return location for an error
  *
- * Allocates rows that are aligned for fast access by the device. gpu_buffer_get_row_pitch() gets
- * the distance between two rows.
+ * Allocates a buffer whose rows are aligned for fast access by the device.
+ * gpu_buffer_get_row_pitch() gets the distance between two rows.
  *
- * CUDA aligns the rows (cuMemAllocPitch). On OpenCL, which has no such call, and on the host back
- * end, rows begin at multiples of the alignment of memory (CL_DEVICE_MEM_BASE_ADDR_ALIGN). On
- * devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER the rows also fit images whose texels have
- * @element_size bytes, if the driver reports CL_DEVICE_IMAGE_PITCH_ALIGNMENT.
+ * On CUDA, the driver chooses the alignment of the rows (cuMemAllocPitch). OpenCL has no such call:
+ * there, and on the host back end, rows begin at multiples of gpu_device_get_base_alignment()
+ * (CL_DEVICE_MEM_BASE_ADDR_ALIGN). On devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER whose driver
+ * reports CL_DEVICE_IMAGE_PITCH_ALIGNMENT, the row pitch is also valid for images whose texels have
+ * @element_size bytes.
  *
  * Returns: (transfer full): the buffer, or %NULL with the errors of gpu_buffer_new()
  *
@@ -658,30 +662,32 @@ _gpu_buffer_new_view (GpuContext      *context,
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
  *   back end
- * @size: size in bytes, or 0 to query it from the driver, if the driver supports that
+ * @size: size in bytes, or 0 for the size that the driver reports, if the driver reports it
  * @mode: the owner of @handle
  * @owner: (nullable): bytes to keep until the last work that uses the memory has completed and
  *   no object refers to the memory, or %NULL
  * @error: return location for an error
  *
- * Creates a buffer for memory that was allocated outside this library, which both sides then use
- * (OpenCL: clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuPointerGetAttribute, cuMemGetAddressRange). The host back end does not count references:
- * @handle must stay valid, it is freed with free() if adopted, and @size must be given. If the call
- * fails, the caller keeps ownership of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
+ * Creates a buffer for memory that was allocated outside this library and that other code may
+ * continue to use (OpenCL: clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW;
+ * CUDA: cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which cannot count
+ * references to an address, borrowed memory must stay valid, adopted memory is freed with free(),
+ * and @size must not be 0. If the call fails, the caller keeps ownership of @handle, even if @mode
+ * is %GPU_WRAP_MODE_ADOPT.
  *
  * Uses of the memory outside this library are not tracked.
  *
- * If @handle refers to memory that this context allocated or has wrapped before, both buffers share
- * the memory: their uses are ordered, and the original allocation lives as long as both. The
- * library compares handles to detect this. On OpenCL it also detects sub-buffers, and on CUDA
- * addresses within an allocation of the library. It does not detect other overlapping ranges or
- * memory of a #GpuMemoryPool: the program must order uses of these, and uses outside the library,
- * with gpu_stream_wait_event().
+ * If @context has allocated or wrapped the memory of @handle before, the library orders uses of the
+ * new buffer and of the earlier buffer, and frees the memory only when neither buffer uses it any
+ * more. The library detects this case if the handles are equal, on OpenCL also if @handle is a
+ * sub-buffer of the memory, and on CUDA also if @handle is an address within an allocation of the
+ * library. The library does not detect other ranges that overlap, or memory of a #GpuMemoryPool.
+ * The program must order uses of such memory, and uses outside the library, with
+ * gpu_stream_wait_event().
  *
  * To be notified when borrowed memory may be freed, pass an @owner with a free function (see
- * g_bytes_new_with_free_func()), which is called on any thread. If the call fails, @owner is not
- * kept.
+ * g_bytes_new_with_free_func()). The free function is called on any thread. If the call fails, the
+ * library does not keep a reference to @owner.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   belongs to another context, is smaller than @size or is not a buffer, %GPU_ERROR_NOT_SUPPORTED
@@ -827,10 +833,10 @@ _gpu_memory_slice (GpuMemory       *memory,
  * @error: return location for an error
  *
  * Creates a buffer for a range of @buffer, with the same flags (OpenCL: clCreateSubBuffer; on CUDA
- * an address). The slice keeps a reference to @buffer, and uses of both are ordered. On devices
- * with %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
- * gpu_device_get_base_alignment(), counted from the start of the underlying buffer that is not a
- * slice. Does not block.
+ * an address). The slice keeps a reference to @buffer, and the library orders uses of the slice and
+ * of @buffer. On devices with %GPU_CAPABILITIES_SUB_BUFFERS, the offset of the slice must be a
+ * multiple of gpu_device_get_base_alignment(). If @buffer is a slice itself, this rule applies to
+ * the offset from the start of the outermost buffer. Does not block.
  *
  * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @buffer, is empty or is not aligned, %GPU_ERROR_RELEASED, or the driver's error
@@ -849,7 +855,8 @@ gpu_buffer_slice (GpuBuffer  *buffer,
 /**
  * gpu_buffer_slice_full:
  * @buffer: a #GpuBuffer, which may be a slice itself
- * @flags: the intended use of the slice; @buffer decides everything that @flags leaves open
+ * @flags: the intended use of the slice. If @flags contains no flag for access by kernels, or none
+ *   for access by the host, the slice inherits that access from @buffer
  * @offset: start of the slice, in bytes
  * @size: size of the slice in bytes, not 0
  * @error: return location for an error
@@ -859,7 +866,8 @@ gpu_buffer_slice (GpuBuffer  *buffer,
  * %GPU_MEMORY_FLAGS_UNTRACKED from @buffer; @flags must not contain them.
  *
  * Returns: (transfer full): the slice, or %NULL with the errors of gpu_buffer_slice(), or with
- *   %GPU_ERROR_INVALID_ARGUMENT if @flags cannot be combined or allow more than those of @buffer
+ *   %GPU_ERROR_INVALID_ARGUMENT if @flags cannot be combined or permit more access than the flags
+ *   of @buffer
  *
  * Since: 0.1
  */
@@ -884,10 +892,10 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
  * @error: return location for an error
  *
  * Creates a buffer for a range of @memory, for functions that require a buffer (OpenCL:
- * clCreateSubBuffer if the memory is an object of the driver). The buffer is a slice of @memory: it
- * has the same flags and keeps a reference to @memory, and uses of both are ordered. The rules for
- * @offset are those of gpu_buffer_slice(). For a #GpuBuffer this function does the same as
- * gpu_buffer_slice(). Does not block.
+ * clCreateSubBuffer if the memory is a cl_mem). The buffer is a slice of @memory: it has the same
+ * flags and keeps a reference to @memory, and the library orders uses of the slice and of @memory.
+ * The rules for @offset are those of gpu_buffer_slice(). If @memory is a #GpuBuffer, this function
+ * does the same as gpu_buffer_slice(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @memory, is empty or is not aligned, or if @memory is an image, %GPU_ERROR_RELEASED, or the
@@ -930,8 +938,9 @@ gpu_buffer_get_parent (GpuBuffer *buffer)
  * gpu_buffer_get_memory:
  * @buffer: a #GpuBuffer
  *
- * Gets the memory that contains @buffer: for a slice the same buffer as gpu_buffer_get_parent(),
- * and for a buffer of gpu_buffer_new_for_memory() memory of any kind.
+ * Gets the memory that contains @buffer. For a slice of a buffer, this is the result of
+ * gpu_buffer_get_parent(). For a buffer of gpu_buffer_new_for_memory(), this is the memory that was
+ * passed to that function.
  *
  * Returns: (transfer none) (nullable): the memory, or %NULL if @buffer is not a range of other
  *   memory
@@ -950,7 +959,7 @@ gpu_buffer_get_memory (GpuBuffer *buffer)
  * gpu_buffer_get_offset:
  * @buffer: a #GpuBuffer
  *
- * Gets the offset of a slice within its parent.
+ * Gets the offset of @buffer within the memory that it is a slice of, see gpu_buffer_get_memory().
  *
  * Returns: the offset in bytes, 0 if @buffer is not a slice
  *

@@ -14,7 +14,8 @@ struct _GpuHostMemory
   guint8             *data;         /* NULL if never initialised; valid while there are users */
 };
 
-/* FALSE for a size of 0, or flags that allocated memory cannot have. */
+/* Returns FALSE for a size of 0, or for flags that are not valid for allocated memory, such as
+ * GPU_HOST_MEMORY_FLAGS_READ_ONLY. */
 gboolean         _gpu_host_memory_check    (GpuContext          *context,
                                             const char          *function,
                                             GpuHostMemoryFlags   flags,
@@ -26,7 +27,7 @@ GpuNativeBuffer *_gpu_host_memory_allocate (GpuContext          *context,
                                             GpuHostMemoryFlags  *flags,
                                             gsize                size,
                                             GError             **error);
-/* Takes ownership of @storage and of its first use. */
+/* Takes ownership of @storage, which must be new, and of its first use. */
 GpuHostMemory   *_gpu_host_memory_new_for_storage (GpuContext          *context,
                                                    GpuStorage          *storage,
                                                    GpuHostMemoryFlags   flags);

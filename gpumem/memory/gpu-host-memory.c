@@ -30,25 +30,25 @@
  * memset (gpu_host_memory_get_data (staging), 0, size);
  * ]|
  *
- * #GpuStream copies, fills and maps host memory and orders its uses like those of any other memory,
- * and gpu_buffer_new_for_memory() creates a #GpuBuffer for it. In addition the host reads and
- * writes it in place, through gpu_host_memory_get_data() or gpu_host_memory_get_bytes(). Before
- * such an access the program must wait for the work that uses the memory, with
- * gpu_host_memory_synchronize().
+ * The methods of #GpuStream copy, fill and map host memory and order its uses like those of any
+ * other memory, and gpu_buffer_new_for_memory() creates a #GpuBuffer for a range of host memory. In
+ * addition, the host can read and write the memory in place, through gpu_host_memory_get_data() or
+ * gpu_host_memory_get_bytes(). Before such an access the program must wait for the work that uses
+ * the memory, with gpu_host_memory_synchronize().
  *
- * gpu_host_memory_new() allocates page-locked memory: the system does not move its pages, so copies
- * need no staging and overlap with other work. Page-locked memory is a scarce resource.
- * gpu_host_memory_new_registered() locks the pages of existing memory for the lifetime of the
- * object, and gpu_host_memory_new_aligned() allocates pageable memory with an alignment.
+ * gpu_host_memory_new() allocates page-locked memory. The operating system does not move its pages,
+ * so copies need no staging and can overlap with other work. Page-locked memory is a scarce
+ * resource. gpu_host_memory_new_registered() locks the pages of existing memory for the lifetime of
+ * the object. gpu_host_memory_new_aligned() allocates pageable memory with a given alignment.
  *
- * Kernels can access memory with %GPU_HOST_MEMORY_FLAGS_MAPPED, but slowly: on a device with memory
- * of its own each access crosses the link. With OpenCL such memory is fine-grain shared virtual
- * memory, if the device supports it. Without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR,
- * or with CL_MEM_USE_HOST_PTR if it is registered, which stays mapped for the lifetime of the
- * object.
+ * Kernels can access memory with %GPU_HOST_MEMORY_FLAGS_MAPPED. This access is slow on a device
+ * that has memory of its own, because each access crosses the link to the host. On OpenCL, memory
+ * with this flag is fine-grain shared virtual memory, which the device must support. Memory without
+ * this flag is a cl_mem with CL_MEM_ALLOC_HOST_PTR, or with CL_MEM_USE_HOST_PTR if the memory is
+ * registered. The cl_mem stays mapped for the lifetime of the object.
  *
- * Host memory does not count towards gpu_context_get_allocated_size(), which counts device memory,
- * but towards gpu_context_get_host_allocated_size().
+ * Host memory that the library allocates counts towards gpu_context_get_host_allocated_size(), not
+ * towards gpu_context_get_allocated_size(), which counts device memory.
  *
  * All methods may be called from any thread.
  *
@@ -129,7 +129,8 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
   /**
    * GpuHostMemory:host-flags:
    *
-   * The flags in effect (CUDA: cuMemHostGetFlags). At construction, the flags requested.
+   * The flags in effect (CUDA: cuMemHostGetFlags). At construction, the property specifies the
+   * requested flags.
    *
    * Since: 0.1
    */
@@ -338,9 +339,9 @@ initable_iface_init (GInitableIface *iface)
  * Allocates page-locked host memory (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer; OpenCL:
  * clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
  * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_FLAGS_MAPPED). The contents are undefined. The
- * memory begins at a multiple of at least 64 bytes. On the host back end it is pageable memory,
- * which kernels can access. The allocation is slow, and drivers may wait for the device: use a
- * #GpuHostAllocator to reuse the memory.
+ * memory is aligned to at least 64 bytes. On the host back end the memory is pageable, and kernels
+ * can access it. The allocation is slow, and may block until the device has completed its work: to
+ * allocate repeatedly, use a #GpuHostAllocator, which reuses memory.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that allocated memory cannot have,
@@ -361,7 +362,8 @@ gpu_host_memory_new (GpuContext          *context,
                          "host-flags", flags, "size", (guint64) size, NULL);
 }
 
-/* (transfer full): memory over existing bytes, without a native allocation. */
+/* Creates an object for existing host memory, which @allocation describes. Takes ownership of
+ * @owner, also on failure. */
 static GpuHostMemory *
 new_for_existing (GpuContext          *context,
                   const char          *function,
@@ -400,14 +402,15 @@ new_for_existing (GpuContext          *context,
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates pageable host memory (posix_memalign). Large copies between pageable memory and a
- * device by gpu_stream_copy() are staged. Other copies go through the driver's own page-locked
- * memory, and with CUDA may have completed when the call returns. Kernels cannot access the memory,
- * except on the host back end. The contents are undefined. Does not block.
+ * Allocates pageable host memory (posix_memalign). The contents are undefined. Kernels cannot
+ * access the memory, except on the host back end. Does not block.
  *
- * On CUDA, after a copy of pageable memory was staged in a context, a later copy, write, read or
- * fill of pageable memory that is not staged blocks its caller until the earlier work of the stream
- * has completed.
+ * gpu_stream_copy() stages large copies between pageable memory and a device: it copies them in
+ * chunks through page-locked memory of the library. The driver executes other copies, through
+ * page-locked memory of its own; on CUDA such a copy may have completed when the call returns. Once
+ * the library has staged a copy in a CUDA context, every later copy, write, read or fill of
+ * pageable memory in that context, unless it is staged too, blocks the calling thread until the
+ * earlier work of its stream has completed.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is not a power of two,
@@ -468,22 +471,25 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  *
  * Locks the pages of existing memory (CUDA: cuMemHostRegister, cuMemHostGetDevicePointer; OpenCL:
  * clCreateBuffer with CL_MEM_USE_HOST_PTR and clEnqueueMapBuffer), and keeps a reference to @bytes.
- * The memory may have any alignment and size. Work on the device changes its contents, so it must
- * be writable, except with %GPU_HOST_MEMORY_FLAGS_READ_ONLY, which rejects all work that would
- * write through this object. Other objects over the same bytes may still write them.
+ * The memory may have any alignment and size. Work that writes the object changes the contents of
+ * @bytes, so @bytes must be writable, unless @flags contains %GPU_HOST_MEMORY_FLAGS_READ_ONLY. With
+ * this flag, the library rejects all work that would write the memory through this object; work may
+ * still write the memory through other objects over the same bytes.
  *
- * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference is
- * dropped or by gpu_memory_release(), once the work that uses the memory has completed. @bytes are
- * kept until then, and as long as the object lives. A #GpuHostMemory with g_autoptr() therefore
- * pins memory for the duration of a block. The context does not count the bytes. Uses of two
- * objects over the same memory are ordered if both begin at the same byte. May block while the
- * driver locks the pages.
+ * After the last reference to the object has been dropped or gpu_memory_release() has been called,
+ * the pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) as soon as the work that
+ * uses the memory has completed. The reference to @bytes is kept until then, and as long as the
+ * object exists. To lock the pages for the duration of a block of code, declare the object with
+ * g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size(). The library
+ * orders uses of two objects over the same memory only if both begin at the same byte. May block
+ * while the driver locks the pages.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that registered memory cannot have, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
- *   pages can be locked, %GPU_ERROR_BUSY on CUDA if @bytes overlaps other registered bytes without
- *   lying within them or is not read-only and overlaps bytes that are registered as read-only,
- *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED with OpenCL, or the driver's error
+ *   pages can be locked, %GPU_ERROR_BUSY on CUDA if @bytes overlaps other registered bytes but is
+ *   not contained in them, or overlaps bytes that were registered with
+ *   %GPU_HOST_MEMORY_FLAGS_READ_ONLY although @flags does not contain that flag,
+ *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED on OpenCL, or the driver's error
  *
  * Since: 0.1
  */
@@ -535,10 +541,11 @@ gpu_host_memory_new_registered (GpuContext          *context,
  * gpu_host_memory_get_data: (skip)
  * @memory: a #GpuHostMemory
  *
- * Gets the memory. The pointer is valid until the last reference to @memory is dropped or
- * gpu_memory_release() is called; the bytes of gpu_host_memory_get_bytes() keep it valid. Before
- * the host accesses the memory, it must wait for the device with gpu_host_memory_synchronize().
- * Does not block.
+ * Gets the pointer through which the host accesses @memory in place. The pointer is valid until the
+ * last reference to @memory is dropped or gpu_memory_release() is called; the result of
+ * gpu_host_memory_get_bytes() keeps the pointer valid longer. Before the host accesses the memory,
+ * the program must wait for the work that uses it, with gpu_host_memory_synchronize(). Does not
+ * block.
  *
  * Returns: (nullable): the first byte, or %NULL after the memory was released
  *

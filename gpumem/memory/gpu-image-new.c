@@ -42,7 +42,7 @@ create (GpuNativeContext  *context,
   return image != NULL ? &image->base : NULL;
 }
 
-/* Moves @storage to @image and copies the attributes of the native image. */
+/* Makes @image the owner of @storage, and copies the attributes of the native image to @image. */
 static void
 set_storage (GpuImage   *image,
              GpuStorage *storage)
@@ -116,8 +116,9 @@ initialize (GpuImage  *image,
   return TRUE;
 }
 
-/* Sets the dimension after those of a layer to the requested number of layers. That dimension must
- * be 1. */
+/* Stores the requested number of layers in the extent of an array: in the height for layers with
+ * one dimension, otherwise in the depth. Returns FALSE if the program set that dimension, or set a
+ * number of layers for a type without layers. */
 static gboolean
 set_layers (GpuImage  *image,
             GError   **error)
@@ -188,8 +189,9 @@ image_new (GpuContext            *context,
  * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: the format of the texels
  * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
- *   layer, and 1 in the dimensions that the type lacks
+ * @extent: width in texels, height in rows and depth in slices. For an array of one-dimensional
+ *   images, the height is the number of layers; for other arrays and for cubes, the depth is the
+ *   number of layers. Dimensions that the type does not have must be 1
  * @error: return location for an error
  *
  * Creates an image (OpenCL: clCreateImage; CUDA: cuArray3DCreate). The contents are undefined. If
@@ -226,17 +228,18 @@ gpu_image_new (GpuContext            *context,
  * @format: the format of the texels
  * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size of the first level, as in gpu_image_new()
- * @n_levels: number of levels, each half as wide, high and deep as the previous one
+ * @n_levels: number of mip levels, each half as wide, high and deep as the previous level
  * @error: return location for an error
  *
  * Creates an image with mip levels (OpenCL: clCreateImage with the extension cl_khr_mipmap_image;
- * CUDA: cuMipmappedArrayCreate). Kernels read all levels through a sampler. gpu_image_get_level()
- * gets a single level, for copies and writes. Copies of the image itself use its first level. Does
- * not block.
+ * CUDA: cuMipmappedArrayCreate). Kernels read all levels through a sampler. To copy or write a
+ * single level, get it with gpu_image_get_level(). Copies from or to the image itself use its first
+ * level. Does not block.
  *
- * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), also with
- *   %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_MIPMAPS, and with
- *   %GPU_ERROR_INVALID_ARGUMENT if @n_levels exceeds the number of levels down to one texel
+ * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), with
+ *   %GPU_ERROR_NOT_SUPPORTED if the device does not have %GPU_CAPABILITIES_MIPMAPS, or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if @n_levels is 0 or exceeds the number of levels from @extent down
+ *   to a single texel
  *
  * Since: 0.1
  */
@@ -258,8 +261,8 @@ gpu_image_new_mipmapped (GpuContext            *context,
   return image_new (context, format, type, extent, n_levels, &creation, NULL, error);
 }
 
-/* Computes the pitches of texels in @bytes. FALSE if there are too few bytes or, for copies without
- * pitches, too many. */
+/* Replaces pitches of 0 in @creation by the pitches of texels without gaps. Returns FALSE if @bytes
+ * is too short for the image or, for initial texels without pitches, too long. */
 static gboolean
 resolve_bytes (Creation              *creation,
                const GpuImageFormat  *format,
@@ -274,7 +277,8 @@ resolve_bytes (Creation              *creation,
                             && creation->slice_pitch == 0;
   gsize end;
 
-  /* A row that exceeds a gsize exceeds every device, which a later check reports. */
+  /* On overflow, continue with a row that is too long for any device: a later check sets the
+   * error. */
   if (!g_size_checked_mul (&in_bytes.width, extent->width,
                            gpu_image_format_get_texel_size (format)))
     in_bytes.width = G_MAXSIZE;
@@ -304,19 +308,19 @@ resolve_bytes (Creation              *creation,
  * @flags: the intended use of the image, without %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: the format of the texels
  * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: size, as in gpu_image_new()
+ * @extent: size of the image, as in gpu_image_new()
  * @bytes: the initial texels
  * @row_pitch: bytes from one row to the next, 0 for rows without gaps
  * @slice_pitch: bytes from one slice to the next, 0 for slices without gaps
  * @error: return location for an error
  *
- * Creates an image with a copy of @bytes (OpenCL: clCreateImage with CL_MEM_COPY_HOST_PTR; CUDA:
- * cuArray3DCreate, cuMemcpy3DAsync). The layers of an array of one-dimensional images are rows
- * here. Blocks until the copy has completed.
+ * Creates an image and copies @bytes to it (OpenCL: clCreateImage with CL_MEM_COPY_HOST_PTR; CUDA:
+ * cuArray3DCreate, cuMemcpy3DAsync). In @bytes, each layer of an array of one-dimensional images is
+ * a row. Blocks until the copy has completed.
  *
- * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), also with
- *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes or, without pitches, too many, or if the
- *   pitches are too small
+ * Returns: (transfer full): the image, or %NULL with the errors of gpu_image_new(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if a pitch is too small, if @bytes is too short for the image, or
+ *   if both pitches are 0 and @bytes is too long
  *
  * Since: 0.1
  */
@@ -347,8 +351,9 @@ gpu_image_new_from_bytes (GpuContext            *context,
   return image_new (context, format, type, extent, 1, &creation, NULL, error);
 }
 
-/* Whether an image can use host memory in place. Drivers assume that all rows and slices, including
- * the last ones, are as long as their pitches. */
+/* Returns whether an image can use @size bytes of host memory in place. Drivers access a whole
+ * pitch also for the last row and the last slice, so the memory must include the gaps after
+ * them. */
 static gboolean
 check_host (const Creation        *creation,
             const GpuImageFormat  *format,
@@ -386,20 +391,21 @@ check_host (const Creation        *creation,
  *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @format: the format of the texels
  * @type: the type of the image, except %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @extent: size, as in gpu_image_new()
- * @bytes: host memory; the last row and slice must be as long as the pitches, too
+ * @extent: size of the image, as in gpu_image_new()
+ * @bytes: host memory, which must include the gaps after the last row and the last slice
  * @row_pitch: bytes from one row to the next, a multiple of the texel size; 0 for rows without gaps
  * @slice_pitch: bytes from one slice to the next, a multiple of the row pitch; 0 for slices without
  *   gaps
  * @error: return location for an error
  *
  * Creates an image that uses host memory in place and keeps a reference to @bytes (OpenCL:
- * clCreateImage with CL_MEM_USE_HOST_PTR). Work on the device changes the contents of @bytes, so
- * @bytes must be writable unless nothing writes the image. Map the image to access the contents
- * from the host. Does not block.
+ * clCreateImage with CL_MEM_USE_HOST_PTR). Work that writes the image changes the contents of
+ * @bytes, so @bytes must be writable if any work writes the image. Map the image to access the
+ * contents from the host. Does not block.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver cannot
- *   use host memory in place, as on CUDA, or the errors of gpu_image_new_from_bytes()
+ *   use host memory in place (the CUDA driver never can), or the errors of
+ *   gpu_image_new_from_bytes()
  *
  * Since: 0.1
  */
@@ -460,7 +466,8 @@ adopt_view (GpuContext      *context,
   return image;
 }
 
-/* Whether the rows of an image fit the @size bytes of a buffer. */
+/* Returns whether the texels fit into rows of @row_pitch bytes, and these rows into a buffer of
+ * @size bytes. */
 static gboolean
 check_rows (const GpuImageDescription  *description,
             gsize                       row_pitch,
@@ -570,26 +577,27 @@ create_view (GpuBuffer            *buffer,
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: the intended use of the image; @buffer sets everything that @flags leaves open, and
- *   @flags cannot allow an access that @buffer forbids
+ * @flags: the intended use of the image. If @flags contains no flag for access by kernels, or none
+ *   for access by the host, the image inherits that access from @buffer. @flags cannot permit an
+ *   access that the flags of @buffer forbid
  * @format: the format of the texels
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
- * @width: texels of a row
+ * @width: number of texels in a row
  * @height: number of rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
- * @row_pitch: bytes from one row to the next; 0 for the row pitch of @buffer if it has rows, or
- *   else for rows without gaps
+ * @row_pitch: bytes from one row to the next. If it is 0, the rows of a two-dimensional image have
+ *   the row pitch of @buffer, or no gaps if @buffer has no row pitch
  * @error: return location for an error
  *
- * Creates an image over the memory of a buffer and keeps a reference to @buffer. Writes through
- * either object are visible in both, and uses of both are ordered (OpenCL: clCreateImage,
- * CL_MEM_OBJECT_IMAGE1D_BUFFER, or CL_MEM_OBJECT_IMAGE2D if images from buffers are supported;
- * CUDA: pitch-linear memory). Devices require an aligned row pitch, which gpu_buffer_new_pitched()
- * provides. Does not block.
+ * Creates an image over the memory of a buffer and keeps a reference to @buffer (OpenCL:
+ * clCreateImage with CL_MEM_OBJECT_IMAGE1D_BUFFER or CL_MEM_OBJECT_IMAGE2D; CUDA: pitch-linear
+ * memory). Writes through the buffer are visible in the image and vice versa, and the library
+ * orders uses of the two objects. Devices require an aligned row pitch, which
+ * gpu_buffer_new_pitched() provides. Does not block.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the buffer is
  *   too small, the device does not support the pitch or the alignment of the buffer, or the flags
- *   cannot be combined, %GPU_ERROR_NOT_SUPPORTED for two dimensions without
- *   %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or the errors of gpu_image_new()
+ *   cannot be combined, %GPU_ERROR_NOT_SUPPORTED for a two-dimensional image if the device does not
+ *   have %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or the errors of gpu_image_new()
  *
  * Since: 0.1
  */
@@ -639,10 +647,10 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
  * @level: index of the mip level, from 0
  * @error: return location for an error
  *
- * Gets one mip level as an image without further levels, for copies and writes (OpenCL: the same
- * image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). The level keeps
- * a reference to @image, and uses of both are ordered. Level 0 of an image without mip levels is
- * the whole image. Any thread; does not block.
+ * Gets a mip level as an image that has only this level, for copies and writes (OpenCL: the cl_mem
+ * of @image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). The new
+ * object keeps a reference to @image, and the library orders uses of the two objects. Level 0 of an
+ * image without mip levels is the whole image. Any thread; does not block.
  *
  * Returns: (transfer full): the level, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @image does not
  *   have that level, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED if the driver cannot address
@@ -699,24 +707,23 @@ gpu_image_get_level (GpuImage  *image,
  * gpu_image_new_wrapped:
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
- * @format: (nullable): the format of the texels, if the driver does not report it; %NULL to use
- *   the driver's format; integers of CUDA arrays are then not normalized
+ * @format: (nullable): the format of the texels, or %NULL for the format that the driver reports
  * @mode: the owner of @handle
  * @owner: (nullable): bytes to keep until the last work that uses the image has completed and
  *   no object refers to the image, or %NULL
  * @error: return location for an error
  *
- * Creates an object for an image that was created outside this library. The library and the owner
- * of the image can then both use the image (OpenCL: clGetImageInfo, clRetainMemObject if @mode is
- * %GPU_WRAP_MODE_BORROW; CUDA: cuArray3DGetDescriptor). CUDA does not report whether the integers
- * of an array are normalized; @format specifies it. If the call fails, the caller keeps ownership
- * of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
+ * Creates an object for an image that was created outside this library. Other code may continue to
+ * use the image (OpenCL: clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuArray3DGetDescriptor). The CUDA driver does not report whether the integers of an array are
+ * normalized: a @format can specify that they are, and with %NULL they are not. If the call fails,
+ * the caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
  *
- * Uses of the memory outside this library are not tracked. If another image of this context has the
- * same memory, uses of both are ordered. An exception is the array of a mip level after the first
- * (CUDA: cuMipmappedArrayGetLevel), which the library treats as separate memory: use
- * gpu_image_get_level() instead. The CUDA driver does not report the context of an array, so the
- * caller must ensure that it belongs to @context.
+ * Uses of the memory outside this library are not tracked. If another image of @context refers to
+ * the same memory, the library orders uses of the two images. An exception is an array that
+ * cuMipmappedArrayGetLevel() returned for a mip level after the first: the library treats the array
+ * as separate memory, so use gpu_image_get_level() instead. The CUDA driver does not report the
+ * context of an array, so the caller must ensure that the array belongs to @context.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   belongs to another context, is not an image or has another format, %GPU_ERROR_NOT_SUPPORTED if

@@ -11,18 +11,18 @@ struct _GpuImage
   GpuMemory            parent_instance;
 
   GpuImageDescription  description;
-  gsize                row_pitch;   /* bytes; without gaps if the image is not linear */
+  gsize                row_pitch;   /* bytes; the size of a row if the image is not linear */
   gsize                slice_pitch;
-  GpuBuffer           *buffer;      /* (nullable): that it views */
-  GpuImage            *parent;      /* (nullable): of a mip level */
-  guint                level;       /* within parent */
+  GpuBuffer           *buffer;      /* (nullable): contains the texels */
+  GpuImage            *parent;      /* (nullable): contains this mip level */
+  guint                level;       /* index of this mip level within parent */
   gsize                n_layers;    /* requested at construction */
-  gboolean             has_format;  /* given at construction */
+  gboolean             has_format;  /* the property "format" was set at construction */
 };
 
-/* Resolves @layout, or NULL for the first texel, for a region of @extent in @image. @side gets the
- * origin in texels, and in bytes as if the image were linear. FALSE if the region exceeds the image
- * or the layout has pitches. */
+/* Converts the origin in @layout, or the first texel if @layout is NULL, to members of @side: in
+ * texels, and as an offset in bytes as if the image were linear. Returns FALSE if the region of
+ * @extent at that origin exceeds the image, or if @layout has pitches. */
 gboolean _gpu_image_resolve        (GpuImage                  *image,
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent,
@@ -30,14 +30,15 @@ gboolean _gpu_image_resolve        (GpuImage                  *image,
                                     const char                *what,
                                     GpuRegionSide             *side,
                                     GError                   **error);
-/* @extent or, if it is NULL, all texels from the origin of @layout. */
+/* Returns @extent if it is not NULL, and otherwise the extent from the origin of @layout to the end
+ * of the image. */
 GpuExtent
          _gpu_image_get_rest       (GpuImage                  *image,
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
-/* gpu-image-support.c: FALSE if the device lacks images, images with these flags, or this image.
- * The last one sets the size of texels. */
+/* gpu-image-support.c: return FALSE if the device does not support any images, images with @flags,
+ * or images with @flags and @description. The last function sets the texel size of @description. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,
                                     const char                *function,
                                     GError                   **error);

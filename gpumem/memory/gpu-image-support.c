@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The images that a context supports. */
+/* Checks whether a context supports an image, and lists the supported formats and sizes. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -62,7 +62,8 @@ check_type (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Returns a new reference to the formats, which are cached because no driver changes them. */
+/* Returns a new reference to the formats that the driver lists. The context caches this list,
+ * because drivers always return the same list. */
 static GArray *
 get_formats (GpuNativeContext  *context,
              GpuMemoryFlags     flags,
@@ -261,14 +262,14 @@ _gpu_image_check_description (GpuNativeContext     *context,
  * @type: the type of the images
  * @error: return location for an error
  *
- * Lists the supported formats of images (OpenCL: clGetSupportedImageFormats; on CUDA, which has no
- * such call, the formats of arrays). Formats without a name in this library are omitted. Any
- * thread; does not block.
+ * Lists the supported formats of images (OpenCL: clGetSupportedImageFormats). CUDA has no such
+ * call: there, the function lists the formats that arrays support. Formats that #GpuImageFormat
+ * cannot express are omitted. Any thread; does not block.
  *
- * Returns: (transfer full) (element-type GpuImageFormat): the formats, none if the type is not
- *   supported; none with @error set to %GPU_ERROR_NOT_SUPPORTED if the device has no images,
- *   %GPU_ERROR_INVALID_ARGUMENT for flags that cannot be combined or an invalid type,
- *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ * Returns: (transfer full) (element-type GpuImageFormat): the formats. The list is empty if the
+ *   type is not supported. On failure the list is empty and @error is set to
+ *   %GPU_ERROR_NOT_SUPPORTED if the device has no images, %GPU_ERROR_INVALID_ARGUMENT for flags
+ *   that cannot be combined or an invalid type, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -311,13 +312,13 @@ gpu_context_list_image_formats (GpuContext      *context,
  * gpu_context_get_max_image_extent:
  * @context: a #GpuContext
  * @type: the type of the images
- * @extent: (out caller-allocates): return location for the size
+ * @extent: (out caller-allocates): return location for the maximum size
  * @error: return location for an error
  *
  * Gets the maximum size of images (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and related attributes;
- * CUDA: CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). The maximum number
- * of layers is the height for 1D arrays and the depth for other array types. All sizes are 0 if the
- * type is not supported. Any thread; does not block.
+ * CUDA: CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). For arrays of
+ * one-dimensional images, the height is the maximum number of layers; for other arrays, the depth
+ * is that number. All sizes are 0 if the type is not supported. Any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the device has no images of any type,
  *   %GPU_ERROR_INVALID_ARGUMENT for an invalid type, or %GPU_ERROR_DEVICE_LOST

@@ -27,18 +27,19 @@
  * result = gpu_image_read_bytes (picture, stream, NULL, &extent, NULL, &error);
  * ]|
  *
- * On OpenCL an image is a cl_mem object. On CUDA it is an array with the texture and surface
- * objects that launches need. The sampler decides how kernels read between the texels and outside
- * the edges.
+ * On OpenCL an image is a cl_mem object. On CUDA an image is an array, together with the texture
+ * and surface objects that launches need. The sampler determines the values that kernels read at
+ * positions between texels and beyond the edges.
  *
  * Sizes and origins are in texels. One-dimensional images have one row, two-dimensional images one
- * slice. The layers of an array follow in the next dimension: the height of an array of
- * one-dimensional images, and the depth of an array of two-dimensional images, is the number of
- * layers; a cube has a depth of six. Data on the host and in buffers has pitches in bytes.
+ * slice. For an array of one-dimensional images, the height is the number of layers; for an array
+ * of two-dimensional images, the depth is the number of layers. The depth of a cube is 6, and that
+ * of an array of cubes is a multiple of 6. Pitches of data on the host and in buffers are in bytes.
  *
- * Methods that read, write, copy or map an image block the calling thread. Most of them come with a
- * pair of asynchronous functions. They take a stream, or %NULL for the default stream of the
- * context. Operations that only submit work to a stream are methods of #GpuStream.
+ * Methods that read, write, copy or map an image block the calling thread. Most of these methods
+ * have an asynchronous variant: a pair of functions whose names end in _async() and _finish(). All
+ * these functions take a stream, or %NULL for the default stream of the context. Operations that
+ * only submit work to a stream are methods of #GpuStream.
  *
  * All methods may be called from any thread.
  *
@@ -275,7 +276,7 @@ install_construct_properties (void)
   /**
    * GpuImage:n-layers:
    *
-   * The number of layers of an array, or of sides of cubes; 1 for other images.
+   * The number of layers of an array, or of sides of cubes; 1 for images without layers and sides.
    *
    * Since: 0.1
    */
@@ -338,7 +339,7 @@ install_other_properties (void)
   /**
    * GpuImage:parent-level:
    *
-   * The index of this mip level in its parent.
+   * The index of this mip level in #GpuImage:parent, or 0 if there is no parent.
    *
    * Since: 0.1
    */
@@ -505,8 +506,9 @@ gpu_image_get_image_type (GpuImage *image)
  * @image: a #GpuImage
  * @extent: (out caller-allocates): return location for the size
  *
- * Gets the size of the image for copies: texels, rows and slices, with the layers of an array in
- * the dimension after those of a layer.
+ * Gets the size of the image for copies: the width in texels, the height in rows and the depth in
+ * slices. For an array of one-dimensional images, the height is the number of layers; for other
+ * arrays and for cubes, the depth is that number.
  *
  * Since: 0.1
  */
@@ -543,7 +545,8 @@ gpu_image_get_n_levels (GpuImage *image)
  * @image: a #GpuImage
  *
  * Gets the distance between two rows (OpenCL: CL_IMAGE_ROW_PITCH). If the texels are not stored row
- * by row, as in CUDA arrays, it is the size of a row. A mapping has its own row pitch.
+ * by row, as in CUDA arrays, the result is the size of a row. A mapping of the image has a row
+ * pitch of its own.
  *
  * Returns: the pitch in bytes
  *
@@ -562,7 +565,7 @@ gpu_image_get_row_pitch (GpuImage *image)
  * @image: a #GpuImage
  *
  * Gets the distance between two slices or layers (OpenCL: CL_IMAGE_SLICE_PITCH). If the texels are
- * not stored row by row, it is the size of a slice.
+ * not stored row by row, as in CUDA arrays, the result is the size of a slice.
  *
  * Returns: the pitch in bytes
  *
@@ -580,10 +583,10 @@ gpu_image_get_slice_pitch (GpuImage *image)
  * gpu_image_get_buffer:
  * @image: a #GpuImage
  *
- * Gets the buffer that contains the texels of an image of gpu_image_new_for_buffer(), or of a level
- * of such an image (OpenCL: CL_IMAGE_BUFFER).
+ * Gets the buffer that contains the texels, if @image was created by gpu_image_new_for_buffer() or
+ * is a level of such an image (OpenCL: CL_IMAGE_BUFFER).
  *
- * Returns: (transfer none) (nullable): the buffer, or %NULL
+ * Returns: (transfer none) (nullable): the buffer, or %NULL if the image was created in another way
  *
  * Since: 0.1
  */
@@ -599,9 +602,10 @@ gpu_image_get_buffer (GpuImage *image)
  * gpu_image_get_parent:
  * @image: a #GpuImage
  *
- * Gets the image that contains the mip level @image of gpu_image_get_level().
+ * Gets the image whose mip level @image is, if gpu_image_get_level() returned @image.
  *
- * Returns: (transfer none) (nullable): the image, or %NULL
+ * Returns: (transfer none) (nullable): the image, or %NULL if @image is not a result of
+ *   gpu_image_get_level()
  *
  * Since: 0.1
  */

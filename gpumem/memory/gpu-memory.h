@@ -15,7 +15,8 @@ G_BEGIN_DECLS
 
 typedef struct _GpuMemoryClass GpuMemoryClass;
 
-/* Complete for the derived classes in this library; other code cannot derive from it */
+/* The derived classes in this library need the definition. Other code cannot derive from GpuMemory,
+ * because struct _GpuMemory is private. */
 struct _GpuMemoryClass
 {
   /*< private >*/

@@ -5,7 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none): for launches. NULL with @error for a sampler that was never initialised. */
+/* (transfer none): gets the native sampler, for launches. Returns NULL with @error if @sampler was
+ * never initialised. */
 GpuNativeSampler *_gpu_sampler_get_native  (GpuSampler        *sampler,
                                             const char        *function,
                                             GError           **error);

@@ -19,26 +19,30 @@
 /**
  * GpuSampler:
  *
- * The rules by which kernels read between the texels of an image and outside its edges.
+ * The parameters with which kernels read an image at positions between texels and beyond the edges.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuSampler) sampler = g_initable_new (GPU_TYPE_SAMPLER, NULL, &error,
  *                                                  "context", context,
  *                                                  "normalized-coordinates", TRUE,
  *                                                  "address-mode-x", GPU_ADDRESS_MODE_REPEAT,
+ *                                                  "address-mode-y", GPU_ADDRESS_MODE_REPEAT,
+ *                                                  "address-mode-z", GPU_ADDRESS_MODE_REPEAT,
  *                                                  "filter-mode", GPU_FILTER_MODE_LINEAR,
  *                                                  NULL);
  *
  * gpu_stream_launch (stream, kernel, &(GpuExtent) { 64, 64, 1 }, NULL, &error, image, sampler);
  * ]|
  *
- * A sampler is an argument of kernels in OpenCL C and in the portable dialect. Kernels in CUDA C++
- * take an image and a sampler as one texture object. gpu_sampler_new() covers the common cases; the
- * other parameters are construct-only properties, as in the example.
+ * A kernel in OpenCL C or in the portable dialect takes a sampler as an argument. A kernel in CUDA
+ * C++ takes a texture object, which combines an image with a sampler. gpu_sampler_new() sets the
+ * most common parameters; the other parameters are construct-only properties, as in the example.
  *
- * OpenCL supports one address mode for all dimensions. Its border is black, and transparent if the
- * format of the image has alpha. CUDA supports all properties, and the host back end all except
- * anisotropy.
+ * On OpenCL, all dimensions must have the same address mode, and #GpuSampler:read-mode,
+ * #GpuSampler:lod-bias, #GpuSampler:max-anisotropy and #GpuSampler:border-color must have their
+ * default values. The border color is then transparent black if the format of the image has alpha,
+ * otherwise opaque black. CUDA supports all values of the properties. The host back end supports
+ * all values except anisotropic filtering.
  *
  * A sampler is immutable. All methods may be called from any thread.
  *
@@ -267,7 +271,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-x:
    *
-   * The address mode along the rows of the image.
+   * The address mode of x coordinates, which increase along the rows of the image.
    *
    * Since: 0.1
    */
@@ -277,7 +281,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-y:
    *
-   * The address mode across the rows of the image.
+   * The address mode of y coordinates, which increase from row to row.
    *
    * Since: 0.1
    */
@@ -287,7 +291,7 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:address-mode-z:
    *
-   * The address mode across the slices of the image.
+   * The address mode of z coordinates, which increase from slice to slice.
    *
    * Since: 0.1
    */
@@ -297,9 +301,10 @@ install_coordinate_properties (GParamFlags flags)
   /**
    * GpuSampler:border-color:
    *
-   * The color outside the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER, transparent black by
-   * default. Only on CUDA and on the host. Components that the format of the image lacks read as 0,
-   * and alpha as 1.
+   * The color that kernels read outside the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER. The
+   * default is transparent black. Other colors are supported only on CUDA and on the host back end.
+   * If the format of the image does not have a component, the component is read as 0, or as 1 if it
+   * is alpha.
    *
    * Since: 0.1
    */
@@ -312,7 +317,7 @@ install_filter_properties (GParamFlags flags)
   /**
    * GpuSampler:filter-mode:
    *
-   * The filter mode.
+   * The filter mode within an image or mip level.
    *
    * Since: 0.1
    */
@@ -331,7 +336,7 @@ install_filter_properties (GParamFlags flags)
   /**
    * GpuSampler:read-mode:
    *
-   * The type as which integers are read.
+   * The type of the values that kernels read from an image of integers.
    *
    * Since: 0.1
    */
@@ -339,7 +344,8 @@ install_filter_properties (GParamFlags flags)
                                              GPU_READ_MODE_FORMAT, flags);
 }
 
-/* Lax validation lets NaN pass, which construction rejects with an error. */
+/* Without lax validation, GObject would only print a warning for NaN. With lax validation,
+ * check_description() rejects NaN with an error. */
 static void
 install_level_properties (GParamFlags flags)
 {
@@ -348,7 +354,8 @@ install_level_properties (GParamFlags flags)
   /**
    * GpuSampler:max-anisotropy:
    *
-   * The maximum anisotropy, or 1 without anisotropic filtering. Only on CUDA.
+   * The maximum anisotropy, or 1 without anisotropic filtering. Values above 1 are supported only
+   * on CUDA.
    *
    * Since: 0.1
    */
@@ -551,8 +558,8 @@ initable_iface_init (GInitableIface *iface)
  *
  * Returns: (transfer full): the sampler, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has
  *   no images or the driver does not support the parameters, %GPU_ERROR_INVALID_ARGUMENT for
- *   parameters that cannot be combined, such as repetition without normalized coordinates,
- *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *   parameters that cannot be combined, such as %GPU_ADDRESS_MODE_REPEAT with coordinates that are
+ *   not normalized, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -587,9 +594,9 @@ gpu_sampler_new (GpuContext      *context,
  * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Creates a sampler for one that was created outside this library (OpenCL: clGetSamplerInfo,
+ * Creates an object for a sampler that was created outside this library (OpenCL: clGetSamplerInfo,
  * clRetainSampler if @mode is %GPU_WRAP_MODE_BORROW). If the call fails, the caller keeps ownership
- * of @handle, also in mode %GPU_WRAP_MODE_ADOPT.
+ * of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
  *
  * Returns: (transfer full): the sampler, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0
  *   or belongs to another context, %GPU_ERROR_NOT_SUPPORTED if the driver has no sampler objects,
@@ -720,8 +727,8 @@ equal_descriptions (const GpuSamplerDescription *a,
  * @a: a #GpuSampler
  * @b: a #GpuSampler
  *
- * Compares two samplers. They are equal if they belong to one context and read images in the same
- * way.
+ * Compares two samplers. They are equal if they belong to the same context and have the same
+ * parameters.
  *
  * Returns: %TRUE if @a and @b are equal
  *

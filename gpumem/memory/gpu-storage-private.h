@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core behind a memory object: the driver's buffer and its last uses.
+ * The storage of a memory object: the driver's buffer and its last uses.
  *
- * A slice has storage of its own, which refers to the storage of its parent. Everything about
- * uses, locks and mappings is kept in the root. The buffer is freed when the storage has no users
- * left and the last submitted use has completed; the structure itself lives as long as a memory
- * object refers to it.
+ * A slice has storage of its own, with a reference to `whole`, the storage of the outermost memory
+ * that contains the slice. Uses, locks and mappings of that memory and all its slices are kept in a
+ * single storage, the root: `whole` itself, or the storage of an earlier object over the same
+ * memory.
+ *
+ * The buffer is freed when the storage has no users left and the last submitted use has completed.
+ * The structure itself is freed when nothing holds a reference to it.
  */
 #pragma once
 
@@ -17,35 +20,37 @@ typedef struct _GpuStorage GpuStorage;
 
 typedef struct
 {
-  gsize    offset;                  /* within the root */
+  gsize    offset;                  /* within the memory of the root */
   gsize    size;
   gboolean write;
 } GpuMappedRange;
 
-/* The counter of its context that a buffer adds to. */
+/* The counter in the context that includes the size of a storage. */
 typedef enum
 {
-  GPU_STORAGE_FOREIGN,              /* none: not allocated by this library */
-  GPU_STORAGE_DEVICE,
-  GPU_STORAGE_HOST                  /* host memory only */
+  GPU_STORAGE_FOREIGN,              /* none: the library allocated no buffer for this storage */
+  GPU_STORAGE_DEVICE,               /* GpuNativeContext.allocated */
+  GPU_STORAGE_HOST                  /* GpuNativeContext.allocated_host */
 } GpuStorageKind;
 
-/* The storage of a pool: a suballocation of a larger buffer. The pool owns the buffer and drops it
- * with the owner of the storage. */
+/* Describes a storage whose memory is a suballocation: a range of a larger buffer of a pool. The
+ * pool owns GpuStorage.buffer, and keeps it until the storage calls its owner_notify. */
 typedef struct
 {
-  GpuNativeBuffer  *whole;          /* contains the suballocation; its slices are cut from it */
-  gsize             offset;         /* within whole */
-  /* The storage has no users left: returns the suballocation to the pool, with pending uses. */
+  GpuNativeBuffer  *whole;          /* the larger buffer; slices are created from this buffer */
+  gsize             offset;         /* of the suballocation, within whole */
+  /* Called when the storage has no users left. Returns the suballocation to the pool, together with
+   * the pending uses. */
   void            (*return_to_pool) (GpuStorage *storage);
-  /* The last reference to the object was dropped: TRUE if the pool has taken it for reuse. */
+  /* Called when the last reference to the object is dropped. Returns TRUE if the pool keeps the
+   * object for reuse. */
   gboolean        (*recycle)    (GpuMemory  *memory);
-  /* Returns the suballocation to the pool; the object keeps the pool. FALSE if the pool was closed
-   * or the storage has other users. */
+  /* Returns the suballocation to the pool. Until unspilled(), the object keeps the pool alive.
+   * Returns FALSE if the pool was finalized or the storage has other users. */
   gboolean        (*spill)      (GpuMemory   *memory,
                                  GError     **error);
-  /* Gives the object a new suballocation. The object may be spilled again until unspilled()
-   * confirms that its contents were restored. */
+  /* Allocates a new suballocation for the object. The caller then restores the contents. After
+   * that, the caller calls unspilled(), or spill() again if it could not restore them. */
   gboolean        (*unspill)    (GpuMemory   *memory,
                                  GpuTimeline *timeline,
                                  GError     **error);
@@ -56,8 +61,8 @@ typedef enum
 {
   GPU_USE_WRITE,
   GPU_USE_READ,
-  GPU_USE_EARLIER                   /* the point of _gpu_storage_start_after(): work of a previous
-                                     * owner of the memory */
+  GPU_USE_EARLIER                   /* work of a previous owner of the memory, recorded by
+                                     * _gpu_storage_start_after() */
 } GpuUseKind;
 
 typedef struct
@@ -68,59 +73,62 @@ typedef struct
 
 typedef struct _GpuStorageHook GpuStorageHook;
 
-/* Called once when the storage has no users left, on any thread and without a lock; work may be
- * pending. Returns TRUE to continue the release. To defer the release, takes a reference to
- * @storage, returns FALSE and calls _gpu_storage_resume_release() later. */
+/* `func` is called once when the storage has no users left, on any thread, with no lock held; uses
+ * may be pending. The function returns TRUE to continue the release. To defer the release, it takes
+ * a reference to @storage, returns FALSE and calls _gpu_storage_resume_release() later. */
 struct _GpuStorageHook
 {
   GpuStorageHook  *next;
-  gconstpointer    owner;           /* only compared */
+  gconstpointer    owner;           /* only compared, never dereferenced */
   gboolean       (*func) (GpuStorageHook *hook,
                           GpuStorage     *storage);
 };
 
-/* The fields that every submission reads come first, close together. */
+/* The fields that every submission reads come first, so that they share few cache lines. */
 struct _GpuStorage
 {
   GpuNativeContext *context;
-  GpuStorage       *root;           /* tracks the uses: the root of whole, which may be another
-                                     * storage of the same memory */
+  GpuStorage       *root;           /* tracks the uses: this storage, the root of whole, or an
+                                     * earlier storage of the same memory */
   GpuNativeBuffer  *buffer;
 
   /* Fields of a root; see _gpu_storage_lock() for their lock. */
-  GpuTimeline      *biased_to;      /* atomic; the only timeline with possibly pending uses, or
-                                     * NULL */
+  GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
+                                     * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
-  GpuPoint          writer;
-  GpuPoint          reader;
-  GArray           *readers;        /* of GpuPoint: readers on other streams, or NULL */
-  GpuUseKind        writer_kind;    /* of writer, which all later uses wait for */
-  guint             n_biases;       /* number of timelines it was biased to, in sequence */
-  GPtrArray        *streams;        /* atomic; of GpuTimeline: streams on which the program uses the
-                                     * memory directly, or NULL; changes under lock */
+  GpuPoint          writer;         /* all later uses wait for this point */
+  GpuPoint          reader;         /* the last read by one of the streams */
+  GArray           *readers;        /* of GpuPoint: the last reads by other streams, or NULL */
+  GpuUseKind        writer_kind;    /* of the work at the point writer */
+  guint             n_biases;       /* number of times that the bias changed to another timeline */
+  GPtrArray        *streams;        /* atomic; of GpuTimeline: streams to which the program submits
+                                     * work of its own that uses the memory, or NULL; changes under
+                                     * lock */
 
   GpuMemoryFlags    flags;
   gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root is never biased */
   gboolean          is_external;    /* GpuNativeMemory.is_external: such a root is never biased */
-  gboolean          is_acquired;    /* of an external root, under its lock, like n_maps */
-  guint             n_maps;         /* mapped ranges, which keep it acquired */
-  GpuSvmAttachment  attachment;     /* of an exclusive root: its attachment during uses */
+  gboolean          is_acquired;    /* of an external root: acquired and not released; under lock */
+  guint             n_maps;         /* of an external root: number of mappings, each of which keeps
+                                     * the memory acquired; under lock */
+  GpuSvmAttachment  attachment;     /* of an exclusive root: argument of GpuSvmOps.attach() */
   GMutex            lock;
   gpointer          last_biased_to; /* of a root; only compared, may be dangling */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
-  gint              n_prepared;     /* atomic; launches that store the handle of buffer for good */
-  GpuStorage       *whole;          /* itself, or the parent of a slice */
-  gsize             offset;         /* within the memory of the root, like the offsets of uses */
+  gint              n_prepared;     /* atomic; prepared launches, which store the handle of buffer:
+                                     * while there are any, the memory cannot be spilled */
+  GpuStorage       *whole;          /* this storage, or of a slice: that of the outermost memory */
+  gsize             offset;         /* within the memory of the root */
   gsize             size;
-  guint64           alias_id;       /* of a root: identifies its memory for aliases, or 0 */
+  guint64           alias_id;       /* of a root: its key in GpuNativeContext.aliases, or 0 */
   GpuStorageKind    kind;
-  gboolean          is_constant;    /* writes through it and its slices are rejected */
+  gboolean          is_constant;    /* writes through this storage and its slices are rejected */
   gpointer          owner;          /* outlives the buffer; freed with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
   GpuPoint          last_write;     /* of a root: the last write if writer is not a write */
-  GArray           *pending;        /* of GpuPoint: work that delays the freeing, or NULL */
+  GArray           *pending;        /* of GpuPoint: uses that delay freeing the buffer, or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
 };
@@ -131,63 +139,71 @@ GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          GpuStorageKind     kind,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
-/* A range of @storage, which may be a slice itself, from @offset on. */
+/* Creates the storage of a slice that begins at @offset within @storage. @storage may itself be a
+ * slice. */
 GpuStorage *_gpu_storage_new_slice      (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
-/* The same for memory that was wrapped again, with the access flags of @storage. The caller is a
- * user of @storage until @owner_notify is called. */
+/* Like _gpu_storage_new_slice(), for a handle to a range of @storage that was wrapped. The result
+ * inherits the access flags of @storage. The caller must be a user of @storage until @owner_notify
+ * is called. */
 GpuStorage *_gpu_storage_new_view       (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          gsize              offset,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
-/* @suballocation must be valid until @owner_notify is called. It contains no other storage. */
+/* @suballocation must be valid until @owner_notify is called. No other storage may refer to the
+ * memory, because this function does not search for aliases. */
 GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 GpuNativeBuffer        *buffer,
                                                 GpuMemoryFlags          flags,
                                                 const GpuSuballocation *suballocation,
                                                 gpointer                owner,
                                                 GDestroyNotify          owner_notify);
-/* Resets the storage, if the caller is its only user, and sets @uses to its pending uses, of
- * GpuPoint, or NULL. FALSE if it has other users. */
+/* Removes all recorded uses from the storage, and sets @uses to a list of those that are pending,
+ * as GpuPoint, or to NULL if there are none. Returns FALSE if the caller is not the only user of
+ * the storage, or if the storage has a hook. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
-/* (transfer full): the last uses so far, of GpuUse, including direct uses by the program. */
+/* (transfer full): lists the last uses so far, as GpuUse, including the program's own work on the
+ * streams of _gpu_storage_add_stream(). */
 GArray     *_gpu_storage_list_work      (GpuStorage        *root);
-/* Blocks until all uses so far have completed, including direct uses by the program. FALSE if one
- * failed or the wait was cancelled. The failure of work that only came earlier does not count. */
+/* Blocks until all uses of _gpu_storage_list_work() have completed. Returns FALSE if a use failed
+ * or the wait was cancelled. Ignores failures for which _gpu_use_can_ignore() is TRUE. */
 gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
-/* Whether @failure, from the wait for @use, does not concern the memory, as it is the failure of
- * work of a previous owner. */
+/* Returns whether @failure, the result of waiting for @use, does not affect the contents of the
+ * memory, because the work of a previous owner of the memory failed. */
 gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
                                          const GError      *failure);
-/* Blocks until the uses have completed and frees the buffer. FALSE if the storage has other
- * users. */
+/* Blocks until the uses have completed, and frees the buffer. Returns FALSE without blocking if
+ * _gpu_storage_empty() fails. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,
                                          GError           **error);
-/* Like _gpu_storage_renew(), but sets @error if the storage has other users. */
+/* Like _gpu_storage_renew(), but sets @error on failure. */
 gboolean    _gpu_storage_empty          (GpuStorage        *storage,
                                          GArray           **uses,
                                          GError           **error);
 void        _gpu_storage_take_buffer    (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuStorageKind     kind);
-/* gpu-storage-alias.c, for a new storage: if the context knows another root of the same memory,
- * makes it the root of @storage, which becomes a user of it. @is_new: the driver has just allocated
- * the memory, so no other root exists. */
+/* gpu-storage-alias.c. Called for a new storage. If the context has a root with users for the same
+ * memory, makes it the root of @storage, and @storage a user of that root. Otherwise registers
+ * @storage as the root. @is_new: the driver has just allocated the memory, so no other root
+ * exists. */
 void        _gpu_storage_register_alias (GpuStorage        *storage,
                                          gboolean           is_new);
-/* Hides the storage from new aliases. Call before its buffer is freed. */
+/* Removes @storage from the registered roots. Must be called before the buffer is freed, because
+ * the driver may then allocate other memory with the same address or handle. */
 void        _gpu_storage_unregister_alias (GpuStorage      *storage);
-/* Orders all uses after the work submitted to @timeline so far. Call before other threads can
- * access @storage. */
+/* Orders all uses of @storage after the work submitted to @timeline so far. Must be called before
+ * other threads can access @storage. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
-/* When a user drops the storage, all work submitted to @timeline by then counts as a use. */
+/* Registers a stream to which the program submits work of its own that uses the memory. When the
+ * last user drops the storage, all work submitted to @timeline so far counts as a use. */
 void        _gpu_storage_add_stream     (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 /* Records that the newest submission of @timeline allocated the buffer. */
@@ -198,27 +214,30 @@ void        _gpu_storage_unref          (GpuStorage        *storage);
 /* A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
-/* Call while @storage has users. Newer hooks are called before older ones. */
+/* Must be called while @storage has users. Newer hooks are called before older hooks. */
 void        _gpu_storage_add_hook       (GpuStorage        *storage,
                                          GpuStorageHook    *hook);
-/* Removes the newest hook of @owner, or of any owner for NULL. NULL if there is none. */
+/* Removes and returns the newest hook of @owner, or the newest of all hooks if @owner is NULL.
+ * Returns NULL if there is no such hook. */
 GpuStorageHook *
             _gpu_storage_take_hook      (GpuStorage        *storage,
                                          gconstpointer      owner);
 /* Continues a release that a hook deferred. */
 void        _gpu_storage_resume_release (GpuStorage        *storage);
-/* For a hook: makes the freeing wait for the work submitted to @timeline so far. */
+/* Called by a hook. The buffer is then freed only after all work that was submitted to @timeline so
+ * far has completed. */
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
 
-/* While a root is biased to a timeline, the lock of the timeline guards the root, and that timeline
- * needs no other lock. Other threads lock the root first and then `biased_to`. */
+/* Roots have a biased lock. While a root is biased to a timeline, a submission to that timeline
+ * holds only the lock of the timeline to access the root. All other code locks the root with
+ * _gpu_storage_lock(), which locks root->lock and then the timeline `biased_to`. */
 void        _gpu_storage_lock           (GpuStorage        *root);
 void        _gpu_storage_unlock         (GpuStorage        *root);
-/* Locks only the root and removes its bias. */
+/* Locks root->lock and removes the bias, so that root->lock alone guards the root. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
-/* Biases the root to @timeline, unless other streams may have pending work. Caller holds the root
- * with _gpu_storage_lock_shared(), and the lock of @timeline. */
+/* Biases the root to @timeline, unless other streams have pending uses or biases are not allowed
+ * for this root. Caller holds the lock of _gpu_storage_lock_shared() and the lock of @timeline. */
 void        _gpu_storage_bias_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);
@@ -253,7 +272,7 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
     _gpu_storage_add_use_locked (root, timeline, seq, write);
 }
 
-/* Records a read that is ordered as a write. */
+/* Records a promoted read: one that all later uses must wait for, as if it were a write. */
 GPU_COLD void
             _gpu_storage_set_promoted_locked (GpuStorage   *root,
                                          GpuTimeline       *timeline,
@@ -267,15 +286,16 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
-/* (transfer full): the last write of @root so far, the point that all uses wait for, and, if
- * @readers, all reads: of GpuUse. */
+/* (transfer full): lists uses of @root, as GpuUse: the last write; the point `writer`, if it is not
+ * a write; and, if @readers is TRUE or the root is untracked, the last reads. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
-/* Gets the last write of @root. FALSE if there was none. A read that is ordered as a write, and the
- * point of _gpu_storage_start_after(), do not count. The caller clears @point. */
+/* Sets @point to the last write of @root, and returns FALSE if there was none. The point `writer`
+ * does not count if its kind is not GPU_USE_WRITE. The caller clears @point. */
 gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
                                          GpuPoint          *point);
-/* The mapping that conflicts with a use of the range, or NULL. */
+/* Returns a mapped range that conflicts with a use of the given range, or NULL if there is none.
+ * Ranges conflict if they overlap and the mapping or the use writes. */
 const GpuMappedRange *
             _gpu_storage_find_clash_locked (GpuStorage     *root,
                                          gsize              offset,

@@ -5,7 +5,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
-/* A root that was biased to this many streams, one after the other, counts as shared. */
+/* After this many changes of the stream to which a root is biased, the root is never biased again,
+ * because each change takes two more locks. */
 #define MAX_BIASES 4
 
 static void
@@ -166,7 +167,8 @@ _gpu_storage_ref (GpuStorage *storage)
   return storage;
 }
 
-/* The storage that @storage uses and holds a reference to, or NULL. */
+/* Returns the other storage that counts @storage as a user, or NULL. @storage also holds a
+ * reference to that storage. */
 static GpuStorage *
 get_used (GpuStorage *storage)
 {
@@ -198,7 +200,7 @@ _gpu_storage_lock (GpuStorage *root)
 {
   g_mutex_lock (&root->lock);
 
-  /* biased_to only changes under both locks. */
+  /* biased_to changes only under root->lock, which this thread now holds. */
   if (root->biased_to != NULL)
     _gpu_timeline_lock (root->biased_to);
 }
@@ -256,7 +258,8 @@ _gpu_storage_bias_locked (GpuStorage  *root,
         return;
     }
 
-  /* A submission that also uses other memory drops the bias and sets it again: count that once. */
+  /* A submission that also uses other memory removes the bias and then biases the root to the same
+   * timeline again. Count only changes of the timeline. */
   if (root->last_biased_to != timeline)
     root->n_biases++;
 
@@ -326,7 +329,7 @@ _gpu_storage_list_uses (GpuStorage *root,
   if (root->writer_kind != GPU_USE_WRITE)
     add_use (uses, &root->writer, root->writer_kind);
 
-  /* The readers of untracked memory include its writes. */
+  /* Writes of untracked memory are recorded as reads, see _gpu_storage_add_use_locked(). */
   if (readers || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_use (uses, &root->reader, GPU_USE_READ);
@@ -428,7 +431,8 @@ ref_timeline (gconstpointer timeline,
   return _gpu_timeline_ref ((GpuTimeline *) timeline);
 }
 
-/* Direct uses did not wait for earlier uses, so they are recorded as reads. */
+/* Records the program's own work on registered streams. That work did not wait for earlier uses, so
+ * it is recorded as a read: a write would replace the earlier uses. */
 static GPU_COLD void
 record_stream_uses_slowly (GpuStorage *root)
 {
@@ -459,8 +463,7 @@ record_stream_uses (GpuStorage *root)
     record_stream_uses_slowly (root);
 }
 
-/* The uses of @root so far that have not completed, or NULL. Later uses are impossible: no user is
- * left that could submit them. */
+/* Lists the uses of @root that have not completed, as GpuPoint. Returns NULL if there are none. */
 static GArray *
 list_pending (GpuStorage *root)
 {
@@ -478,8 +481,9 @@ list_pending (GpuStorage *root)
   return points;
 }
 
-/* Keep `biased_to` readable: a thread that lost the race with release still checks it. Keep pending
- * uses: a later wrapper of the same allocation inherits them. */
+/* Changes the fields under the lock, because other threads may still read them: a submission that
+ * runs concurrently with the release checks `biased_to`, and a new storage of the same memory
+ * copies pending uses, see inherit_uses(). */
 static void
 forget_uses (GpuStorage *storage)
 {
@@ -650,7 +654,8 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
-/* Frees the buffer in the order of its allocation stream, unless another stream still uses it. */
+/* Frees the buffer in the order of its allocation stream, unless another stream still uses the
+ * buffer. */
 static void
 free_in_order (GpuStorage *storage)
 {
@@ -683,8 +688,8 @@ free_in_order (GpuStorage *storage)
     _gpu_native_context_report (storage->context, error);
 }
 
-/* Frees the buffer, or defers itself until a timeline has completed its use. Takes ownership of a
- * reference to @data. */
+/* Frees the buffer if all pending uses have completed. Otherwise this function is called again when
+ * the next of these uses has completed. Takes ownership of a reference to @data. */
 static void
 retire (gpointer data)
 {
@@ -794,7 +799,8 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
                              guint64      seq,
                              gboolean     write)
 {
-  /* An untracked use did not wait for earlier uses, so it must not replace them. */
+  /* An untracked write did not wait for earlier uses, so it must not replace them: record it as a
+   * read. */
   if (!write || (root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
     {
       add_reader_locked (root, timeline, seq);
@@ -819,7 +825,7 @@ _gpu_storage_set_promoted_locked (GpuStorage  *root,
 {
   GpuPoint last_write = { NULL, 0 };
 
-  /* One submission may both read and write the memory. */
+  /* The same submission may also write the memory: if so, keep writer_kind at GPU_USE_WRITE. */
   if (root->writer.timeline == timeline && root->writer.seq == seq)
     return;
 

@@ -34,28 +34,28 @@
  * gpu_stream_launch (stream, kernel, &(GpuExtent) { 1, 1, 1 }, NULL, &error, nodes);
  * ]|
  *
- * Shared virtual memory can contain pointers to itself: lists, trees, graphs. It is shared virtual
- * memory of OpenCL, managed memory of CUDA, and any memory on the host back end. In all other
- * respects it is like other memory: #GpuStream supports it in all operations, kernels take it as an
- * argument, uses on several streams are ordered, and it is freed when the last work that uses it
- * has completed.
+ * Shared virtual memory can contain pointers to itself, for lists, trees and graphs. On OpenCL a
+ * #GpuSvm is shared virtual memory, on CUDA managed memory, and on the host back end ordinary
+ * memory. In all other respects, a #GpuSvm is like other memory: #GpuStream supports it in all
+ * operations, kernels take it as an argument, and the library orders its uses on several streams
+ * and frees it when the last work that uses it has completed.
  *
- * The grain decides when the host may access the memory. Coarse-grain memory, which most devices
- * support (%GPU_CAPABILITIES_SVM_COARSE), may be accessed while it is mapped, with gpu_svm_map() or
- * gpu_stream_map(); the mapping has the same address as in kernels. Fine-grain memory
- * (%GPU_CAPABILITIES_SVM_FINE) may be accessed at any time, with gpu_svm_get_data() or
- * gpu_svm_get_bytes(). However, the writes of a kernel are only guaranteed to be visible after the
- * kernel has completed, or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program
- * that maps the memory works with both grains.
+ * The host may access coarse-grain memory, which most devices support
+ * (%GPU_CAPABILITIES_SVM_COARSE), only while the memory is mapped, with gpu_svm_map() or
+ * gpu_stream_map(). The mapping has the address that kernels use. The host may access fine-grain
+ * memory (%GPU_CAPABILITIES_SVM_FINE) at any time, with gpu_svm_get_data() or gpu_svm_get_bytes().
+ * However, the host is guaranteed to see the writes of a kernel only after the kernel has
+ * completed, or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program that maps the
+ * memory before each access works with both kinds.
  *
- * With %GPU_CAPABILITIES_SVM_SYSTEM devices can access all host memory, and gpu_svm_new_for_bytes()
- * creates a #GpuSvm for any of it.
+ * Devices with %GPU_CAPABILITIES_SVM_SYSTEM can access all host memory, and gpu_svm_new_for_bytes()
+ * creates a #GpuSvm for existing host memory.
  *
- * CUDA devices without %GPU_CAPABILITIES_SVM_FINE cannot use managed memory at the same time as the
- * host. There the memory belongs to one stream at a time, or to the host while any part of it is
- * mapped. While it is mapped, work of the device that uses it fails with %GPU_ERROR_BUSY. The
- * library attaches the memory to the stream of each use (cuStreamAttachMemAsync). Uses on several
- * streams run one after another, even if they only read.
+ * A CUDA device without %GPU_CAPABILITIES_SVM_FINE cannot use managed memory at the same time as
+ * the host. On such a device, only one stream at a time can use the memory, or only the host while
+ * any part of the memory is mapped. While the memory is mapped, the submission of work that uses it
+ * fails with %GPU_ERROR_BUSY. The library attaches the memory to the stream of each use
+ * (cuStreamAttachMemAsync). Uses on several streams run one after another, even if they only read.
  *
  * All methods may be called from any thread.
  *
@@ -67,7 +67,7 @@ struct _GpuSvm
 
   GpuSvmFlags  svm_flags;
   gsize        alignment;           /* as requested, 0 for the default */
-  gpointer     data;                /* for host accesses at any time, or NULL */
+  gpointer     data;                /* address that the host may access at any time, or NULL */
 };
 
 enum
@@ -205,7 +205,7 @@ allocate (GpuNativeContext  *context,
 
 #define USM_KINDS (GPU_SVM_FLAGS_USM_DEVICE | GPU_SVM_FLAGS_USM_HOST | GPU_SVM_FLAGS_USM_SHARED)
 
-/* The kinds of unified shared memory exclude all other flags. */
+/* Each kind of unified shared memory excludes all other flags. */
 static gboolean
 is_known (GpuSvmFlags flags)
 {
@@ -250,7 +250,8 @@ check_arguments (const Allocation  *allocation,
   return FALSE;
 }
 
-/* Drivers allocate unified shared memory of the kinds device and shared for one device. */
+/* Drivers allocate unified shared memory of the kinds `device` and `shared` for a single device, so
+ * the context must not have other devices. */
 static gboolean
 check_usm (const Allocation        *allocation,
            const GpuNativeContext  *context,
@@ -279,7 +280,7 @@ check_usm (const Allocation        *allocation,
   return FALSE;
 }
 
-/* All devices of the context share the memory, so all must support it. */
+/* All devices of the context share the memory, so each device must support this kind of memory. */
 static gboolean
 check_devices (const Allocation        *allocation,
                const GpuNativeContext  *context,
@@ -348,7 +349,8 @@ check_allocation (const Allocation  *allocation,
          && check_devices (allocation, context, error) && check_size (allocation, context, error);
 }
 
-/* Without tracking, two streams could use exclusive memory at the same time. */
+/* Rejects untracked memory with is_exclusive: without tracking, two streams could use the memory at
+ * the same time. */
 static gboolean
 check_tracked (const Allocation       *allocation,
                GpuNativeContext       *context,
@@ -449,26 +451,28 @@ initable_iface_init (GInitableIface *iface)
  * @context: a #GpuContext
  * @flags: the intended use of the memory, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @svm_flags: the minimum sharing between host and device, or one kind of unified shared memory
+ * @svm_flags: the required access by host and device, or a single kind of unified shared memory
  * @size: size in bytes, not 0
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
  *   driver, which suits every type
  * @error: return location for an error
  *
- * Allocates memory at one address for the host and all devices of @context (OpenCL: clSVMAlloc,
- * and clCreateBuffer over that memory for commands that take no address; CUDA: cuMemAllocManaged).
- * The contents are undefined. On CUDA, @size may exceed the memory of the device. If the driver
- * has too little memory, #GpuContext::memory-pressure is emitted. Does not block.
+ * Allocates memory that has the same address for the host and for all devices of @context (OpenCL:
+ * clSVMAlloc, and clCreateBuffer over that memory, for commands that require a cl_mem; CUDA:
+ * cuMemAllocManaged). The contents are undefined. On CUDA, @size may exceed the memory of the
+ * device. If the driver is out of memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
- * A USM flag allocates unified shared memory (OpenCL: clDeviceMemAllocINTEL, clHostMemAllocINTEL,
- * clSharedMemAllocINTEL). Device and shared memory belong to one device, so @context must have only
- * that one. The host cannot map %GPU_SVM_FLAGS_USM_DEVICE memory; streams copy it.
+ * If @svm_flags is a USM flag, the function allocates unified shared memory (OpenCL:
+ * clDeviceMemAllocINTEL, clHostMemAllocINTEL, clSharedMemAllocINTEL). Memory with
+ * %GPU_SVM_FLAGS_USM_DEVICE or %GPU_SVM_FLAGS_USM_SHARED belongs to a single device, so @context
+ * must have no other device. The host cannot map memory with %GPU_SVM_FLAGS_USM_DEVICE, but the
+ * methods of #GpuStream can copy it.
  *
- * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
- *   %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or cannot share
- *   %GPU_MEMORY_FLAGS_UNTRACKED memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, an invalid
- *   alignment or flags that cannot be combined, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
- *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device does not
+ *   have %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or if @flags contains
+ *   %GPU_MEMORY_FLAGS_UNTRACKED on a CUDA device without %GPU_CAPABILITIES_SVM_FINE,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0, an invalid alignment or flags that cannot be
+ *   combined, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -499,13 +503,15 @@ gpu_svm_new (GpuContext      *context,
  * @bytes: host memory, not empty
  * @error: return location for an error
  *
- * Creates shared memory that uses pageable host memory in place and keeps a reference to @bytes, on
- * devices that can access all host memory (%GPU_CAPABILITIES_SVM_SYSTEM; OpenCL: fine-grain system
- * memory; CUDA: pageable memory access). The memory is fine-grain. Work on the device changes the
- * contents of @bytes, so @bytes must be writable unless nothing writes the memory. The bytes do not
- * count towards gpu_context_get_allocated_size(). Does not block.
+ * Creates fine-grain memory that uses pageable host memory in place, and keeps a reference to
+ * @bytes. The devices of @context must have %GPU_CAPABILITIES_SVM_SYSTEM, which means that they can
+ * access all host memory (OpenCL: fine-grain system memory; CUDA: pageable memory access). Work
+ * that writes the memory changes the contents of @bytes, so @bytes must be writable if any work
+ * writes the memory. The memory does not count towards gpu_context_get_allocated_size(). Does not
+ * block.
  *
- * On other devices use gpu_buffer_new_for_host_bytes(), which registers the memory with the driver.
+ * On other devices, use gpu_buffer_new_for_host_bytes(), which registers the memory with the
+ * driver.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device cannot
  *   access all host memory, or the errors of gpu_svm_new()
@@ -535,12 +541,11 @@ gpu_svm_new_for_bytes (GpuContext      *context,
  * @svm: a #GpuSvm
  *
  * Gets the address of fine-grain memory, which the host may access at any time. Kernels use the
- * same address. The pointer is valid until @svm is released or finalized. Without
- * %GPU_SVM_FLAGS_FINE_GRAIN the host can only access the memory through mappings, gpu_svm_map(),
- * which have the same address too. For both grains gpu_memory_get_device_address() gets the address
- * as a number.
+ * same address. The pointer is valid until @svm is released or finalized. The host can access
+ * coarse-grain memory only through a mapping (see gpu_svm_map()), also at the address that kernels
+ * use. gpu_memory_get_device_address() gets the address of both kinds of memory as a number.
  *
- * Returns: (nullable): the first byte, or %NULL for coarse-grain memory, and after a release
+ * Returns: (nullable): the first byte, or %NULL if the memory is coarse-grain or was released
  *
  * Since: 0.1
  */
@@ -552,7 +557,7 @@ gpu_svm_get_data (GpuSvm *svm)
   return gpu_memory_is_released (GPU_MEMORY (svm)) ? NULL : svm->data;
 }
 
-/* Called when the last reference to the bytes was dropped. */
+/* Called when the last reference to the result of gpu_svm_get_bytes() was dropped. */
 static void
 unuse (gpointer data)
 {
@@ -565,13 +570,14 @@ unuse (gpointer data)
  * @svm: a #GpuSvm
  * @error: return location for an error
  *
- * Gets fine-grain memory as bytes, without copying it. The bytes keep the memory alive, even after
- * @svm is released or finalized. Writes of the host and of devices change their contents. Writes of
- * the device are only guaranteed to be visible after the work has completed.
+ * Gets fine-grain memory as #GBytes, without a copy. The #GBytes keeps the memory alive, even after
+ * @svm was released or finalized. Writes of the memory by the host and by devices change the
+ * contents of the #GBytes. The host is guaranteed to see the writes of a device only after the work
+ * that writes has completed.
  *
  * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_NOT_SUPPORTED for coarse-grain
- *   memory, which has to be mapped, %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory forbid
- *   the host to read it, or %GPU_ERROR_RELEASED
+ *   memory, which must be mapped instead, %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory
+ *   forbid the host to read it, or %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* GpuVirtualOps (physical memory and addresses, separately) with accounting in the context. */
+/* Wrappers of the ops of GpuVirtualOps that allocate and free physical memory. The wrappers count
+ * the memory in GpuNativeContext.allocated. */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
 
 G_BEGIN_DECLS
 
-/* FALSE with GPU_ERROR_NOT_SUPPORTED if the device lacks virtual memory or, if @shareable, chunks
- * that can be exported. If TRUE, use context->backend->virtual_memory. */
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the device does not support virtual memory, or if
+ * @shareable is TRUE and the device cannot export physical memory. If the result is TRUE, the
+ * caller may use context->backend->virtual_memory. */
 gboolean        _gpu_virtual_check         (GpuNativeContext  *context,
                                             gboolean           shareable,
                                             GError           **error);
-/* The context counts a chunk from its creation until it is destroyed, mapped or not. */
+/* Creates a chunk of physical memory. The context counts the chunk until it is destroyed, even
+ * while the chunk is not mapped to any addresses. */
 GpuNativeChunk *_gpu_virtual_create_chunk  (GpuNativeContext  *context,
                                             gsize              size,
                                             gboolean           shareable,
