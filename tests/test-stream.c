@@ -211,7 +211,7 @@ typedef struct
   gsize     slice_pitch;
 } Side;
 
-/* A random position of the extent within SIZE bytes. */
+/* Returns a random layout that places @extent within SIZE bytes. */
 static Side
 random_side (const GpuExtent *extent)
 {

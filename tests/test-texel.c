@@ -340,7 +340,7 @@ make_canonical (const GpuImageFormat *format,
   _gpu_texel_write (format, &texel, data);
 }
 
-/* Starts at any byte offset. */
+/* Reads and writes texels at any byte offset, aligned or not. */
 static void
 texel_round_trip (void)
 {

@@ -64,7 +64,7 @@ typedef struct
 {
   GpuDevice     *device;
   GpumemOutcome  outcome;
-  char          *message;               /* unless it is right */
+  char          *message;               /* why the outcome is not right */
   GPtrArray     *steps;                 /* of GpumemStep */
   GPtrArray     *pictures;              /* paths */
   guint64        hazard_waits;

@@ -7,7 +7,7 @@
 
 #define OPS(context) (_gpu_context_get_native (context)->backend->context)
 
-/* Whether the back end of @context supports @what. It does if it has the op, @has_op. */
+/* Returns @has_op: whether the back end has the op for @what. Sets an error if it lacks the op. */
 static gboolean
 check_op (GpuContext  *context,
           gboolean     has_op,

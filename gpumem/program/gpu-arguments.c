@@ -255,9 +255,9 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * @memory: (transfer none): memory of the context of the kernel, not an image
  *
  * Adds memory that the kernel accesses through a pointer stored in other memory, as in a linked
- * list. OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS, or
- * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM. On CUDA and on the host, kernels can access all memory
- * of their device without a driver call.
+ * list. OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS,
+ * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM or CL_KERNEL_EXEC_INFO_DEVICE_PTRS_EXT. On CUDA and on
+ * the host, kernels can access all memory of their device without a driver call.
  *
  * The launch treats the memory like the memory of an argument: it retains @memory until the kernel
  * has completed, waits for pending uses on other streams, and counts the kernel as a writer unless
@@ -268,8 +268,8 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * read-only, such as the memory of a read-only DLPack tensor, because the kernel might write to it.
  * Pass such memory as an argument that is declared as a pointer to const, or copy it.
  *
- * On OpenCL @memory must be a #GpuSvm. Other memory has no address on OpenCL, and the launch fails
- * with %GPU_ERROR_NOT_SUPPORTED.
+ * @memory must have an address, see gpu_memory_get_device_address(). For other memory the launch
+ * fails with %GPU_ERROR_NOT_SUPPORTED.
  *
  * Since: 0.1
  */
@@ -419,14 +419,14 @@ gpu_arguments_add_value (GpuArguments *arguments,
  * @address: a device address, for example from gpu_memory_block_get_address(); 0 passes a null
  *   pointer
  *
- * Adds an address for a pointer or a 64-bit integer. On OpenCL, the address for a pointer must be
- * in shared virtual memory (clSetKernelArgSVMPointer).
+ * Adds an address for a pointer or a 64-bit integer (OpenCL, for a pointer:
+ * clSetKernelArgSVMPointer, clSetKernelArgMemPointerINTEL or clSetKernelArgDevicePointerEXT).
  *
  * The library does not track the memory at @address: it neither retains that memory nor orders the
  * kernel after other uses of it.
  *
- * On OpenCL devices without %GPU_CAPABILITIES_SVM_COARSE, a launch that passes an address other
- * than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.
+ * On OpenCL devices without shared virtual memory and without cl_ext_buffer_device_address, a
+ * launch that passes an address other than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.
  *
  * Since: 0.1
  */

@@ -191,7 +191,8 @@ wake_workers_locked (GpuTransfer *transfer)
     }
 }
 
-/* Waits for a piece. Returns FALSE if none will follow soon: other copies need threads. */
+/* Waits for a piece. Returns FALSE if no piece arrives soon, so that the thread can serve other
+ * copies. */
 static gboolean
 wait_for_piece_locked (GpuTransfer *transfer)
 {

@@ -633,8 +633,8 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* Sets @retry, nullable, if a failed write is not recorded yet. Nothing was submitted in that
- * case. */
+/* If a write has failed and its failure is not recorded yet, submits nothing and sets @retry, which
+ * is nullable. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,

@@ -57,7 +57,7 @@ gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
                                           guint64               *handle,
                                           GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
-/* The same as an op: the context need not be entered. */
+/* The same as an op. The op makes the CUDA context current itself. */
 GpuImageGetObjectOp _gpu_cuda_image_get_object;
 
 extern const GpuImageOps   _gpu_cuda_image_ops;
