@@ -62,9 +62,11 @@ begin_move (GpuMemory       *memory,
   GpuMemoryState state;
 
   /* Check without the lock first: the moving thread holds it while the driver reads. */
-  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_MOVING)
+  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  if (state == GPU_MEMORY_STATE_MOVING)
     {
-      _gpu_memory_fail (memory, function, error);
+      _gpu_memory_fail_in_state (memory, state, function, error);
       return MOVE_REFUSED;
     }
 
@@ -91,7 +93,7 @@ begin_move (GpuMemory       *memory,
     return MOVE_DONE;
 
   if (state != from)
-    _gpu_memory_fail (memory, function, error);
+    _gpu_memory_fail_in_state (memory, state, function, error);
   else
     set_move_error (memory, obstacle, function, error);
 
@@ -184,7 +186,7 @@ notify_spilled (GpuBuffer *buffer)
  * fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill buffers to make room
  * without data loss.
  *
- * Handles and addresses of @buffer and gpu_memory_hash() are 0 while it is spilled, and differ
+ * Handles and addresses of @buffer are 0 while it is spilled; they and gpu_memory_hash() differ
  * after it is unspilled. Streams registered with gpu_memory_add_stream() are no longer registered.
  * The memory must not be known outside of @buffer: exported handles and objects that wrap the
  * memory do not follow. Spilling a spilled buffer does nothing.

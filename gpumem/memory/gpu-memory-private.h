@@ -6,14 +6,14 @@
 
 G_BEGIN_DECLS
 
-/* The state of a memory object. Every use of memory that is not usable is rejected. */
+/* The state of a memory object. Uses are rejected in every state except the first. */
 typedef enum
 {
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
-  GPU_MEMORY_STATE_MOVING,          /* between device and host */
+  GPU_MEMORY_STATE_MOVING,          /* a thread is spilling or unspilling the memory */
   GPU_MEMORY_STATE_SPILLED,
-  GPU_MEMORY_STATE_VACANT           /* without memory, which returned to its pool */
+  GPU_MEMORY_STATE_VACANT           /* gpu_buffer_vacate() returned its memory to the pool */
 } GpuMemoryState;
 
 struct _GpuMemory
@@ -27,25 +27,35 @@ struct _GpuMemory
   gboolean        is_image;         /* accessed by regions of texels, not by bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;
-  gboolean        has_host_data;    /* the host can access it without a command */
-  gsize           span;             /* size, and for an image also the gaps between its rows, in
-                                     * bytes */
+  gboolean        has_host_data;    /* the host can access the memory without a command */
+  gsize           span;             /* bytes from the first to the last byte: size, or more for an
+                                     * image with gaps between rows */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
-  GBytes         *host_bytes;       /* (nullable): host memory that it uses in place */
-  GBytes         *spilled;          /* (nullable): the contents while it is spilled */
+  GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place */
+  GBytes         *spilled;          /* (nullable): the contents while the memory is spilled */
 };
 
-/* Moves @storage and its first use to @memory. */
+/* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
+ * a reference to @storage and of a use, see _gpu_storage_use(). If @storage is the storage of
+ * @memory already, with a new buffer, only copies the attributes. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
-/* Sets the error of memory that was never initialised, was released or is spilled. */
+/* Returns FALSE with the error for memory that was never initialised, was released or is
+ * spilled. */
 GPU_COLD gboolean
          _gpu_memory_fail        (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
 
-/* FALSE if @memory was never initialised, was released or is spilled. */
+/* The same for a @state that the caller read before and that may have changed since. */
+GPU_COLD gboolean
+         _gpu_memory_fail_in_state (GpuMemory      *memory,
+                                  GpuMemoryState   state,
+                                  const char      *function,
+                                  GError         **error);
+
+/* Returns FALSE with an error if @memory was never initialised, was released or is spilled. */
 static inline gboolean
 _gpu_memory_check (GpuMemory   *memory,
                    const char  *function,
@@ -56,7 +66,8 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
-/* Whether a use is rejected. A single test, because every use pays for it. */
+/* Returns whether a use must be rejected: the memory is not usable, or the use writes constant
+ * memory. Combines these conditions into a single branch, because every use calls this function. */
 static inline gboolean
 _gpu_memory_is_refused (const GpuMemory *memory,
                         gboolean         write)
@@ -66,16 +77,18 @@ _gpu_memory_is_refused (const GpuMemory *memory,
   return (g_atomic_int_get (&memory->state) | (memory->is_constant & write)) != 0;
 }
 
-/* Rejects writes through @memory from now on. Call before other threads can access @memory. */
+/* Makes all later writes through @memory fail. Must be called before other threads can access
+ * @memory. */
 void     _gpu_memory_set_constant (GpuMemory      *memory);
-/* The storage with one more use, which the caller drops with _gpu_storage_unuse(). */
+/* Returns the storage of @memory and makes the caller a user of it, until the caller calls
+ * _gpu_storage_unuse(). */
 GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* The slow path of _gpu_memory_check_range(). Checks @memory first, so that released memory is
- * reported as released for every range, and then sets the error of the range. TRUE for an empty
- * range. */
+/* Slow path of _gpu_memory_check_range(): sets the error. An error of the state of @memory takes
+ * precedence, so that released memory is reported as released for every range. Returns TRUE if the
+ * range is empty but within @memory. */
 GPU_COLD gboolean
          _gpu_memory_check_range_slowly (GpuMemory       *memory,
                                          const char      *function,
@@ -84,9 +97,9 @@ GPU_COLD gboolean
                                          gsize            size,
                                          GError         **error);
 
-/* FALSE for an image, or if offset + size exceeds the memory; @what names the parameter.
- * This does not check whether the memory is usable: _gpu_submit() and _gpu_memory_acquire() check
- * that under the lock. */
+/* Returns FALSE with an error if @memory is an image, or if @offset + @size exceeds the memory. The
+ * error names the parameter @what. This function does not check the state of @memory, because
+ * _gpu_submit() and _gpu_memory_acquire() check the state under the lock. */
 static inline gboolean
 _gpu_memory_check_range (GpuMemory   *memory,
                          const char  *function,
@@ -101,7 +114,8 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_check_range_slowly (memory, function, what, offset, size, error);
 }
 
-/* A slice or view inherits the access of @parent unless @flags narrow it. */
+/* Adds the flags of @parent to @flags, the flags of a slice or view of @parent. Fails if @flags
+ * permit more access than the flags of @parent. */
 gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
                                   const char        *function,
                                   GpuMemoryFlags    *flags,
@@ -111,8 +125,9 @@ typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
                                              gpointer           data,
                                              GError           **error);
 
-/* Calls @func, and repeats the call if it was out of memory and a handler of memory pressure may
- * have freed some. Prefixes the error with @function. */
+/* Calls @func. If it fails for lack of memory, frees unused staging memory, and then emits
+ * GpuContext::memory-pressure, and calls @func again after each step that may have freed memory.
+ * Prefixes the error with @function. */
 GpuNativeMemory *
          _gpu_memory_allocate    (GpuContext        *context,
                                   const char        *function,
@@ -120,14 +135,15 @@ GpuNativeMemory *
                                   GpuAllocateFunc    func,
                                   gpointer           data,
                                   GError           **error);
-/* gpu_buffer_new() for another function, which errors name. */
+/* Like gpu_buffer_new(), but errors name @function. */
 GpuBuffer *
          _gpu_buffer_new         (GpuContext        *context,
                                   const char        *function,
                                   GpuMemoryFlags     flags,
                                   gsize              size,
                                   GError           **error);
-/* gpu_buffer_slice_full() for another function; @what names the parameter @memory. */
+/* Like gpu_buffer_slice_full(), for memory of any kind. Errors name @function and the parameter
+ * @what, which has the value @memory. */
 GpuBuffer *
          _gpu_memory_slice       (GpuMemory         *memory,
                                   const char        *function,
@@ -136,7 +152,7 @@ GpuBuffer *
                                   gsize              offset,
                                   gsize              size,
                                   GError           **error);
-/* A range of the buffer @whole, for a separate storage. */
+/* Creates a native slice of @whole. */
 GpuNativeBuffer *
          _gpu_buffer_cut         (GpuNativeContext  *context,
                                   GpuNativeBuffer   *whole,
@@ -144,30 +160,32 @@ GpuNativeBuffer *
                                   gsize              offset,
                                   gsize              size,
                                   GError           **error);
-/* FALSE if @flags cannot be combined or the device does not support them. */
+/* Returns FALSE if @flags cannot be combined or the device does not support them. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,
                                   GpuMemoryFlags     flags,
                                   GError           **error);
-/* FALSE for a size of 0, or above the maximum of the device. */
+/* Returns FALSE if @size is 0 or exceeds the maximum of the device. */
 gboolean _gpu_buffer_check_size  (const char        *function,
                                   GpuNativeContext  *context,
                                   gsize              size,
                                   GError           **error);
-/* Validates a file descriptor from outside before a driver gets it. It must be open and may refer
- * to memory, of at least @whole_size bytes if the system knows the size. */
+/* Validates a file descriptor of the program before a driver uses it. Returns FALSE if @fd is not
+ * open, cannot refer to memory, or refers to less than @whole_size bytes. If the system does not
+ * know the size of the memory, the size is not checked. */
 gboolean _gpu_buffer_check_fd    (const char        *function,
                                   int                fd,
                                   gsize              whole_size,
                                   GError           **error);
-/* FALSE if the flags forbid the host to write, if @write, or else to read. */
+/* Returns FALSE if the flags of @memory forbid the access by the host: a write if @write is TRUE,
+ * otherwise a read. */
 gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,
                                   gboolean         write,
                                   GError         **error);
 
 /* @notify is called with @user_data, on any thread, when the last work that uses the memory has
- * completed and no object refers to the memory. It is not called if this function fails. */
+ * completed and no object refers to the memory. @notify is not called if this function fails. */
 GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     guint64          handle,
                                     gsize            size,
@@ -176,8 +194,9 @@ GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
-/* The same for the handle of a range of @storage, from @offset on, as a view of @storage. The
- * caller is a user of @storage until @notify is called. */
+/* Like _gpu_buffer_new_wrapped() in borrow mode, for a handle to the range of @storage that begins
+ * at @offset. The buffer is a view of @storage: see _gpu_storage_new_view(). The caller must be a
+ * user of @storage until @notify is called. */
 GpuBuffer *_gpu_buffer_new_view    (GpuContext      *context,
                                     GpuStorage      *storage,
                                     gsize            offset,
@@ -187,10 +206,11 @@ GpuBuffer *_gpu_buffer_new_view    (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
-/* Sets the address for host accesses at any time. Call after @svm got its storage. */
+/* Sets the address that the host may access at any time, if @svm supports such access. Must be
+ * called after @svm got its storage. */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 
-/* Set by class_init. */
+/* The class structures of GpuBuffer and GpuSvm, or NULL before class_init. */
 extern gpointer _gpu_buffer_class;
 extern gpointer _gpu_svm_class;
 
@@ -200,7 +220,7 @@ _gpu_is_buffer (gpointer object)
   return _gpu_has_class (object, _gpu_buffer_class) || _gpu_is_a (object, gpu_buffer_get_type);
 }
 
-/* Memory that kernels take as a pointer. */
+/* Returns whether kernels can take @object as a pointer argument. */
 static inline gboolean
 _gpu_is_linear (gpointer object)
 {

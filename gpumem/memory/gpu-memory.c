@@ -26,22 +26,23 @@
  * g_autoptr (GpuBuffer) copy = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, n_bytes, &error);
  *
  * gpu_stream_copy (stream, GPU_MEMORY (copy), 0, memory, 0, n_bytes, &error);
- * gpu_memory_release (memory);      // safe: the copy still has its source
+ * gpu_memory_release (memory);      // safe: freed only after the copy has completed
  *
  * if (!gpu_memory_wait (GPU_MEMORY (copy), NULL, &error))
  *   g_warning ("the copy failed: %s", error->message);
  * ]|
  *
- * A memory object is the program's reference to memory of any kind. Dropping the last reference, or
- * calling gpu_memory_release(), is safe at any time and on any thread. Work that was submitted
- * earlier continues, and the driver's memory is freed when the last of that work has completed.
+ * A memory object gives the program access to memory of any kind. Dropping the last reference to
+ * the object, or calling gpu_memory_release(), is safe at any time and on any thread. Work that was
+ * submitted earlier continues, and the driver's memory is freed when the last of that work has
+ * completed.
  *
- * If the last work that wrote a memory failed, the contents of the memory are undefined. Until the
- * next write of the memory, even of a part, every read, copy or launch that reads it, and every map
- * for reading, fails with the error of that work. A kernel that may write the memory counts as a
- * write. Memory with %GPU_MEMORY_FLAGS_UNTRACKED does not remember failures. A stream keeps its
- * last 1,024 failures: an older failure is forgotten if no event and no use of the memory has seen
- * it.
+ * If the last work that wrote the memory failed, the contents of the memory are undefined. Until
+ * the memory or a part of it is written again, every read, copy or launch that reads the memory,
+ * and every map for reading, fails with the error of the failed work. A kernel that may write the
+ * memory counts as a write. Failures are not recorded for memory with %GPU_MEMORY_FLAGS_UNTRACKED.
+ * A stream keeps its last 1,024 failures: an older failure is lost unless an event or a use of the
+ * memory has reported it before.
  *
  * Since: 0.1
  */
@@ -130,8 +131,9 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
-/* Destroys the signal handlers before recycling clears the weak references. Either may revive the
- * object. */
+/* Returns TRUE if the pool keeps the object for reuse. Destroys the signal handlers, and then the
+ * pool clears the weak references, in the order of g_object_unref(). Notifies of both may add
+ * references to the object, so its reference count is checked after each step. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -248,7 +250,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:host-bytes:
    *
-   * The host memory that the memory uses in place, or %NULL.
+   * The host memory that the memory object uses in place, or %NULL if it uses none.
    *
    * Since: 0.1
    */
@@ -258,7 +260,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:released:
    *
-   * Whether gpu_memory_release() was called.
+   * Whether the memory was released, see gpu_memory_is_released().
    *
    * Since: 0.1
    */
@@ -305,8 +307,8 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
 
-  /* Unchanged fields are not written: other threads may read them while the same object gets its
-   * storage back. */
+  /* When a pool attaches new memory to a recycled or spilled object, other threads may read these
+   * fields without a lock: writing them only if they change avoids a data race. */
   if (memory->storage != storage || memory->size != storage->size
       || memory->flags != storage->flags || memory->is_constant != storage->is_constant
       || memory->is_image != storage->buffer->is_image)
@@ -334,12 +336,11 @@ _gpu_memory_set_constant (GpuMemory *memory)
 }
 
 gboolean
-_gpu_memory_fail (GpuMemory   *memory,
-                  const char  *function,
-                  GError     **error)
+_gpu_memory_fail_in_state (GpuMemory       *memory,
+                           GpuMemoryState   state,
+                           const char      *function,
+                           GError         **error)
 {
-  GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-
   if (memory->storage == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the memory %p was never initialised", function, (void *) memory);
@@ -351,12 +352,21 @@ _gpu_memory_fail (GpuMemory   *memory,
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
                  "gpu_buffer_unspill() restores it", function, (void *) memory, memory->size);
-  else /* the move may have finished by now */
+  else /* GPU_MEMORY_STATE_MOVING, or usable again since the caller checked the state */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
                  function, (void *) memory, memory->size);
 
   return FALSE;
+}
+
+gboolean
+_gpu_memory_fail (GpuMemory   *memory,
+                  const char  *function,
+                  GError     **error)
+{
+  return _gpu_memory_fail_in_state (memory, (GpuMemoryState) g_atomic_int_get (&memory->state),
+                                    function, error);
 }
 
 GpuStorage *
@@ -367,7 +377,7 @@ _gpu_memory_acquire (GpuMemory   *memory,
   gboolean usable;
 
   /* Check without the lock first: a thread that spills the memory holds the lock while the driver
-   * reads. */
+   * reads the contents, and the lock would block the caller for that time. */
   if (!_gpu_memory_check (memory, function, error))
     return NULL;
 
@@ -469,7 +479,9 @@ _gpu_memory_check_host (GpuMemory   *memory,
   return FALSE;
 }
 
-/* If memory is short, handlers of GpuContext::memory-pressure may free some. */
+/* If the allocation fails for lack of memory, frees unused staging memory and tries again. If the
+ * device is still out of memory, emits GpuContext::memory-pressure, whose handlers may free device
+ * memory, and tries again. */
 GpuNativeMemory *
 _gpu_memory_allocate (GpuContext       *context,
                       const char       *function,
@@ -564,10 +576,14 @@ gpu_memory_get_flags (GpuMemory *memory)
  * gpu_memory_get_native_handle:
  * @memory: a #GpuMemory
  *
- * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end.
+ * Gets the driver's own handle: a cl_mem on OpenCL, a CUarray or CUmipmappedArray for a CUDA image
+ * that is not over a buffer, and the address of other memory on CUDA and on the host back end.
  * @memory owns the handle: do not free it, and do not use it after @memory was released or
- * finalized. On OpenCL, #GpuHostMemory that kernels cannot access has a cl_mem that stays mapped,
- * so no command may use it, or the address if OpenCL has no object for the memory. Any thread.
+ * finalized.
+ *
+ * On OpenCL, the handle of a #GpuHostMemory that kernels cannot access is a cl_mem that stays
+ * mapped, so no command may use this cl_mem. If OpenCL has no object for the memory, the handle is
+ * the address of the memory. Any thread.
  *
  * Returns: the handle, or 0 if @memory is released or spilled
  *
@@ -585,10 +601,16 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * gpu_memory_get_device_address:
  * @memory: a #GpuMemory
  *
- * Gets the address of @memory that kernels use. On the host back end it is the address of the
- * memory itself. OpenCL reports it only for #GpuSvm, where host and device use the same address,
- * and for #GpuHostMemory with %GPU_HOST_MEMORY_FLAGS_MAPPED. (CUDA: cuMemHostGetDevicePointer for
- * host memory.) Any thread.
+ * Gets the address that kernels use to access @memory (CUDA: cuMemHostGetDevicePointer for host
+ * memory). On the host back end, the host uses the same address. On OpenCL the following memory has
+ * an address:
+ *
+ * - #GpuSvm, where host and device use the same address
+ * - #GpuHostMemory with %GPU_HOST_MEMORY_FLAGS_MAPPED
+ * - buffers of contexts with a single device, if the device supports version 1.0.0 of
+ *   cl_ext_buffer_device_address, except buffers that use host memory
+ *
+ * May be called from any thread.
  *
  * Returns: the address, or 0 if the driver does not report it, if kernels cannot access @memory, or
  *   if @memory is released or spilled
@@ -607,10 +629,11 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory uses in place, as given to gpu_buffer_new_for_host_bytes(),
- * gpu_svm_new_for_bytes() or gpu_host_memory_new_registered(). Any thread.
+ * Gets the host memory that @memory uses in place: the bytes that were passed to
+ * gpu_buffer_new_for_host_bytes(), gpu_image_new_for_host_bytes(), gpu_svm_new_for_bytes() or
+ * gpu_host_memory_new_registered(). Any thread.
  *
- * Returns: (transfer none) (nullable): the bytes, or %NULL
+ * Returns: (transfer none) (nullable): the bytes, or %NULL if @memory uses no such bytes
  *
  * Since: 0.1
  */
@@ -674,11 +697,11 @@ gpu_memory_get_attributes (GpuMemory  *memory,
  * gpu_memory_release:
  * @memory: a #GpuMemory
  *
- * Releases the memory without waiting for the last reference. Work that was submitted earlier can
- * still use it, and the driver's memory is freed when the last of that work has completed. Every
- * later use of @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain usable
- * and keep the driver's memory alive. Releasing @memory again has no effect. Any thread; does not
- * block.
+ * Releases the memory, even if other code holds references to @memory. Work that was submitted
+ * earlier continues, and the driver's memory is freed when the last of that work has completed.
+ * Every later use of @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain
+ * usable and keep the driver's memory alive. Releasing @memory again has no effect. Any thread;
+ * does not block.
  *
  * Since: 0.1
  */
@@ -703,7 +726,8 @@ gpu_memory_release (GpuMemory *memory)
   if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
     return;
 
-  /* The thread that moves the contents drops this use when the move has finished. */
+  /* During a move, the moving thread still needs the storage: end_move() in gpu-buffer-spill.c
+   * drops this use instead. */
   if (before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 
@@ -717,7 +741,7 @@ gpu_memory_release (GpuMemory *memory)
  * gpu_memory_is_released:
  * @memory: a #GpuMemory
  *
- * Gets whether gpu_memory_release() was called. Any thread.
+ * Gets whether @memory was released, by gpu_memory_release() or gpu_buffer_vacate(). Any thread.
  *
  * Returns: %TRUE if @memory was released
  *
@@ -735,7 +759,7 @@ gpu_memory_is_released (GpuMemory *memory)
   return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
-/* Whether both images interpret their memory in the same way. */
+/* Returns whether two images interpret their memory in the same way. */
 static gboolean
 is_image_alike (GpuImage *a,
                 GpuImage *b)
@@ -753,9 +777,9 @@ is_image_alike (GpuImage *a,
  * @b: a #GpuMemory
  *
  * Compares two memory objects. They are equal if they refer to the same memory of the same driver
- * and interpret it in the same way: the function compares handles and sizes, and the formats, types
- * and extents of images. An object and another that wraps its handle are equal; a buffer and an
- * image over that buffer are not. Any thread.
+ * and interpret it in the same way. The function compares handles and sizes, and also formats,
+ * types and extents of images. An object is equal to an object that wraps its handle; a buffer is
+ * not equal to an image over that buffer. Spilled memory is equal only to itself. Any thread.
  *
  * Returns: %TRUE if @a and @b are equal
  *

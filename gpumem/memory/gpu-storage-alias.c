@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Aliases: memory that is imported again, wrapped again, or wrapped although this library allocated
- * it. The context finds roots by the identity of their memory. A later storage of the same memory
- * tracks its uses in the existing root.
+ * Aliases: storages of the same memory, which exist if the program imports or wraps memory
+ * repeatedly, or wraps memory that this library allocated. The context has a table of root storages
+ * by GpuAliasKey.id, which identifies the memory. A later storage of the same memory finds the
+ * root in this table, and the root tracks the uses of both storages.
  */
 #include "config.h"
 
@@ -39,7 +40,7 @@ find_locked (GHashTable        *aliases,
   return g_hash_table_lookup (aliases, &alias_key->id);
 }
 
-/* FALSE if it has no users left. */
+/* Becomes a user of @storage. Returns FALSE if @storage has no users left. */
 static gboolean
 try_use (GpuStorage *storage)
 {
@@ -70,8 +71,8 @@ register_locked (GpuStorage        *storage,
   g_hash_table_replace (context->aliases, &storage->alias_id, storage);
 }
 
-/* Work that was submitted through a dropped storage may still be pending. Other threads cannot
- * access @storage yet. */
+/* Copies the pending uses of @released, a storage of the same memory that has no users left, to
+ * @storage. Needs no lock of @storage, because other threads cannot access it yet. */
 static void
 inherit_uses (GpuStorage *storage,
               GpuStorage *released)
@@ -84,6 +85,10 @@ inherit_uses (GpuStorage *storage,
     {
       _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
       storage->writer_kind = released->writer_kind;
+
+      if (_gpu_point_is_pending (&released->last_write))
+        _gpu_point_set (&storage->last_write, released->last_write.timeline,
+                        released->last_write.seq);
     }
 
   if (_gpu_point_is_pending (&released->reader))
@@ -100,7 +105,8 @@ inherit_uses (GpuStorage *storage,
   _gpu_storage_unlock (released);
 }
 
-/* FALSE with a reference in @released, if the uses of that storage must be inherited first. */
+/* Returns FALSE if the registered root has no users left and its uses were not inherited yet. In
+ * that case, sets @released to a new reference to that root. */
 static gboolean
 alias_or_register (GpuStorage        *storage,
                    const GpuAliasKey *alias_key,
@@ -113,7 +119,8 @@ alias_or_register (GpuStorage        *storage,
   if (found != NULL && try_use (found))
     {
       storage->root = _gpu_storage_ref (found);
-      /* A root that was only declared as read-only does not restrict other objects. */
+      /* Do not copy is_constant of the root: the program may have declared only that object
+       * read-only, although the memory itself can be written. */
       storage->is_constant = found->buffer->is_constant;
       storage->offset = offset;
       return TRUE;
@@ -145,7 +152,8 @@ _gpu_storage_register_alias (GpuStorage *storage,
   if (alias_key.id == 0)
     return;
 
-  /* The driver has just allocated the memory, so an older registration is stale. */
+  /* The driver has just allocated the memory, so a registered root with the same key is that of
+   * freed memory: replace it. */
   if (is_new)
     {
       g_mutex_lock (&storage->context->lock);
