@@ -174,15 +174,18 @@ hazard_readers_and_writers (TestFixture *fixture)
 
 #define N_READERS 4
 
-/* A write waits for the pending reads of all other streams, in any order of completion. */
+/* A write waits for the pending reads of all other streams, in any order of completion: it is
+ * pending until the last of them is complete. */
 static void
 hazard_readers (TestFixture *fixture)
 {
   const guint order[N_READERS] = { 2, 0, 3, 1 };
+  g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) writer = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
   g_autoptr (GBytes) twos = test_value_bytes (SIZE, 2);
+  g_autoptr (GpuEvent) written = NULL;
   GpuStream *streams[N_READERS];
   GpuBuffer *copies[N_READERS];
   GpuEvent *gates[N_READERS];
@@ -198,8 +201,13 @@ hazard_readers (TestFixture *fixture)
     }
   fill_word (writer, shared, 0x02020202);
   g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, N_READERS);
+  written = test_record (writer);
   for (guint i = 0; i < N_READERS; i++)
-    test_open (gates[order[i]]);
+    {
+      g_assert_false (gpu_event_wait_timeout (written, 5000, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+      test_open (gates[order[i]]);
+    }
   test_assert_content (shared, twos);
   for (guint i = 0; i < N_READERS; i++)
     {
@@ -725,6 +733,52 @@ hazard_image_host (TestFixture *fixture)
   assert_same_texels (fixture, one, other);
 }
 
+/* --- messages --------------------------------------------------------------------------- */
+
+static GLogWriterOutput
+print_fields (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer data)
+{
+  for (gsize i = 0; i < n_fields; i++)
+    if (g_str_has_prefix (fields[i].key, "GPUMEM_") || g_str_equal (fields[i].key, "CODE_FILE")
+        || g_str_equal (fields[i].key, "MESSAGE") || g_str_equal (fields[i].key, "GLIB_DOMAIN"))
+      g_printerr ("%s=%s;", fields[i].key, (const char *) fields[i].value);
+
+  return G_LOG_WRITER_HANDLED;
+}
+
+/* GPUMEM_DEBUG logs structured messages, here that of a stream that waits for another. */
+static void
+hazard_messages (TestFixture *fixture)
+{
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_DEBUG"));
+
+  if (g_test_subprocess ())
+    {
+      g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+      g_log_set_writer_func (print_fields, NULL, NULL);
+      while (gpu_stream_get_n_hazard_waits (second) == 0)
+        {
+          fill_word (first, buffer, 1);
+          fill_word (second, buffer, 2);
+        }
+      return;
+    }
+
+  g_setenv ("GPUMEM_DEBUG", "hazards", TRUE);
+  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+  if (before != NULL)
+    g_setenv ("GPUMEM_DEBUG", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEBUG");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stderr ("*MESSAGE=hazards: gpu_stream_fill: * waits for 1 others;"
+                             "GLIB_DOMAIN=gpumem;CODE_FILE=*gpu-submission-hazard.c;"
+                             "GPUMEM_TOPIC=hazards;*");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -745,6 +799,7 @@ main (int argc, char **argv)
   test_add ("wrapped-again", hazard_wrapped_again);
   test_add ("image-wrapped", hazard_image_wrapped);
   test_add ("image-host", hazard_image_host);
+  test_add ("messages", hazard_messages);
   test_add ("random", hazard_random);
   test_add ("random-out-of-order", hazard_random_out_of_order);
   return test_run ();

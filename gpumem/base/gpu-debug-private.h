@@ -57,10 +57,19 @@ typedef enum
 } GpuLiveKind;
 
 gboolean _gpu_debug_has   (GpuDebugFlags  flags);
-/* Prints a line on the standard error if one of @flags is set. */
-void     _gpu_debug_print (GpuDebugFlags  flags,
+void     _gpu_debug_log   (GpuDebugFlags  flags,
+                           const char    *file,
+                           const char    *line,
+                           const char    *function,
                            const char    *format,
-                           ...) G_GNUC_PRINTF (2, 3);
+                           ...) G_GNUC_PRINTF (5, 6);
+
+/* Logs a message whose topic is the key of @flags. */
+#define _gpu_debug_write(flags, ...) \
+  _gpu_debug_log (flags, __FILE__, G_STRINGIFY (__LINE__), G_STRFUNC, __VA_ARGS__)
+/* The same if @flags is set. */
+#define _gpu_debug_print(flags, ...) \
+  G_STMT_START { if (_gpu_debug_has (flags)) _gpu_debug_write (flags, __VA_ARGS__); } G_STMT_END
 
 void     _gpu_live_add    (GpuLiveKind    kind,
                            int            delta);

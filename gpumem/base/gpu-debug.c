@@ -8,8 +8,11 @@
  * @title: Debugging
  * @short_description: debug output and live objects
  *
- * The environment variable `GPUMEM_DEBUG` makes the library print debug output on the standard
- * error. Its value is a list of keys, separated by commas:
+ * The environment variable `GPUMEM_DEBUG` makes the library log messages with g_log_structured(),
+ * which prints them on the standard error or sends them to the journal. The field `GPUMEM_TOPIC`
+ * has the key of the message, and `CODE_FILE`, `CODE_LINE` and `CODE_FUNC` its place in the
+ * library. A program receives the messages with g_log_set_writer_func(). The value of the variable
+ * is a list of keys, separated by commas:
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
@@ -17,7 +20,7 @@
  * - `cache`: the program cache
  * - `build`: build logs of programs
  * - `devices`: devices found and back ends skipped
- * - `pool`: decisions of memory pools
+ * - `pool`: decisions of memory pools, and a status file that cannot be written
  * - `transfer`: copies of pageable host memory that are staged, or that may block the caller
  * - `stage`: stage every copy that can be staged, however small, even on devices that gain nothing
  *   from staging
@@ -105,21 +108,24 @@ key_of (GpuDebugFlags flags)
 }
 
 void
-_gpu_debug_print (GpuDebugFlags  flags,
-                  const char    *format,
-                  ...)
+_gpu_debug_log (GpuDebugFlags  flags,
+                const char    *file,
+                const char    *line,
+                const char    *function,
+                const char    *format,
+                ...)
 {
   g_autofree char *text = NULL;
   va_list ap;
-
-  if (!_gpu_debug_has (flags))
-    return;
 
   va_start (ap, format);
   text = g_strdup_vprintf (format, ap);
   va_end (ap);
 
-  g_printerr ("gpumem-%s: %s\n", key_of (flags), text);
+  g_log_structured (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE,
+                    "CODE_FILE", file, "CODE_LINE", line, "CODE_FUNC", function,
+                    "GPUMEM_TOPIC", key_of (flags),
+                    "MESSAGE", "%s: %s", key_of (flags), text);
 }
 
 void

@@ -715,9 +715,8 @@ make_best_core (GpuMemoryPool  *pool,
       return FALSE;
     }
 
-  if (_gpu_debug_has (GPU_DEBUG_POOL))
-    _gpu_debug_print (GPU_DEBUG_POOL, "pool %p: not expandable: %s", (void *) pool,
-                      failure->message);
+  _gpu_debug_print (GPU_DEBUG_POOL, "pool %p: not expandable: %s", (void *) pool,
+                    failure->message);
 
   g_error_free (failure);
   pool->kind = choose_kind (pool, FALSE);

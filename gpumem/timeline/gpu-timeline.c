@@ -645,10 +645,9 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   if (failure != NULL)
     _gpu_native_context_report (timeline->context, failure);
 
-  if (_gpu_debug_has (GPU_DEBUG_COMPLETION))
-    _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
-                      ", released %u%s", (void *) timeline, seq, retired.n_retained,
-                      failure != NULL ? ", failed" : "");
+  _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
+                    ", released %u%s", (void *) timeline, seq, retired.n_retained,
+                    failure != NULL ? ", failed" : "");
 
   retired_finish (&retired, timeline);
 }

@@ -2,6 +2,7 @@
 /* Slow path of pools with bins: waiting, growing and trimming. */
 #include "config.h"
 
+#include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
@@ -20,7 +21,7 @@ _gpu_pool_bins_print (GpuPoolBins *bins,
   va_start (ap, format);
   text = g_strdup_vprintf (format, ap);
   va_end (ap);
-  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
+  _gpu_debug_write (GPU_DEBUG_POOL, "%p: %s", (gpointer) bins, text);
 }
 
 /* --- uses, without the lock: of items that the caller owns ------------------------  */
