@@ -356,15 +356,36 @@ delay_failure (GpuOpenclEvent *event)
   g_atomic_int_set (&event->settled, TRUE);
 }
 
+/* The driver failed to report the status of an event. The command may be running, so it counts as
+ * pending: the timeline would free the memory of a command that had failed. A wait reports the
+ * error. */
+static GpuEventStatus
+get_unreported (GError  *failure,
+                GError **error)
+{
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+    {
+      g_error_free (failure);
+      return GPU_EVENT_STATUS_PENDING;
+    }
+
+  g_propagate_error (error, failure);
+
+  return GPU_EVENT_STATUS_FAILED;
+}
+
 static GpuEventStatus
 event_query (GpuNativeEvent  *native,
              GError         **error)
 {
+  GError *failure = NULL;
   cl_int status = CL_COMPLETE;
 
-  if (!check_user (native, error)
-      || !get_status (_gpu_opencl_event_handle (native), &status, error))
+  if (!check_user (native, error))
     return GPU_EVENT_STATUS_FAILED;
+
+  if (!get_status (_gpu_opencl_event_handle (native), &status, &failure))
+    return get_unreported (failure, error);
 
   if (status < 0)
     {
@@ -392,7 +413,8 @@ finish_queue (GpuOpenclQueue *queue)
 
 /* Called after the driver refused to wait for @event, which is an error in any case. The command
  * may still use memory that the caller is about to free. This function therefore blocks until the
- * command completes, or until the driver can neither wait nor report a status. */
+ * command completes or, if the driver can neither wait nor report a status, until the queue has
+ * completed. */
 static void
 wait_after_refusal (GpuOpenclQueue *queue,
                     cl_event        event,
@@ -402,14 +424,20 @@ wait_after_refusal (GpuOpenclQueue *queue,
 
   for (guint i = 0; i < N_WAITS; i++)
     {
-      if (_gpu_opencl_error_map (code) == GPU_ERROR_DEVICE_LOST ||
-          !get_status (event, &status, NULL) || status <= CL_COMPLETE)
+      const gboolean is_known = get_status (event, &status, NULL);
+
+      if (_gpu_opencl_error_map (code) == GPU_ERROR_DEVICE_LOST
+          || (is_known && status <= CL_COMPLETE))
         return;
 
-      if (i + 1 < N_WAITS)
-        code = clWaitForEvents (1, &event);
-      else
-        finish_queue (queue);
+      if (is_known && i + 1 < N_WAITS)
+        {
+          code = clWaitForEvents (1, &event);
+          continue;
+        }
+
+      finish_queue (queue);
+      return;
     }
 }
 

@@ -10,8 +10,8 @@
  * - The two threads still use the command's event, and the events that the command waits for, after
  *   all these events have their status. The threads hold no references to them. The back end
  *   therefore holds the events of commands that depend on user events, and the events that these
- *   commands wait for. It releases each event HOLD_TIME after it found that the event's command had
- *   ended.
+ *   commands wait for. It checks some held events whenever it holds another, and releases those
+ *   that it found ended more than HOLD_TIME before; it releases the others with the context.
  */
 #include "config.h"
 
@@ -144,13 +144,16 @@ _gpu_opencl_hold_event (GpuNativeStream *stream,
 cl_int
 _gpu_opencl_hold_awaited (GpuNativeStream       *stream,
                           GpuNativeEvent *const *events,
-                          guint                  n_events)
+                          guint                  n_events,
+                          GPtrArray             *guards)
 {
   cl_event last = NULL;
   cl_int code = CL_SUCCESS;
 
   for (guint i = 0; i < n_events; i++)
     _gpu_opencl_hold_event (stream, _gpu_opencl_event_handle (events[i]));
+  for (guint i = 0; i < guards->len; i++)
+    _gpu_opencl_hold_event (stream, g_ptr_array_index (guards, i));
 
   if (!((GpuOpenclStream *) stream)->out_of_order)
     code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &last);

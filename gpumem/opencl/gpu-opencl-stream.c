@@ -321,7 +321,7 @@ stream_wait (GpuNativeStream        *native,
                            : g_ptr_array_index (guards, i - n_events);
 
   if (guards != NULL)
-    code = _gpu_opencl_hold_awaited (native, events, n_events);
+    code = _gpu_opencl_hold_awaited (native, events, n_events, guards);
   if (code == CL_SUCCESS)
     code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n,
                                          n > 0 ? list : NULL, event != NULL ? &barrier : NULL);

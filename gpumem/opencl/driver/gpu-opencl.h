@@ -93,7 +93,8 @@ typedef struct
   GPtrArray        *guards;                     /* nullable; of cl_event: the guards (see
                                                  * gpu-opencl-guard.c) of the user events that the
                                                  * last command depends on. The array is replaced,
-                                                 * never changed */
+                                                 * never changed; used only under the lock of the
+                                                 * timeline that submits to the stream */
 } GpuOpenclQueue;
 
 typedef struct
@@ -338,7 +339,8 @@ void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
  * commands. Returns the driver's result for the marker. */
 cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
                                               GpuNativeEvent *const *events,
-                                              guint                n_events);
+                                              guint                n_events,
+                                              GPtrArray           *guards);
 /* Releases all held events of @context. All work of @context must have ended. */
 void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
