@@ -86,7 +86,9 @@ check_events (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_cmpuint (find (events, "free_completed").bytes, ==, SIZE);
   g_assert_cmpuint (find (events, "oom").bytes, ==, (guint64) 1 << 46);
 
-  if (gpu_memory_get_device_address (GPU_MEMORY (second)) != 0)
+  if (test_get_number (pool, "kind") == GPU_MEMORY_POOL_BINS)
+    g_assert_cmpuint (alloc.address, ==, gpu_memory_get_native_handle (GPU_MEMORY (second)));
+  else if (gpu_memory_get_device_address (GPU_MEMORY (second)) != 0)
     g_assert_cmpuint (alloc.address, ==, gpu_memory_get_device_address (GPU_MEMORY (second)));
   g_object_unref (second);
 }

@@ -24,6 +24,8 @@ struct _GpuNativeDevice
   guint64           max_allocation; /* bytes of one allocation */
   gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
   GpuSvmFlags       usm_kinds;      /* the supported kinds of unified shared memory */
+  gboolean          takes_addresses; /* OpenCL: a pointer to a kernel may be an address */
+  gboolean          has_addresses;  /* OpenCL: buffers of contexts with one device have addresses */
   guint             row_alignment;  /* texels, of rows of images over buffers; 0 if unknown */
   guint64           handle;
 };

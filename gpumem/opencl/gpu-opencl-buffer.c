@@ -98,6 +98,7 @@ buffer_wrap (GpuNativeContext  *context,
 
   buffer = _gpu_opencl_buffer_new (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
+  ((GpuOpenclBuffer *) buffer)->address = _gpu_opencl_mem_get_address (context, mem);
 
   return buffer;
 }
@@ -138,6 +139,9 @@ buffer_slice (GpuNativeContext  *context,
       buffer->parent_offset = offset;
       if (parent->host != NULL)
         buffer->base.host = (guint8 *) parent->host + offset;
+
+      if (root->address != 0)
+        buffer->address = root->address + offset;
 
       if (root->svm != NULL)
         buffer->svm = (guint8 *) root->svm + offset;

@@ -335,6 +335,7 @@ read_device (GpuOpenclDevice *device)
   read_capabilities (device);
   _gpu_opencl_device_read_external (device);
   _gpu_opencl_device_read_usm (device);
+  _gpu_opencl_device_read_addresses (device);
 }
 
 static GpuOpenclDevice *

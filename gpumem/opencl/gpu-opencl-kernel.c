@@ -202,23 +202,6 @@ kernel_get_attributes (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Sets an address of shared virtual memory or unified shared memory. Tries both functions, because
- * the extension does not require clSetKernelArgSVMPointer() to accept unified shared memory,
- * although Intel's CPU runtime accepts it. */
-static cl_int
-set_address (cl_kernel        kernel,
-             GpuOpenclDevice *device,
-             guint            index,
-             gconstpointer    address)
-{
-  cl_int code = clSetKernelArgSVMPointer (kernel, index, address);
-
-  if (code != CL_SUCCESS && device->base.usm_kinds != 0)
-    code = device->usm.set_argument (kernel, index, address);
-
-  return code;
-}
-
 static cl_int
 set_buffer (cl_kernel               kernel,
             guint                   index,
@@ -246,8 +229,8 @@ set_argument (cl_kernel               kernel,
     {
     case GPU_ARGUMENT_KIND_MEMORY:
       if (argument->buffer == NULL && argument->data != NULL)
-        return set_address (kernel, device, index,
-                            (gpointer) (guintptr) *(const guint64 *) argument->data);
+        return _gpu_opencl_set_address (kernel, device, index,
+                                        *(const guint64 *) argument->data);
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
       return set_buffer (kernel, index, (GpuOpenclBuffer *) argument->buffer);
@@ -449,7 +432,7 @@ check_images (GpuOpenclKernel         *kernel,
   return FALSE;
 }
 
-/* --- indirect memory access ------------------------------------------------------------------- */
+/* --- pointers --------------------------------------------------------------------------------- */
 
 static inline gboolean
 is_pointer (const GpuArgumentValue *argument)
@@ -510,92 +493,6 @@ get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
   return NULL;
 }
 
-static gboolean
-set_exec_info (GpuOpenclKernel      *kernel,
-               cl_kernel             handle,
-               cl_kernel_exec_info   info,
-               gsize                 size,
-               gconstpointer         value,
-               GError              **error)
-{
-  cl_int code = clSetKernelExecInfo (handle, info, size, value);
-
-  if (code == CL_SUCCESS)
-    return TRUE;
-
-  _gpu_opencl_set_error (error, "clSetKernelExecInfo", code, "kernel \"%s\", info 0x%04x, " SIZE
-                         " bytes", kernel->name, info, size);
-  return FALSE;
-}
-
-/* Sets kinds of memory instead of a list of pointers: after a list was set with
- * CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL, launches fail with CL_INVALID_OPERATION on Intel's driver. */
-static gboolean
-set_usm_kinds (GpuOpenclKernel  *kernel,
-               cl_kernel         handle,
-               GpuSvmFlags       used,
-               GError          **error)
-{
-  static const struct { GpuSvmFlags kind; cl_kernel_exec_info info; } kinds[] =
-  {
-    { GPU_SVM_FLAGS_USM_DEVICE, CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL },
-    { GPU_SVM_FLAGS_USM_HOST, CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL },
-    { GPU_SVM_FLAGS_USM_SHARED, CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL }
-  };
-  const cl_bool yes = CL_TRUE;
-
-  for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++)
-    if ((used & kinds[i].kind) != 0
-        && !set_exec_info (kernel, handle, kinds[i].info, sizeof yes, &yes, error))
-      return FALSE;
-
-  return TRUE;
-}
-
-/* Memory that the library did not allocate is not part of the list of pointers. For such memory,
- * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables access to all host memory. */
-static gboolean
-set_indirect (GpuOpenclKernel         *kernel,
-              cl_kernel                handle,
-              GpuOpenclDevice         *device,
-              const GpuLaunchOptions  *options,
-              GError                 **error)
-{
-  g_autofree gpointer *pointers = g_new (gpointer, options->n_indirect);
-  cl_bool has_system = CL_FALSE;
-  guint n = 0;
-  GpuSvmFlags usm_kinds = 0;
-
-  for (guint i = 0; i < options->n_indirect; i++)
-    {
-      GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) options->indirect[i];
-
-      if (buffer->svm == NULL)
-        {
-          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "kernel \"%s\" cannot access a buffer of " SIZE " bytes indirectly: on "
-                       "OpenCL only shared virtual memory has an address", kernel->name,
-                       buffer->base.size);
-          return FALSE;
-        }
-
-      if (buffer->usm != NULL)
-        usm_kinds |= buffer->usm_kind;
-      else if (buffer->svm_allocation == NULL && buffer->parent == NULL)
-        has_system = CL_TRUE;
-      else
-        pointers[n++] = buffer->svm;
-    }
-
-  return ((device->base.capabilities & GPU_CAPABILITIES_SVM_SYSTEM) == 0
-          || set_exec_info (kernel, handle, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM,
-                            sizeof has_system, &has_system, error))
-         && (n == 0
-             || set_exec_info (kernel, handle, CL_KERNEL_EXEC_INFO_SVM_PTRS, n * sizeof *pointers,
-                               pointers, error))
-         && set_usm_kinds (kernel, handle, usm_kinds, error);
-}
-
 /* Returns the kernel object with all arguments set; NULL on error. Caller holds `lock`. */
 static cl_kernel
 prepare_locked (GpuOpenclKernel         *kernel,
@@ -612,7 +509,7 @@ prepare_locked (GpuOpenclKernel         *kernel,
     handle = get_pointer_kernel_locked (kernel, pointers, error);
 
   if (handle == NULL
-      || (options != NULL && !set_indirect (kernel, handle, device, options, error)))
+      || (options != NULL && !_gpu_opencl_set_indirect (kernel, handle, device, options, error)))
     return NULL;
 
   return set_arguments (kernel, handle, device, arguments, n_arguments, error) ? handle : NULL;

@@ -49,14 +49,15 @@ memory_get_handle (GpuNativeMemory *memory)
   return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
 
-/* Returns the address of shared virtual memory. The driver reports no address for other memory. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
+  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) memory;
+
   if (memory->is_image || memory->is_host_only)
     return 0;
 
-  return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
+  return buffer->svm != NULL ? (guintptr) buffer->svm : buffer->address;
 }
 
 /* Identifies an image by its storage: the root buffer of the chain that it was created from. */

@@ -142,12 +142,12 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Returns the number of extra bytes to request, so that the first block can start at a multiple of
- * the unit. Shared virtual memory may start at any address. */
+/* Returns the number of bytes of a segment that may be lost, because its first block must start at a
+ * multiple of the unit. On OpenCL, memory may start at any address. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
-  return core->svm != NULL && has_sub_buffers (core) ? core->unit : 0;
+  return core->has_addresses && has_sub_buffers (core) ? core->unit : 0;
 }
 
 static gboolean
@@ -166,15 +166,16 @@ set_segment (GpuPoolCore    *core,
 
   segment->address = base + lead;
   segment->size = (memory->size - lead) / core->unit * core->unit;
+  segment->lost = memory->size - segment->size;
 
-  if (segment->size < size)
+  if (segment->size < size - get_slack (core))
     return FALSE;
 
   segment->data = g_new (Segment, 1);
   *(Segment *) segment->data = (Segment) { memory, base };
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, segment->address, segment->size, NULL);
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, segment->address, memory->size, NULL);
 
   return TRUE;
 }
@@ -186,7 +187,7 @@ alloc_segment (gpointer         owner,
                GError         **error)
 {
   GpuPoolCore *core = owner;
-  GpuMemory *memory = alloc_memory (core, size + get_slack (core), error);
+  GpuMemory *memory = alloc_memory (core, size, error);
 
   if (memory == NULL)
     return FALSE;
@@ -205,7 +206,7 @@ alloc_segment (gpointer         owner,
                  " bytes at address 0x%" G_GINT64_MODIFIER "x, but a segment needs %"
                  G_GSIZE_FORMAT " bytes at a multiple of %" G_GSIZE_FORMAT,
                  G_OBJECT_TYPE_NAME (core->allocator), memory->size,
-                 gpu_memory_get_device_address (memory), size, core->unit);
+                 gpu_memory_get_device_address (memory), size - get_slack (core), core->unit);
 
   gpu_allocator_free (core->allocator, memory);
   g_object_unref (memory);
@@ -221,7 +222,7 @@ free_segment (gpointer               owner,
   Segment *data = segment->data;
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, segment->address, segment->size, NULL);
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, segment->address, data->memory->size, NULL);
 
   gpu_allocator_free (core->allocator, data->memory);
   g_object_unref (data->memory);
@@ -460,16 +461,26 @@ get_unit (GpuNativeContext *context)
   return unit;
 }
 
-GpuPoolCore *
-_gpu_pool_core_new (GpuContext         *context,
-                    GpuAllocator       *allocator,
-                    GpuMemoryPoolKind   kind,
-                    GpuMemoryFlags      flags,
-                    guint               leading_bits,
-                    gpointer            owner,
-                    GError            **error)
+/* On OpenCL, buffers of the pool's own allocator may have addresses. Other allocators may return
+ * memory without an address, except allocators of shared virtual memory. */
+static gboolean
+has_addresses (GpuMemoryPool   *pool,
+               GpuSvmAllocator *svm)
 {
-  GpuNativeContext *native = _gpu_context_get_native (context);
+  const GpuNativeContext *context = _gpu_context_get_native (pool->context);
+  const GpuNativeDevice *device = context->devices[0];
+
+  return (device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0 || svm != NULL
+         || (device->has_addresses && context->n_devices == 1 && pool->allocator == NULL
+             && (pool->flags & GPU_MEMORY_FLAGS_ALLOC_HOST) == 0);
+}
+
+GpuPoolCore *
+_gpu_pool_core_new (GpuMemoryPool  *pool,
+                    GpuAllocator   *allocator,
+                    GError        **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (pool->context);
   GpuNativeDevice *device = native->devices[0];
   GpuPoolCore *core = g_new0 (GpuPoolCore, 1);
   GpuPoolConfig config = { .unit = get_unit (native),
@@ -479,9 +490,9 @@ _gpu_pool_core_new (GpuContext         *context,
   _gpu_live_add (GPU_LIVE_POOL_CORE, 1);
   g_atomic_ref_count_init (&core->refs);
   core->context = _gpu_native_context_ref (native);
-  core->flags = flags;
+  core->flags = pool->flags;
   core->owner = g_new0 (GWeakRef, 1);
-  g_weak_ref_init (core->owner, owner);
+  g_weak_ref_init (core->owner, pool);
   g_mutex_init (&core->lock);
   _gpu_pool_lock_init (&core->recycled_lock);
   core->history = _gpu_pool_history_new ();
@@ -489,15 +500,16 @@ _gpu_pool_core_new (GpuContext         *context,
   core->next_address = ADDRESS_STEP;
   g_set_object (&core->allocator, allocator);
   g_set_object (&core->svm, _gpu_pool_find_svm (allocator));
-  core->has_addresses = !has_sub_buffers (core) || core->svm != NULL;
+  core->has_addresses = has_addresses (pool, core->svm);
+  config.slack = get_slack (core);
 
-  if (kind == GPU_MEMORY_POOL_BINS)
+  if (pool->kind == GPU_MEMORY_POOL_BINS)
     {
-      core->bins = _gpu_pool_bins_new (leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
+      core->bins = _gpu_pool_bins_new (pool->leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
       return core;
     }
 
-  if (kind == GPU_MEMORY_POOL_EXPANDABLE && !reserve (core, &config, error))
+  if (pool->kind == GPU_MEMORY_POOL_EXPANDABLE && !reserve (core, &config, error))
     {
       core_free (core);
       return NULL;

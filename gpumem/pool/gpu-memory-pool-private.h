@@ -104,13 +104,10 @@ extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);
 
-/* @kind must not be AUTOMATIC. Returns NULL with @error if the device does not support @kind. */
-GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
+/* The kind of @pool must not be AUTOMATIC. Returns NULL with @error if the device does not support
+ * the kind. */
+GpuPoolCore  *_gpu_pool_core_new           (GpuMemoryPool      *pool,
                                             GpuAllocator       *allocator,
-                                            GpuMemoryPoolKind   kind,
-                                            GpuMemoryFlags      flags,
-                                            guint               leading_bits,
-                                            gpointer            owner,
                                             GError            **error);
 GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
 void          _gpu_pool_core_unref         (GpuPoolCore        *core);

@@ -686,8 +686,7 @@ make_core (GpuMemoryPool  *pool,
   if (allocator == NULL && pool->kind != GPU_MEMORY_POOL_EXPANDABLE)
     return FALSE;
 
-  pool->core = _gpu_pool_core_new (pool->context, allocator, pool->kind, pool->flags,
-                                   pool->leading_bits, pool, error);
+  pool->core = _gpu_pool_core_new (pool, allocator, error);
 
   if (pool->core == NULL)
     g_prefix_error (error, "%s: ", FUNCTION);

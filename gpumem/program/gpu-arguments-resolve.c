@@ -497,7 +497,7 @@ resolve_texture (const GpuArgumentItem  *item,
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-/* On OpenCL, buffers have no addresses, so only pointers to shared virtual memory can be passed. */
+/* For OpenCL. */
 static gboolean
 resolve_pointer (const GpuArgumentItem  *item,
                  GpuKernel              *kernel,
@@ -517,7 +517,7 @@ resolve_pointer (const GpuArgumentItem  *item,
   value->data = &item->value.address;
   value->size = sizeof item->value.address;
 
-  if ((device->capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0)
+  if (device->takes_addresses)
     return TRUE;
 
   where = describe (kernel, info, index);

@@ -10,7 +10,7 @@
  *
  * layer-fault.c describes GPUMEM_LAYER_FAIL, _DELAY and _LATE; layer-view.c GPUMEM_LAYER_VIEWS;
  * layer-vendor.c GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM; layer-external.c
- * GPUMEM_LAYER_EXTERNAL.
+ * GPUMEM_LAYER_EXTERNAL; layer-address.c GPUMEM_LAYER_ADDRESSES.
  */
 
 #include "config.h"
@@ -306,11 +306,19 @@ layer_clEnqueueSVMFree (cl_command_queue  queue,
   return layer_leave (&call, code);
 }
 
+static gpointer
+find_extension (const char *name)
+{
+  gpointer function = layer_find_external (name);
+
+  return function != NULL ? function : layer_find_address (name);
+}
+
 static void *CL_API_CALL
 layer_clGetExtensionFunctionAddress (const char *name)
 {
   LayerCall call = layer_enter (LAYER_clGetExtensionFunctionAddress);
-  gpointer function = layer_find_external (name);
+  gpointer function = find_extension (name);
 
   if (!layer_may_run (&call))
     return NULL;
@@ -322,7 +330,7 @@ layer_clGetExtensionFunctionAddressForPlatform (cl_platform_id platform,
                                                 const char    *name)
 {
   LayerCall call = layer_enter (LAYER_clGetExtensionFunctionAddressForPlatform);
-  gpointer function = layer_find_external (name);
+  gpointer function = find_extension (name);
 
   if (!layer_may_run (&call))
     return NULL;
@@ -383,6 +391,7 @@ clInitLayer (cl_uint                 n,
   layer_add_views ();
   layer_add_vendor ();
   layer_add_external ();
+  layer_add_addresses ();
   layer_fill_dispatch ();
   layer_pid = getpid ();
 

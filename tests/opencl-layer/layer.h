@@ -69,6 +69,10 @@ void      layer_add_views       (void);
 /* layer-vendor.c */
 void      layer_add_vendor      (void);
 
+/* layer-address.c */
+void      layer_add_addresses   (void);
+gpointer  layer_find_address    (const char *name);
+
 /* layer-external.c */
 void      layer_add_external    (void);
 gpointer  layer_find_external   (const char *name);

@@ -114,6 +114,27 @@ _gpu_opencl_mem_retain (cl_mem    mem,
   return FALSE;
 }
 
+/* In a context of several devices, a buffer has an address for each device. The library has one
+ * address for a buffer, so it does not use the extension there. */
+static gboolean
+has_addresses (GpuNativeContext *context)
+{
+  return context->n_devices == 1 && context->devices[0]->has_addresses;
+}
+
+guint64
+_gpu_opencl_mem_get_address (GpuNativeContext *context,
+                             cl_mem            mem)
+{
+  cl_ulong address = 0;
+
+  if (!has_addresses (context)
+      || !_gpu_opencl_mem_get (mem, CL_MEM_DEVICE_ADDRESS_EXT, &address, sizeof address, NULL))
+    return 0;
+
+  return address;
+}
+
 GpuNativeBuffer *
 _gpu_opencl_buffer_new (cl_mem mem,
                         gsize  size)
@@ -134,18 +155,34 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
                            gpointer           data,
                            GError           **error)
 {
-  cl_int code;
-  cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
+  static const cl_mem_properties fixed[] = { CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT, CL_TRUE, 0 };
+  const cl_mem_flags of_host = CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
+  cl_context handle = _gpu_opencl_context_handle (context);
+  gboolean has_address = (flags & of_host) == 0 && has_addresses (context);
+  GpuNativeBuffer *buffer;
   GpuError meaning;
+  cl_int code;
+  cl_mem mem;
+
+  mem = has_address ? clCreateBufferWithProperties (handle, fixed, flags, size, data, &code)
+                    : clCreateBuffer (handle, flags, size, data, &code);
 
   if (code == CL_SUCCESS)
-    return _gpu_opencl_buffer_new (mem, size);
+    {
+      buffer = _gpu_opencl_buffer_new (mem, size);
+
+      if (has_address)
+        ((GpuOpenclBuffer *) buffer)->address = _gpu_opencl_mem_get_address (context, mem);
+
+      return buffer;
+    }
 
   meaning = _gpu_opencl_error_map (code);
   /* The caller refuses a size of 0, so this size is too large for one of the devices. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
-  _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,
+  _gpu_opencl_set_error_as (error, meaning,
+                            has_address ? "clCreateBufferWithProperties" : "clCreateBuffer", code,
                             "%" G_GSIZE_FORMAT " bytes requested, %" G_GSIZE_FORMAT " bytes held "
                             "by the context; device %s has %" G_GUINT64_FORMAT " bytes, at most %"
                             G_GUINT64_FORMAT " of them in one buffer", size,

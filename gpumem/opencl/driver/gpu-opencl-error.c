@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+/* Newer headers declare the codes of provisional extensions only with this macro. */
+#define CL_ENABLE_BETA_EXTENSIONS
+
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define E(code, error) { code, #code, GPU_ERROR_##error }

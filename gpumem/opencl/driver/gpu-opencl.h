@@ -12,7 +12,19 @@
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-debug-private.h"
 
+/* Headers may be older than cl_ext_buffer_device_address. */
+#ifndef CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT
+#define CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT   0x5000
+#define CL_MEM_DEVICE_ADDRESS_EXT           0x5001
+#define CL_KERNEL_EXEC_INFO_DEVICE_PTRS_EXT 0x5002
+#endif
+
 G_BEGIN_DECLS
+
+/* clSetKernelArgDevicePointerEXT() */
+typedef cl_int (CL_API_CALL *GpuOpenclSetDeviceAddress) (cl_kernel kernel,
+                                                         cl_uint   index,
+                                                         cl_ulong  address);
 
 /* The ops tables of the OpenCL back end. The address identifies objects of this back end. */
 extern const GpuBackend _gpu_opencl_backend;
@@ -60,6 +72,7 @@ typedef struct
   clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
   clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
   GpuOpenclUsm                 usm;             /* valid if base.usm_kinds is not 0 */
+  GpuOpenclSetDeviceAddress    set_address;     /* NULL without cl_ext_buffer_device_address */
 } GpuOpenclDevice;
 
 typedef struct
@@ -138,6 +151,7 @@ typedef struct
   gsize             parent_offset;              /* offset within parent */
   GpuOpenclSlice   *slice;                      /* nullable; owner of mem */
   GPtrArray        *slices;                     /* nullable; slices of this buffer, unowned */
+  guint64           address;                    /* on the device; 0 if unknown or if svm is set */
   gpointer          svm;                        /* nullable; address of the shared virtual memory
                                                  * that is the storage of mem */
   gpointer          svm_allocation;             /* nullable; result of clSVMAlloc() */
@@ -334,9 +348,9 @@ GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
-/* The next command of @stream waits for @events and, on an in-order stream, for all earlier
- * commands. Holds @events and, on an in-order stream, the event of a marker behind the earlier
- * commands. Returns the driver's result for the marker. */
+/* The next command of @stream waits for @events, for @guards and, on an in-order stream, for all
+ * earlier commands. Holds @events, @guards and, on an in-order stream, the event of a marker behind
+ * the earlier commands. Returns the driver's result for the marker. */
 cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
                                               GpuNativeEvent *const *events,
                                               guint                n_events,
@@ -366,6 +380,20 @@ GpuBufferFillOp _gpu_opencl_fill_host;
 /* Enqueues a command without effect, to get an @event for it. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
+                                              GError             **error);
+
+/* gpu-opencl-address.c */
+void            _gpu_opencl_device_read_addresses (GpuOpenclDevice *device);
+/* Sets an argument to an address on the device. */
+cl_int          _gpu_opencl_set_address      (cl_kernel            kernel,
+                                              GpuOpenclDevice     *device,
+                                              guint                index,
+                                              guint64              address);
+/* Lets launches of @handle access the indirect memory of @options. */
+gboolean        _gpu_opencl_set_indirect     (GpuOpenclKernel     *kernel,
+                                              cl_kernel            handle,
+                                              GpuOpenclDevice     *device,
+                                              const GpuLaunchOptions *options,
                                               GError             **error);
 
 /* gpu-opencl-svm.c */
@@ -400,6 +428,9 @@ gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
  * offset of @mem in that object. Returns NULL if @mem has its own memory. */
 cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
                                               gsize               *offset);
+/* Returns 0 if the driver reports no address for @mem. */
+guint64         _gpu_opencl_mem_get_address  (GpuNativeContext    *context,
+                                              cl_mem               mem);
 /* Checks that foreign memory belongs to @context. */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,

@@ -86,7 +86,7 @@ add_segment (GpuPool              *pool,
   _gpu_pool_lock (&pool->lock);
 
   area = _gpu_pool_heap_add_area (pool, segment);
-  _gpu_pool_count_managed (pool, segment->size);
+  _gpu_pool_count_managed (pool, segment->size + segment->lost);
   pool->stats.n_growths++;
   pool->n_grown++;
 
@@ -146,7 +146,8 @@ grow_segments (GpuPool               *pool,
                const GpuPoolRequest  *request,
                GError               **error)
 {
-  gsize needed = gpu_pool_bytes (pool, (guint64) request->units + request->align - 1);
+  gsize needed = gpu_pool_bytes (pool, (guint64) request->units + request->align - 1)
+                 + pool->config.slack;
   gsize max = pool->config.max_segment_size;
   GpuPoolNode *node = save_memory (pool, request, needed);
   guint64 room = get_room (pool);
@@ -216,7 +217,7 @@ free_empty_area (GpuPool *pool,
   if (area != NULL)
     {
       segment = area->segment;
-      _gpu_pool_count_managed (pool, -(gint64) segment.size);
+      _gpu_pool_count_managed (pool, -(gint64) (segment.size + segment.lost));
       _gpu_pool_heap_remove_area (pool, area);
     }
   _gpu_pool_unlock_and_destroy (pool);

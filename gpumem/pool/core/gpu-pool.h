@@ -23,6 +23,7 @@ typedef struct
   guint64  address;                 /* a multiple of the unit of the pool */
   gsize    size;                    /* bytes */
   gpointer data;                    /* the owner's */
+  gsize    lost;                    /* bytes of the allocation that are outside of the segment */
 } GpuPoolSegment;
 
 /* The source of memory. A pool has either segments, or one address range into which chunks of
@@ -76,6 +77,7 @@ typedef struct
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
                                      * segment */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
+  gsize    slack;                   /* maximum of GpuPoolSegment.lost */
 } GpuPoolConfig;
 
 /* Limits that may change at any time. */

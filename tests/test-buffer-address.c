@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Addresses of buffers: kernels take them as arguments, and follow pointers from buffer to buffer.
+ * On OpenCL this requires cl_ext_buffer_device_address, which the OpenCL layer emulates. */
+#include "config.h"
+
+#include "opencl-layer/gpumem-layer.h"
+#include "test-util.h"
+
+#define N_NODES 4
+#define VALUE   11
+
+typedef struct
+{
+  guint64 next;                     /* address of a node, or 0 */
+  gint32  value;
+  gint32  visits;
+} Node;
+
+static const char source[] =
+  "struct node { __global struct node *next; int value; int visits; };\n"
+  "__kernel void walk (__global struct node *first, __global int *sum)\n"
+  "{\n"
+  "  __global struct node *node;\n"
+  "  int total = 0;\n"
+  "  for (node = first; node != 0; node = node->next)\n"
+  "    {\n"
+  "      total += node->value;\n"
+  "      node->visits += 1;\n"
+  "    }\n"
+  "  sum[0] = total;\n"
+  "}\n"
+  "__kernel void copy (__global int *to, __global const int *from)\n"
+  "{\n"
+  "  to[get_global_id (0)] = from[get_global_id (0)] + 1;\n"
+  "}\n";
+
+static const GpuExtent one = { 1, 1, 1 };
+
+static guint64
+get_address (GpuBuffer *buffer)
+{
+  return gpu_memory_get_device_address (GPU_MEMORY (buffer));
+}
+
+static gboolean
+has_addresses (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, sizeof (Node));
+
+  return get_address (buffer) != 0;
+}
+
+/* Also skips devices without addresses. A process under the layer must not skip, because the layer
+ * emulates addresses. */
+static gboolean
+can_follow (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return FALSE;
+
+  if (has_addresses (fixture))
+    return TRUE;
+
+  g_test_skip ("the driver reports no addresses of buffers");
+  return FALSE;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+/* A list of nodes: two buffers, a slice of a third, and a buffer from a pool. */
+typedef struct
+{
+  GpuBuffer *nodes[N_NODES];
+  GpuBuffer *sum;
+  GpuKernel *kernel;
+} List;
+
+static void
+write_node (GpuBuffer *buffer, guint64 next, gint32 value)
+{
+  const Node node = { next, value, 0 };
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_write (buffer, NULL, 0, &node, sizeof node, NULL, &error), error);
+}
+
+static void
+list_init (TestFixture *fixture, List *list)
+{
+  const gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), sizeof (Node));
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) parent = test_buffer (fixture, 4 * unit);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  list->kernel = test_kernel (fixture, source, "walk");
+  list->sum = test_buffer_filled (fixture, sizeof (gint32), 0);
+  list->nodes[0] = test_buffer (fixture, sizeof (Node));
+  list->nodes[1] = gpu_buffer_slice (parent, 3 * unit, sizeof (Node), &error);
+  g_assert_no_error (error);
+  if (get_address (parent) != 0)
+    g_assert_cmpuint (get_address (list->nodes[1]), ==, get_address (parent) + 3 * unit);
+  list->nodes[2] = gpu_memory_pool_alloc_buffer (pool, sizeof (Node), NULL, &error);
+  g_assert_no_error (error);
+  list->nodes[3] = test_buffer (fixture, sizeof (Node));
+
+  for (guint i = 0; i < N_NODES; i++)
+    write_node (list->nodes[i], i + 1 < N_NODES ? get_address (list->nodes[i + 1]) : 0,
+                (gint32) (VALUE << i));
+}
+
+static void
+list_clear (List *list)
+{
+  for (guint i = 0; i < N_NODES; i++)
+    g_clear_object (&list->nodes[i]);
+  g_clear_object (&list->sum);
+  g_clear_object (&list->kernel);
+}
+
+/* Walks from node @first. Passes the address of this node if @by_address is TRUE. */
+static gboolean
+walk (TestFixture *fixture, List *list, guint first, gboolean by_address, GError **error)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+
+  if (by_address)
+    gpu_arguments_add_address (arguments, get_address (list->nodes[first]));
+  else
+    gpu_arguments_add_memory (arguments, GPU_MEMORY (list->nodes[first]));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (list->sum));
+  for (guint i = first + !by_address; i < N_NODES; i++)
+    gpu_arguments_add_indirect (arguments, GPU_MEMORY (list->nodes[i]));
+
+  return gpu_stream_launch_arguments (fixture->stream, list->kernel, &one, NULL, arguments, error);
+}
+
+static void
+check_list (TestFixture *fixture, List *list, const gint32 *visits, gint32 sum)
+{
+  g_autoptr (GError) error = NULL;
+  gint32 got = -1;
+
+  for (guint i = 0; i < N_NODES; i++)
+    {
+      Node node;
+
+      test_assert_ok (gpu_buffer_read (list->nodes[i], fixture->stream, 0, &node, sizeof node, NULL,
+                                       &error), error);
+      g_assert_cmpint (node.value, ==, VALUE << i);
+      g_assert_cmpint (node.visits, ==, visits[i]);
+    }
+
+  test_assert_ok (gpu_buffer_read (list->sum, fixture->stream, 0, &got, sizeof got, NULL, &error),
+                  error);
+  g_assert_cmpint (got, ==, sum);
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+/* A kernel follows the addresses stored in the memory, and the library orders the accesses to that
+ * memory like those to arguments. */
+static void
+address_follow (TestFixture *fixture)
+{
+  const gint32 visits[N_NODES] = { 1, 1, 3, 3 };
+  g_autoptr (GError) error = NULL;
+  List list;
+
+  if (!can_follow (fixture))
+    return;
+
+  list_init (fixture, &list);
+  test_assert_ok (walk (fixture, &list, 0, FALSE, &error), error);
+  test_assert_ok (walk (fixture, &list, 2, FALSE, &error), error);
+  test_assert_ok (walk (fixture, &list, 2, TRUE, &error), error);
+  check_list (fixture, &list, visits, (VALUE << 2) + (VALUE << 3));
+  list_clear (&list);
+}
+
+/* Kernels use blocks of a pool through their addresses. */
+static void
+address_block (TestFixture *fixture)
+{
+  enum { N = 1000 };
+  const GpuExtent items = { N, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, N * sizeof (gint32), 0);
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  const gint32 *values;
+
+  if (!can_follow (fixture))
+    return;
+
+  kernel = test_kernel (fixture, source, "copy");
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS, GPU_MEMORY_FLAGS_NONE,
+                              &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 100; i++)
+    {
+      GpuMemoryBlock *block = gpu_memory_pool_alloc_block (pool, N * sizeof (gint32) + 600 * i,
+                                                           fixture->stream, &error);
+      g_autoptr (GpuArguments) to_block = gpu_arguments_new ();
+      g_autoptr (GpuArguments) back = gpu_arguments_new ();
+
+      g_assert_no_error (error);
+      gpu_arguments_add_address (to_block, gpu_memory_block_get_address (block));
+      gpu_arguments_add_memory (to_block, GPU_MEMORY (buffer));
+      gpu_arguments_add_memory (back, GPU_MEMORY (buffer));
+      gpu_arguments_add_address (back, gpu_memory_block_get_address (block));
+      test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, to_block,
+                                                   &error), error);
+      test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, back,
+                                                   &error), error);
+      gpu_memory_pool_free_block (pool, block, fixture->stream);
+    }
+
+  bytes = test_content (buffer);
+  values = g_bytes_get_data (bytes, NULL);
+  for (guint i = 0; i < N; i++)
+    g_assert_cmpint (values[i], ==, 200);
+}
+
+/* An address is 0 after a release. An object for the same memory has the same address. */
+static void
+address_lifetime (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 4096, 1);
+  g_autoptr (GpuBuffer) wrapped = NULL;
+  guint64 address = get_address (buffer);
+
+  if (!can_follow (fixture))
+    return;
+
+  wrapped = gpu_buffer_new_wrapped (fixture->context,
+                                    gpu_memory_get_native_handle (GPU_MEMORY (buffer)), 4096,
+                                    GPU_WRAP_MODE_BORROW, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_address (wrapped), ==, address);
+  g_clear_object (&wrapped);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_cmpuint (get_address (buffer), ==, 0);
+}
+
+/* Where the driver reports no address, a launch with indirect memory fails before it runs. */
+static void
+address_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  const gint32 visits[N_NODES] = { 0 };
+  List list;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  if (has_addresses (fixture))
+    {
+      g_test_skip ("the driver reports addresses of buffers");
+      return;
+    }
+
+  list_init (fixture, &list);
+  g_assert_false (walk (fixture, &list, 0, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "\"walk\"", "16 bytes",
+                         gpu_device_get_id (fixture->device));
+  check_list (fixture, &list, visits, 0);
+  list_clear (&list);
+}
+
+/* --- under the layer -------------------------------------------------------------------------- */
+
+static void
+check_failure (TestFixture *fixture, List *list)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clSetKernelExecInfo,n=1,code=-6"));
+  g_assert_false (walk (fixture, list, 0, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "clSetKernelExecInfo", "0x5002");
+  g_clear_error (&error);
+
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clCreateBufferWithProperties,n=1,code=-4"));
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 1000, &error);
+  g_assert_null (buffer);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "clCreateBufferWithProperties",
+                         "1000 bytes");
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+}
+
+static void
+address_layer (TestFixture *fixture)
+{
+  const gint32 visits[N_NODES] = { 1, 1, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  List list;
+
+  g_assert_true (has_addresses (fixture));
+  address_follow (fixture);
+  address_block (fixture);
+  address_lifetime (fixture);
+
+  list_init (fixture, &list);
+  check_failure (fixture, &list);
+  test_assert_ok (walk (fixture, &list, 0, FALSE, &error), error);
+  check_list (fixture, &list, visits, VALUE * 15);
+  list_clear (&list);
+}
+
+static void
+address_draft (TestFixture *fixture)
+{
+  g_assert_false (has_addresses (fixture));
+  address_refused (fixture);
+}
+
+static void
+run_under_layer (TestFixture *fixture, const char *version, const char *name)
+{
+  if (!test_is_opencl (fixture) || !test_is_pocl (fixture) || has_addresses (fixture))
+    {
+      g_test_skip ("the layer emulates addresses on PoCL without addresses");
+      return;
+    }
+
+  g_setenv ("GPUMEM_LAYER_ADDRESSES", version, TRUE);
+  test_run_under_layer (fixture, name);
+  g_unsetenv ("GPUMEM_LAYER_ADDRESSES");
+}
+
+static void
+address_run_layer (TestFixture *fixture)
+{
+  run_under_layer (fixture, "1.0.2", "layer");
+}
+
+/* PoCL 6 lists a draft of the extension, which the library must not use. */
+static void
+address_run_draft (TestFixture *fixture)
+{
+  run_under_layer (fixture, "0.9.1", "draft");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("follow", address_follow);
+  test_add ("block", address_block);
+  test_add ("lifetime", address_lifetime);
+  test_add ("refused", address_refused);
+  test_add ("layer", address_run_layer);
+  test_add ("subprocess/layer", address_layer);
+  test_add ("draft", address_run_draft);
+  test_add ("subprocess/draft", address_draft);
+
+  return test_run ();
+}
