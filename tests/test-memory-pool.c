@@ -735,6 +735,69 @@ pool_notifications (TestFixture *fixture)
   test_pool_each_kind (fixture, check_notifications);
 }
 
+static void
+iterate_for (guint msec)
+{
+  const gint64 end = g_get_monotonic_time () + msec * 1000;
+
+  while (g_get_monotonic_time () < end)
+    if (!g_main_context_iteration (NULL, FALSE))
+      g_usleep (1000);
+}
+
+static void
+count_notification (guint *n)
+{
+  (*n)++;
+}
+
+/* With an interval, the main loop notifies of counters that have changed, at most once in each
+ * interval; a bound property follows. */
+static void
+check_interval (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  guint n_active = 0;
+  guint n_refused = 0;
+
+  g_signal_connect_swapped (pool, "notify::active-bytes", G_CALLBACK (count_notification),
+                            &n_active);
+  g_signal_connect_swapped (pool, "notify::n-refused", G_CALLBACK (count_notification), &n_refused);
+  buffer = test_pool_take (pool, SIZE, NULL);
+  iterate_for (30);
+  g_assert_cmpuint (n_active, ==, 0);
+
+  g_object_set (pool, "notify-interval", 5, NULL);
+  g_assert_cmpuint (test_get_number (pool, "notify-interval"), ==, 5);
+  iterate_for (30);
+  g_assert_cmpuint (n_active, ==, 0);
+  for (guint i = 0; i < 100; i++)
+    {
+      g_clear_object (&buffer);
+      buffer = test_pool_take (pool, SIZE * (i % 2 + 1), NULL);
+      fill (fixture->stream, buffer, i);
+    }
+  iterate_for (60);
+  g_assert_cmpuint (n_active, >=, 1);
+  g_assert_cmpuint (n_active, <=, 2);
+  g_assert_cmpuint (n_refused, ==, 0);
+
+  g_object_set (pool, "notify-interval", 0, NULL);
+  g_clear_object (&buffer);
+  test_synchronize (fixture->stream);
+  n_active = 0;
+  iterate_for (30);
+  g_assert_cmpuint (n_active, ==, 0);
+  g_object_set (pool, "notify-interval", 1, NULL);
+}
+
+static void
+pool_interval (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_interval);
+  iterate_for (5);
+}
+
 /* A buffer that is dropped while its notifications are frozen is not recycled, and does not delay
  * the finalization of the pool. */
 static void
@@ -997,6 +1060,7 @@ main (int argc, char **argv)
   test_add ("block-streams", pool_block_streams);
   test_add ("borrowed-stream", pool_borrowed_stream);
   test_add ("notifications", pool_notifications);
+  test_add ("notify-interval", pool_interval);
   test_add ("frozen-notifications", pool_frozen_notifications);
   test_add ("threads", pool_threads);
   test_add ("object-reuse-race", pool_object_reuse_race);

@@ -87,9 +87,30 @@ struct _GpuMemoryPool
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
   GpuPool           *blocks;        /* `core->pool` if its blocks have addresses, or NULL */
-  GMutex             lock;          /* guards limits */
+  GMutex             lock;          /* guards limits and the fields of notifications */
   GpuPoolLimits      limits;
+  guint              notify_interval;   /* milliseconds; 0: no notifications */
+  GSource           *notify_source;     /* nullable */
 };
+
+#define GPU_POOL_N_FIGURES 20
+
+/* A counter of GpuPoolStats. It is also a property with its name. */
+typedef struct
+{
+  const char *name;
+  gsize       offset;
+} GpuPoolFigure;
+
+extern const GpuPoolFigure _gpu_pool_figures[GPU_POOL_N_FIGURES];
+
+guint64       _gpu_pool_stats_get          (const GpuPoolStats *stats,
+                                            guint               i);
+guint         _gpu_memory_pool_get_notify_interval (GpuMemoryPool *pool);
+void          _gpu_memory_pool_set_notify_interval (GpuMemoryPool *pool,
+                                                    guint          interval);
+/* For finalize: no other thread uses @pool. */
+void          _gpu_memory_pool_stop_notifying      (GpuMemoryPool *pool);
 
 /* Follows a chain of adaptors. Returns the innermost allocator if it is a GpuSvmAllocator, or
  * NULL. */

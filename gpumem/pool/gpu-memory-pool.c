@@ -60,40 +60,13 @@
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
- * The properties that count blocks, bytes and calls change without notifications.
+ * The properties that count blocks, bytes and calls change without notifications, unless
+ * #GpuMemoryPool:notify-interval is set.
  *
  * All methods may be called from any thread.
  *
  * Since: 0.1
  */
-
-/* The counters. Each is also a property with its name. */
-static const struct
-{
-  const char *name;
-  gsize       offset;
-} figures[] = {
-  { "held-blocks", G_STRUCT_OFFSET (GpuPoolStats, held_blocks) },
-  { "active-blocks", G_STRUCT_OFFSET (GpuPoolStats, active_blocks) },
-  { "managed-bytes", G_STRUCT_OFFSET (GpuPoolStats, managed_bytes) },
-  { "active-bytes", G_STRUCT_OFFSET (GpuPoolStats, active_bytes) },
-  { "used-bytes", G_STRUCT_OFFSET (GpuPoolStats, used_bytes) },
-  { "largest-free", G_STRUCT_OFFSET (GpuPoolStats, largest_free) },
-  { "peak-active-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_active_bytes) },
-  { "peak-used-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_used_bytes) },
-  { "peak-managed-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_managed_bytes) },
-  { "n-allocs", G_STRUCT_OFFSET (GpuPoolStats, n_allocs) },
-  { "n-frees", G_STRUCT_OFFSET (GpuPoolStats, n_frees) },
-  { "n-cache-hits", G_STRUCT_OFFSET (GpuPoolStats, n_cache_hits) },
-  { "n-hits", G_STRUCT_OFFSET (GpuPoolStats, n_hits) },
-  { "n-steals", G_STRUCT_OFFSET (GpuPoolStats, n_steals) },
-  { "n-waits", G_STRUCT_OFFSET (GpuPoolStats, n_waits) },
-  { "n-growths", G_STRUCT_OFFSET (GpuPoolStats, n_growths) },
-  { "n-recycled", G_STRUCT_OFFSET (GpuPoolStats, n_recycled) },
-  { "n-maps", G_STRUCT_OFFSET (GpuPoolStats, n_maps) },
-  { "n-unmaps", G_STRUCT_OFFSET (GpuPoolStats, n_unmaps) },
-  { "n-refused", G_STRUCT_OFFSET (GpuPoolStats, n_refused) }
-};
 
 enum
 {
@@ -108,8 +81,9 @@ enum
   PROP_RELEASE_THRESHOLD,
   PROP_FRAGMENTATION_TARGET,
   PROP_HISTORY_SIZE,
+  PROP_NOTIFY_INTERVAL,
   PROP_FIGURES,
-  N_PROPS = PROP_FIGURES + G_N_ELEMENTS (figures)
+  N_PROPS = PROP_FIGURES + GPU_POOL_N_FIGURES
 };
 
 static GParamSpec *props[N_PROPS];
@@ -131,13 +105,6 @@ get_stats (GpuMemoryPool *pool,
 
   if (pool->core != NULL)
     _gpu_pool_core_get_stats (pool->core, stats);
-}
-
-static guint64
-get_figure (const GpuPoolStats *stats,
-            guint               i)
-{
-  return G_STRUCT_MEMBER (guint64, stats, figures[i].offset);
 }
 
 static void
@@ -185,6 +152,9 @@ gpu_memory_pool_get_property (GObject    *object,
       g_value_set_uint (value, pool->core != NULL ? _gpu_pool_history_get_size (pool->core->history)
                                                 : 0);
       break;
+    case PROP_NOTIFY_INTERVAL:
+      g_value_set_uint (value, _gpu_memory_pool_get_notify_interval (pool));
+      break;
     default:
       if (id < PROP_FIGURES || id >= N_PROPS)
         {
@@ -193,7 +163,7 @@ gpu_memory_pool_get_property (GObject    *object,
         }
 
       get_stats (pool, &stats);
-      g_value_set_uint64 (value, get_figure (&stats, id - PROP_FIGURES));
+      g_value_set_uint64 (value, _gpu_pool_stats_get (&stats, id - PROP_FIGURES));
     }
 }
 
@@ -239,6 +209,9 @@ gpu_memory_pool_set_property (GObject      *object,
     case PROP_HISTORY_SIZE:
       gpu_memory_pool_set_history_size (pool, g_value_get_uint (value), NULL);
       break;
+    case PROP_NOTIFY_INTERVAL:
+      _gpu_memory_pool_set_notify_interval (pool, g_value_get_uint (value));
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -256,6 +229,7 @@ gpu_memory_pool_finalize (GObject *object)
       _gpu_pool_core_close (pool->core);
     }
 
+  _gpu_memory_pool_stop_notifying (pool);
   g_clear_object (&pool->allocator);
   g_clear_object (&pool->context);
   g_mutex_clear (&pool->lock);
@@ -319,6 +293,25 @@ install_knobs (void)
    */
   props[PROP_HISTORY_SIZE] = g_param_spec_uint ("history-size", NULL, NULL, 0,
                                                 GPU_MEMORY_POOL_MAX_HISTORY, 0, flags);
+}
+
+static void
+install_notify_interval (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuMemoryPool:notify-interval:
+   *
+   * The interval in milliseconds at which the pool emits #GObject::notify for the counters that
+   * have changed since the last interval; 0, the default, for no notifications. They are emitted in
+   * the thread-default main context of the thread that sets the property. So a program can bind a
+   * label or a graph to a counter with g_object_bind_property(). Allocations do not become slower.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NOTIFY_INTERVAL] = g_param_spec_uint ("notify-interval", NULL, NULL, 0, G_MAXUINT, 0,
+                                                   flags);
 }
 
 /**
@@ -471,9 +464,9 @@ install_knobs (void)
 static void
 install_figures (void)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+  for (guint i = 0; i < GPU_POOL_N_FIGURES; i++)
     props[PROP_FIGURES + i] =
-      g_param_spec_uint64 (figures[i].name, NULL, NULL, 0, G_MAXUINT64, 0,
+      g_param_spec_uint64 (_gpu_pool_figures[i].name, NULL, NULL, 0, G_MAXUINT64, 0,
                            G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
 }
 
@@ -541,6 +534,7 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
 
   install_construct_properties ();
   install_knobs ();
+  install_notify_interval ();
   install_figures ();
   g_object_class_install_properties (object_class, N_PROPS, props);
 
@@ -900,8 +894,8 @@ gpu_memory_pool_get_statistics (GpuMemoryPool *pool)
   get_stats (pool, &stats);
   g_variant_dict_init (&dict, NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    g_variant_dict_insert (&dict, figures[i].name, "t", get_figure (&stats, i));
+  for (guint i = 0; i < GPU_POOL_N_FIGURES; i++)
+    g_variant_dict_insert (&dict, _gpu_pool_figures[i].name, "t", _gpu_pool_stats_get (&stats, i));
 
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
