@@ -319,7 +319,7 @@ print_data (Monitor *monitor)
   json_builder_end_array (builder);
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
-  text = json_to_string (root, monitor->once);
+  text = json_to_string (root, FALSE);
   if (monitor->csv)
     gpumem_csv_print (root, "rows", monitor->with_header);
   else

@@ -120,15 +120,31 @@ process_free (gpointer data)
   g_free (process);
 }
 
+/* Names are printed: replace unprintable characters, so that a program cannot send escape sequences
+ * by its name. */
+static char *
+make_printable (const char *text)
+{
+  g_autofree char *valid = g_utf8_make_valid (text, -1);
+  GString *printable = g_string_new (NULL);
+
+  for (const char *c = valid; *c != '\0'; c = g_utf8_next_char (c))
+    g_string_append_unichar (printable,
+                             g_unichar_isprint (g_utf8_get_char (c)) ? g_utf8_get_char (c) : '_');
+  return g_string_free (printable, FALSE);
+}
+
 static char *
 find_name (guint pid)
 {
+  g_autofree char *base = NULL;
   char name[256] = "";
 
   if (nvml.get_name == NULL || nvml.get_name (pid, name, sizeof name) != SUCCESS)
     return NULL;
   name[sizeof name - 1] = '\0';
-  return g_path_get_basename (name);
+  base = g_path_get_basename (name);
+  return make_printable (base);
 }
 
 static void

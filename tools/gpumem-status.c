@@ -3,7 +3,9 @@
  * devices, large files and text of another form are ignored. */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #define MAX_SIZE  65536     /* bytes of a file */
 #define MAX_FILES 1024
 #define MAX_NAME  64        /* characters of a name */
+#define ATTEMPTS  16        /* to read a file that its writer replaces */
 
 void
 gpumem_pool_status_free (gpointer data)
@@ -126,9 +129,22 @@ is_trusted (int          file,
          status->st_uid == geteuid () && (status->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+static gboolean
+is_same (int                folder,
+         const char        *name,
+         const struct stat *status)
+{
+  struct stat named;
+
+  return fstatat (folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         named.st_dev == status->st_dev && named.st_ino == status->st_ino;
+}
+
 /* The writer holds a lock on its file, so that a file without a lock is that of an ended process,
- * even if another process has its number by now. */
-static void
+ * even if another process has its number by now. A live process replaces its file before it closes
+ * the previous one: compare the name with the open file before the name is removed.
+ * Returns: %FALSE if the file was replaced meanwhile */
+static gboolean
 read_file (int         folder,
            const char *name,
            guint       pid,
@@ -137,15 +153,20 @@ read_file (int         folder,
   g_autofree char *text = NULL;
   struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
   struct stat status;
+  gboolean is_complete = TRUE;
   gssize size;
   int file = openat (folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
   if (file < 0)
-    return;
+    return TRUE;
   if (is_trusted (file, S_IFREG, &status) && status.st_size <= MAX_SIZE)
     {
       if (fcntl (file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
-        unlinkat (folder, name, 0);
+        {
+          is_complete = is_same (folder, name, &status);
+          if (is_complete)
+            unlinkat (folder, name, 0);
+        }
       else
         {
           text = g_malloc (MAX_SIZE);
@@ -155,29 +176,62 @@ read_file (int         folder,
         }
     }
   close (file);
+  return is_complete;
+}
+
+/* ".PID.new" is the name of a file while it is written; a crash leaves the file under that name. If
+ * this removes the file of a live process of another container, that process writes again. */
+static void
+remove_unfinished (int         folder,
+                   const char *name)
+{
+  g_autofree char *number = NULL;
+  guint64 pid;
+
+  if (name[0] != '.' || !g_str_has_suffix (name + 1, ".new"))
+    return;
+  number = g_strndup (name + 1, strlen (name + 1) - strlen (".new"));
+  if (g_ascii_string_to_unsigned (number, 10, 1, G_MAXINT32, &pid, NULL) && kill (pid, 0) != 0 &&
+      errno == ESRCH)
+    unlinkat (folder, name, 0);
+}
+
+/* Reads the file @name, or removes it if its process has ended. */
+static void
+visit (int         folder,
+       const char *name,
+       GPtrArray  *pools)
+{
+  guint64 pid;
+
+  if (g_ascii_string_to_unsigned (name, 10, 1, G_MAXINT32, &pid, NULL))
+    for (guint i = 0; i < ATTEMPTS && !read_file (folder, name, pid, pools); i++)
+      continue;
+  else
+    remove_unfinished (folder, name);
 }
 
 GPtrArray *
 gpumem_status_list (void)
 {
   GPtrArray *pools = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
-  g_autofree char *path = g_build_filename (g_get_user_runtime_dir (), "gpumem", NULL);
+  const char *runtime = g_getenv ("XDG_RUNTIME_DIR");   /* without GLib's fallback, as writers */
+  g_autofree char *path = NULL;
   g_autoptr (GDir) dir = NULL;
   struct stat status;
   const char *name;
-  int folder = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int folder;
 
+  if (runtime == NULL || !g_path_is_absolute (runtime))
+    return pools;
+  path = g_build_filename (runtime, "gpumem", NULL);
+  folder = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0)
     return pools;
   if (is_trusted (folder, S_IFDIR, &status))
     dir = g_dir_open (path, 0, NULL);
   for (guint i = 0; i < MAX_FILES && dir != NULL && (name = g_dir_read_name (dir)) != NULL; i++)
-    {
-      guint64 pid;
-
-      if (g_ascii_string_to_unsigned (name, 10, 1, G_MAXINT32, &pid, NULL))
-        read_file (folder, name, pid, pools);
-    }
+    visit (folder, name, pools);
   close (folder);
   return pools;
 }

@@ -3,11 +3,15 @@
  * its own writes the file, so that allocations cost the same with and without the file. */
 #include "config.h"
 
+#include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
 #ifdef G_OS_UNIX
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,7 @@
 #include <unistd.h>
 
 #define VARIABLE  "GPUMEM_STATUS"
+#define RUNTIME   "XDG_RUNTIME_DIR"
 #define INTERVAL  G_USEC_PER_SEC    /* between two writes */
 #define MAX_POOLS 256
 #define MAX_NAME  64
@@ -26,27 +31,51 @@ typedef struct
   const char  *kind;
 } Entry;
 
-static GMutex lock;                 /* guards the variables below */
+static GMutex lock;                 /* guards `entries`; never held during file operations */
+static GCond has_entries;
 static GPtrArray *entries;
 static pid_t owner;                 /* the process that runs the thread; not its forked children */
-static int folder = -1;
+
+static GMutex file_lock;            /* guards the variables below */
+static char *path;
 static int file = -1;               /* open for its lock, which marks the writer as alive */
 static char *written;
+static gboolean is_exiting, is_reported;
 
-static gboolean
-is_wanted (void)
+/* GLib's fallback for the runtime directory is the cache folder. Machines may share that folder,
+ * and have processes of the same number. */
+static char *
+find_folder (void)
 {
-  static gsize state;
+  const char *value = g_getenv (VARIABLE);
+  const char *runtime = g_getenv (RUNTIME);
 
-  if (g_once_init_enter (&state))
+  if (value == NULL || *value == '\0' || strcmp (value, "0") == 0)
+    return NULL;
+
+  if (runtime != NULL && g_path_is_absolute (runtime))
+    return g_build_filename (runtime, "gpumem", NULL);
+
+  _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: " RUNTIME " is %s, not an absolute "
+                    "path", runtime != NULL ? runtime : "unset");
+
+  return NULL;
+}
+
+/* Returns: (nullable): the folder of the status file, or %NULL if the process writes no file */
+static const char *
+get_folder (void)
+{
+  static gsize is_known;
+  static char *folder;
+
+  if (g_once_init_enter (&is_known))
     {
-      const char *value = g_getenv (VARIABLE);
-
-      g_once_init_leave (&state, value == NULL || *value == '\0' || strcmp (value, "0") == 0 ? 1
-                                                                                           : 2);
+      folder = find_folder ();
+      g_once_init_leave (&is_known, 1);
     }
 
-  return state == 2;
+  return folder;
 }
 
 static void
@@ -94,12 +123,23 @@ append_pool (GString     *text,
                           MIN ((guint64) stats.largest_free, managed - used));
 }
 
+/* Returns: (nullable) (transfer full): the text of the file. Blocks while the process has no pools
+ * and no file; returns %NULL if the file must be removed. */
 static char *
-describe (void)
+describe (gboolean has_file)
 {
-  GString *text = g_string_new ("gpumem-status 1\n");
-  g_autofree char *name = make_name (g_get_prgname ());
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+  g_autofree char *name = NULL;
+  GString *text;
 
+  while (entries->len == 0 && !has_file)
+    g_cond_wait (&has_entries, &lock);
+
+  if (entries->len == 0)
+    return NULL;
+
+  text = g_string_new ("gpumem-status 1\n");
+  name = make_name (g_get_prgname ());
   g_string_append_printf (text, "name %s\n", name);
 
   for (guint i = 0; i < MIN (entries->len, MAX_POOLS); i++)
@@ -109,107 +149,153 @@ describe (void)
 }
 
 /* Use the folder only if other users cannot write to it. */
-static gboolean
+static int
 open_folder (void)
 {
-  g_autofree char *path = g_build_filename (g_get_user_runtime_dir (), "gpumem", NULL);
   struct stat status;
+  int folder;
 
-  if (folder >= 0)
-    return TRUE;
+  g_mkdir_with_parents (get_folder (), 0700);
+  folder = open (get_folder (), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-  g_mkdir_with_parents (path, 0700);
-  folder = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0 || (fstat (folder, &status) == 0 && status.st_uid == geteuid ()
+                     && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0))
+    return folder;
 
-  if (folder >= 0 && fstat (folder, &status) == 0 && status.st_uid == geteuid ()
-      && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0)
-    return TRUE;
+  close (folder);
+  errno = EACCES;
 
-  if (folder >= 0)
-    close (folder);
-
-  folder = -1;
-
-  return FALSE;
+  return -1;
 }
 
 /* Replaces the file in one step, so that readers always find a complete and locked file. The lock
- * ends with the process, even after a crash, and a forked child does not inherit it. */
-static void
-write_file (const char *text)
+ * ends with the process, even after a crash, and a forked child does not inherit it. Close the
+ * previous file last: readers treat a file without a lock as that of an ended process. */
+static gboolean
+replace_file (int         folder,
+              const char *text)
 {
   g_autofree char *name = g_strdup_printf ("%d", (int) owner);
   g_autofree char *temporary = g_strdup_printf (".%d.new", (int) owner);
   struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
   const gssize size = strlen (text);
-  int new_file;
+  int new_file, failure;
 
   unlinkat (folder, temporary, 0);
   new_file = openat (folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
   if (new_file < 0)
-    return;
+    return FALSE;
+
+  errno = ENOSPC;                   /* of a write of fewer bytes, which sets no error */
 
   if (write (new_file, text, size) != size || fcntl (new_file, F_SETLK, &whole) != 0
       || renameat (folder, temporary, folder, name) != 0)
     {
+      failure = errno;
       unlinkat (folder, temporary, 0);
       close (new_file);
-      return;
+      errno = failure;
+      return FALSE;
     }
 
   if (file >= 0)
     close (file);
 
   file = new_file;
+
+  return TRUE;
+}
+
+/* Opens the folder for each write: it may have been removed and created again. */
+static void
+write_file (const char *text)
+{
+  const int folder = open_folder ();
+
+  g_clear_pointer (&written, g_free);
+
+  if (folder >= 0 && replace_file (folder, text))
+    {
+      written = g_strdup (text);
+      is_reported = FALSE;
+    }
+  else if (!is_reported)
+    {
+      _gpu_debug_print (GPU_DEBUG_POOL, "cannot write the status file %s: %s", path,
+                        g_strerror (errno));
+      is_reported = TRUE;
+    }
+
+  if (folder >= 0)
+    close (folder);
+}
+
+/* FALSE after another process has removed or replaced the file. */
+static gboolean
+is_in_place (void)
+{
+  struct stat own, named;
+
+  return file >= 0 && fstat (file, &own) == 0 && lstat (path, &named) == 0
+         && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
 static void
 remove_file (void)
 {
-  g_autofree char *name = g_strdup_printf ("%d", (int) owner);
-
   if (file < 0)
     return;
 
-  unlinkat (folder, name, 0);
+  if (is_in_place ())
+    unlink (path);
+
   close (file);
   file = -1;
   g_clear_pointer (&written, g_free);
 }
 
-/* Runs at exit with the lock held, so that the thread cannot write the file again. If another
- * thread holds the lock, the file remains, and `gpumem monitor` removes it. */
+/* Returns whether there is a file. */
+static gboolean
+update_file (const char *text)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&file_lock);
+
+  if (text == NULL)
+    remove_file ();
+  else if (!is_exiting && (g_strcmp0 (text, written) != 0 || !is_in_place ()))
+    write_file (text);
+
+  return file >= 0;
+}
+
 static void
 on_exit_process (void)
 {
-  if (owner != getpid () || !g_mutex_trylock (&lock))
+  if (owner != getpid ())
     return;
 
+  g_mutex_lock (&file_lock);
+  is_exiting = TRUE;
   remove_file ();
-  g_ptr_array_set_size (entries, 0);
-  g_mutex_unlock (&lock);
+  g_mutex_unlock (&file_lock);
 }
 
 static gpointer
 run (gpointer data G_GNUC_UNUSED)
 {
+  gboolean has_file = FALSE;
+  sigset_t signals;
+
+  /* A signal handler of the program may call exit(), which takes `file_lock`. */
+  sigfillset (&signals);
+  pthread_sigmask (SIG_BLOCK, &signals, NULL);
+
   for (;;)
     {
-      g_mutex_lock (&lock);
+      g_autofree char *text = describe (has_file);
 
-      if (entries->len > 0 && open_folder ())
-        {
-          char *text = describe ();
-
-          if (g_strcmp0 (text, written) != 0)
-            write_file (text);
-
-          g_free (written);
-          written = text;
-        }
-
-      g_mutex_unlock (&lock);
+      has_file = update_file (text);
       g_usleep (INTERVAL);
     }
 
@@ -222,6 +308,7 @@ start (void)
   GThread *thread;
 
   owner = getpid ();
+  path = g_strdup_printf ("%s/%d", get_folder (), (int) owner);
   entries = g_ptr_array_new_with_free_func (entry_free);
   thread = g_thread_try_new ("gpumem-status", run, NULL, NULL);
 
@@ -231,6 +318,7 @@ start (void)
   atexit (on_exit_process);
 }
 
+/* Never runs in a forked child, where no pool can be created. */
 void
 _gpu_pool_status_add (GpuPoolCore *core,
                       const char  *device,
@@ -238,7 +326,7 @@ _gpu_pool_status_add (GpuPoolCore *core,
 {
   Entry *entry;
 
-  if (!is_wanted ())
+  if (get_folder () == NULL)
     return;
 
   g_mutex_lock (&lock);
@@ -251,13 +339,14 @@ _gpu_pool_status_add (GpuPoolCore *core,
   entry->device = make_name (device);
   entry->kind = kind;
   g_ptr_array_add (entries, entry);
+  g_cond_signal (&has_entries);
   g_mutex_unlock (&lock);
 }
 
 void
 _gpu_pool_status_remove (GpuPoolCore *core)
 {
-  if (!is_wanted () || owner != getpid ())
+  if (get_folder () == NULL || owner != getpid ())
     return;
 
   g_mutex_lock (&lock);
@@ -268,9 +357,6 @@ _gpu_pool_status_remove (GpuPoolCore *core)
         g_ptr_array_remove_index (entries, i);
         break;
       }
-
-  if (entries->len == 0)
-    remove_file ();
 
   g_mutex_unlock (&lock);
 }
