@@ -231,10 +231,13 @@ kernel_null_memory (TestFixture *fixture)
   for (gint32 i = 1; i <= 2; i++)
     {
       g_autoptr (GpuBuffer) other = test_buffer (fixture, 4);
+      g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
       g_autoptr (GBytes) content = NULL;
 
-      test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, out,
-                                         i == 1 ? NULL : other), error);
+      gpu_arguments_add_memory (arguments, GPU_MEMORY (out));
+      gpu_arguments_add_memory (arguments, i == 1 ? NULL : GPU_MEMORY (other));
+      test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                                   &error), error);
       content = test_content (out);
       g_assert_cmpmem (g_bytes_get_data (content, NULL), 4, &i, 4);
     }

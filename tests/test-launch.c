@@ -524,6 +524,72 @@ launch_attributes (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
 }
 
+/* gpu_stream_launch() refuses a wrong number of variable arguments, NULL for an object and, where
+ * integers and real numbers are passed in different registers, an integer for a real number. */
+static void
+launch_variable_arguments (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void mul (__global int *p, const float f, const int n, __global int *q)\n"
+    "{\n"
+    "  p[get_global_id (0)] += (int) f * n + q[0];\n"
+    "}\n";
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  GpuStream *stream = fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "mul");
+  g_autoptr (GpuBuffer) p = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  g_autoptr (GpuBuffer) q = test_buffer_filled (fixture, 4, 0);
+
+  test_assert_ok (gpu_stream_launch (stream, kernel, &(GpuExtent) { N_ITEMS, 1, 1 }, NULL, &error,
+                                     p, 2.5, 3, q), error);
+  assert_ints (p, 6);
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "mul", "takes 4: memory, float, int");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5, 3));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 3, q));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5, 3, q, 1));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5, 3, q, 1.0));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+#ifdef __x86_64__
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2, 3, q));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5, 3.0, q));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 4");
+#endif
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 2.5, 3, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 3 (q) of kernel mul is NULL");
+  assert_ints (p, 6);
+}
+
+static void
+launch_without_arguments (TestFixture *fixture)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 4, 0);
+
+  if (test_is_opencl (fixture)
+      && strstr (test_get_string (fixture->device, "platform"), "NVIDIA") != NULL)
+    {
+      g_test_skip ("NVIDIA's OpenCL does not build an empty kernel");
+      return;
+    }
+  kernel = test_kernel (fixture, "__kernel void none (void) { }\n", "none");
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error), error);
+  test_synchronize (fixture->stream);
+  g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, buffer));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "none", "takes 0");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -535,6 +601,8 @@ main (int argc, char **argv)
   test_add ("threads", launch_threads);
   test_add ("many-arguments", launch_many_arguments);
   test_add ("arrays", launch_arrays);
+  test_add ("variable-arguments", launch_variable_arguments);
+  test_add ("without-arguments", launch_without_arguments);
   test_add ("invalid-launches", launch_invalid_launches);
   test_add ("timed", launch_timed);
   test_add ("timed-out-of-order", launch_timed_out_of_order);

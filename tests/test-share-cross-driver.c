@@ -167,13 +167,17 @@ fill_and_wait (GpuBuffer *buffer, gsize offset, gsize size, guint8 value)
   test_assert_ok (gpu_buffer_fill (buffer, NULL, offset, size, &value, 1, NULL, &error), error);
 }
 
+/* @second is NULL for a kernel with one argument. */
 static void
 launch (GpuStream *stream, GpuKernel *kernel, gsize size, GpuBuffer *first, GpuBuffer *second)
 {
   const GpuExtent grid = { size, 1, 1 };
   g_autoptr (GError) error = NULL;
 
-  test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, first, second), error);
+  if (second == NULL)
+    test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, first), error);
+  else
+    test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, first, second), error);
 }
 
 static void

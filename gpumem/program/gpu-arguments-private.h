@@ -70,6 +70,10 @@ gsize         _gpu_argument_type_get_size (char               type);
 const char   *_gpu_argument_type_get_name (char               type);
 gboolean      _gpu_argument_type_is_float (char               type);
 
+/* Checks the number of the variable arguments of gpu_stream_launch() by the values at their end. */
+gboolean      _gpu_arguments_check_va     (GpuKernel         *kernel,
+                                           va_list            ap,
+                                           GError           **error);
 /* Collects the variable arguments of gpu_stream_launch(). */
 GpuArguments *_gpu_arguments_new_va       (GpuKernel         *kernel,
                                            va_list            ap,

@@ -748,8 +748,102 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* Reads one variable argument; no other function may do so. Consumes the argument, unless its kind
- * is unknown. Returns FALSE if the argument needs a GpuArgumentItem, because it is invalid or
+/* Skips one variable argument as read_argument() reads it. Returns FALSE if its kind is unknown. */
+static inline gboolean
+skip_argument (const GpuArgumentInfo  *info,
+               va_list                *ap)
+{
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+    return FALSE;
+
+  if (info->kind == GPU_ARGUMENT_KIND_LOCAL)
+    (void) va_arg (*ap, gsize);
+  else if (info->kind != GPU_ARGUMENT_KIND_VALUE)
+    (void) va_arg (*ap, gpointer);
+  else
+    switch (info->type)
+      {
+      case 'b':
+      case 'B':
+      case 'h':
+      case 'H':
+      case 'i':
+      case 'I':
+        (void) va_arg (*ap, int);
+        break;
+
+      case 'q':
+      case 'Q':
+        (void) va_arg (*ap, gint64);
+        break;
+
+      case 'f':
+      case 'd':
+      case 'e':
+        (void) va_arg (*ap, double);
+        break;
+
+      default:
+        (void) va_arg (*ap, gconstpointer);
+        break;
+      }
+
+  return TRUE;
+}
+
+GPU_COLD static gboolean
+fail_number (GpuKernel              *kernel,
+             const GpuArgumentInfo  *infos,
+             guint                   n_arguments,
+             GError                **error)
+{
+  g_autoptr (GString) kinds = g_string_new (NULL);
+
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      g_autofree char *kind = _gpu_enum_get_nick (GPU_TYPE_ARGUMENT_KIND, infos[i].kind);
+      const gboolean is_value = infos[i].kind == GPU_ARGUMENT_KIND_VALUE;
+
+      g_string_append_printf (kinds, "%s%s", i == 0 ? ": " : ", ",
+                              is_value ? type_name (&infos[i]) : kind);
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_launch: the variable arguments do not match kernel %s, which takes "
+               "%u%s",
+               kernel->name, n_arguments, kinds->str);
+
+  return FALSE;
+}
+
+GPU_HOT gboolean
+_gpu_arguments_check_va (GpuKernel  *kernel,
+                         va_list     ap,
+                         GError    **error)
+{
+  static const double end = _GPU_ARGUMENTS_END_REAL;
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+  gboolean is_known = TRUE;
+  gboolean is_right;
+  double real;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_known; i++)
+    is_known = skip_argument (&infos[i], &copy);
+  is_right = !is_known || va_arg (copy, guint64) == _GPU_ARGUMENTS_END_INTEGER;
+  real = is_known ? va_arg (copy, double) : end;
+  va_end (copy);
+
+  if (G_LIKELY (is_right && memcmp (&real, &end, sizeof end) == 0))
+    return TRUE;
+
+  return fail_number (kernel, infos, n_arguments, error);
+}
+
+/* Reads one variable argument; no other function uses its value. Consumes the argument, unless its
+ * kind is unknown. Returns FALSE if the argument needs a GpuArgumentItem, because it is invalid or
  * because _gpu_arguments_resolve() must convert it. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
@@ -768,7 +862,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory == NULL || (_gpu_is_linear (*memory) && allows_use (*memory, info));
+      return *memory != NULL && _gpu_is_linear (*memory) && allows_use (*memory, info);
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,
@@ -835,6 +929,20 @@ add_refused (GpuArguments             *arguments,
 }
 
 static gboolean
+fail_null (GpuKernel              *kernel,
+           const GpuArgumentInfo  *info,
+           guint                   index,
+           GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s is NULL; gpu_arguments_add_memory() passes a null pointer", where);
+
+  return FALSE;
+}
+
+static gboolean
 add_read (GpuArguments           *arguments,
           GpuKernel              *kernel,
           const GpuArgumentInfo  *info,
@@ -846,6 +954,11 @@ add_read (GpuArguments           *arguments,
   GpuArgumentValue value = { 0 };
   GpuMemory *memory;
   gboolean is_right = read_argument (info, ap, &number, &value, &memory);
+
+  const gboolean is_sampler = info->kind == GPU_ARGUMENT_KIND_SAMPLER;
+
+  if (info->kind == GPU_ARGUMENT_KIND_MEMORY ? memory == NULL : is_sampler && value.data == NULL)
+    return fail_null (kernel, info, index, error);
 
   switch (info->kind)
     {

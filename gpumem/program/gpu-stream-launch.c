@@ -193,6 +193,27 @@ launch_collected (GpuTimeline  *timeline,
   return arguments != NULL && launch_once (timeline, launch, arguments, error);
 }
 
+static inline gboolean
+launch_va (GpuTimeline  *timeline,
+           GpuLaunch    *launch,
+           va_list       ap,
+           GError      **error)
+{
+  gboolean submitted;
+
+  if (launch->n_arguments == 0)
+    {
+      launch->values = NULL;
+      launch->n_accesses = 0;
+      return submit_launch (timeline, launch, NULL, NULL, error);
+    }
+
+  if (launch_few (timeline, launch, ap, &submitted, error))
+    return submitted;
+
+  return launch_collected (timeline, launch, ap, error);
+}
+
 /* Copies the accesses, because the submission modifies them. */
 GPU_HOT static gboolean
 launch_prepared (GpuTimeline      *timeline,
@@ -313,7 +334,7 @@ launch_init (GpuLaunch        *launch,
  * The kind of an argument, as described by the driver or declared with
  * gpu_kernel_declare_arguments(), determines the C type to pass:
  *
- * - memory and images: #GpuMemory
+ * - memory and images: #GpuMemory, not %NULL (gpu_arguments_add_memory() passes null pointers)
  * - samplers: #GpuSampler
  * - local memory: #gsize, the size in bytes
  * - integers of up to 32 bits: int or #guint
@@ -321,16 +342,19 @@ launch_init (GpuLaunch        *launch,
  * - half, float and double: #gdouble
  * - any other value: a pointer to its bytes
  *
- * The function cannot check the number and the C types of the variable arguments: a mismatch is
- * undefined behavior.
+ * A macro of the same name ends the arguments with two values, from which the function determines
+ * whether their number is right. Where integers and real numbers are passed in different registers,
+ * as on x86-64, it also notices an integer in place of a real number and the reverse. A pointer of
+ * a wrong type is undefined behavior.
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
- *   %GPU_ERROR_INVALID_ARGUMENT if the kind of an argument is unknown
+ *   %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong, if memory is %NULL, or if the
+ *   kind of an argument is unknown
  *
  * Since: 0.1
  */
 GPU_HOT gboolean
-gpu_stream_launch (GpuStream        *stream,
+(gpu_stream_launch) (GpuStream        *stream,
                    GpuKernel        *kernel,
                    const GpuExtent  *grid,
                    const GpuExtent  *block,
@@ -340,7 +364,6 @@ gpu_stream_launch (GpuStream        *stream,
   GpuTimeline *timeline;
   gboolean submitted;
   GpuLaunch launch;
-  gboolean usual;
   va_list ap;
 
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
@@ -354,23 +377,9 @@ gpu_stream_launch (GpuStream        *stream,
     return FALSE;
 
   _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
-
-  if (launch.n_arguments == 0)
-    {
-      launch.values = NULL;
-      launch.n_accesses = 0;
-      return submit_launch (timeline, &launch, NULL, NULL, error);
-    }
-
   va_start (ap, error);
-  usual = launch_few (timeline, &launch, ap, &submitted, error);
-  va_end (ap);
-
-  if (usual)
-    return submitted;
-
-  va_start (ap, error);
-  submitted = launch_collected (timeline, &launch, ap, error);
+  submitted = _gpu_arguments_check_va (kernel, ap, error)
+              && launch_va (timeline, &launch, ap, error);
   va_end (ap);
 
   return submitted;

@@ -262,4 +262,14 @@ gboolean        gpu_stream_synchronize_finish    (GpuStream            *stream,
                                                   GAsyncResult         *result,
                                                   GError              **error);
 
+/* gpu_stream_launch() checks that its variable arguments end with these two values, because a C
+ * function cannot determine the number of its arguments. */
+#define _GPU_ARGUMENTS_END_INTEGER G_GUINT64_CONSTANT (0x9e3779b97f4a7c15)
+#define _GPU_ARGUMENTS_END_REAL    -8.6136094131229406e-212
+
+#ifndef __GTK_DOC_IGNORE__
+#define gpu_stream_launch(...) \
+  gpu_stream_launch (__VA_ARGS__, _GPU_ARGUMENTS_END_INTEGER, _GPU_ARGUMENTS_END_REAL)
+#endif
+
 G_END_DECLS
