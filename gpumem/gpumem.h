@@ -12,6 +12,7 @@
 #include <gpumem/format/gpu-geometry.h>
 #include <gpumem/format/gpu-image-format.h>
 #include <gpumem/base/gpu-debug.h>
+#include <gpumem/device/gpu-device-model.h>
 #include <gpumem/device/gpu-device.h>
 #include <gpumem/device/gpu-context.h>
 #include <gpumem/memory/gpu-memory.h>

@@ -299,6 +299,86 @@ device_characterize (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
+/* The model is empty until a main loop runs, then has the devices of gpu_device_list(). */
+static void
+on_items_changed (GListModel *model, guint position, guint n_removed, guint n_added, gpointer data)
+{
+  g_assert_cmpuint (position, ==, 0);
+  g_assert_cmpuint (n_removed, ==, 0);
+  g_assert_cmpuint (n_added, ==, g_list_model_get_n_items (model));
+  *(guint *) data += n_added;
+}
+
+static void
+device_model (void)
+{
+  GList *devices = gpu_device_list ();
+  g_autoptr (GpuDeviceModel) model = gpu_device_model_new ();
+  GpuDeviceModel *dropped = gpu_device_model_new ();
+  GListModel *list = G_LIST_MODEL (model);
+  gboolean loading = TRUE;
+  guint n_added = 0;
+  guint n_items;
+  guint i = 0;
+
+  g_assert_true (g_list_model_get_item_type (list) == GPU_TYPE_DEVICE);
+  g_assert_cmpuint (g_list_model_get_n_items (list), ==, 0);
+  g_assert_null (g_list_model_get_item (list, 0));
+  g_signal_connect (list, "items-changed", G_CALLBACK (on_items_changed), &n_added);
+  g_object_unref (dropped);
+  while (loading)
+    {
+      g_main_context_iteration (NULL, TRUE);
+      g_object_get (model, "loading", &loading, "n-items", &n_items, NULL);
+      g_assert_cmpuint (n_items, ==, n_added);
+      g_assert_true (loading == (n_items == 0));
+    }
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (n_added, ==, g_list_length (devices));
+  for (GList *l = devices; l != NULL; l = l->next)
+    {
+      g_autoptr (GpuDevice) device = g_list_model_get_item (list, i++);
+
+      g_assert_true (device == l->data);
+    }
+  g_assert_null (g_list_model_get_item (list, i));
+  g_list_free_full (devices, g_object_unref);
+}
+
+/* A context of GAsyncInitable is like one of gpu_context_new(), and so are its errors. */
+static void
+device_context_async (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) failure = NULL;
+  g_autoptr (GObject) source = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GBytes) sevens = test_value_bytes (100, 7);
+
+  g_async_initable_new_async (GPU_TYPE_CONTEXT, G_PRIORITY_DEFAULT, NULL, test_take_result, &result,
+                              "device", fixture->device, NULL);
+  g_assert_null (result);
+  source = g_async_result_get_source_object (test_await (&result));
+  context = GPU_CONTEXT (g_async_initable_new_finish (G_ASYNC_INITABLE (source), result, &error));
+  g_assert_no_error (error);
+  g_assert_true (gpu_context_get_device (context) == fixture->device);
+  buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_FLAGS_NONE, sevens, &error);
+  g_assert_no_error (error);
+  content = test_content (buffer);
+  g_assert_true (g_bytes_equal (content, sevens));
+
+  g_clear_object (&source);
+  g_async_initable_new_async (GPU_TYPE_CONTEXT, G_PRIORITY_DEFAULT, NULL, test_take_result,
+                              &failure, NULL);
+  source = g_async_result_get_source_object (test_await (&failure));
+  g_assert_null (g_async_initable_new_finish (G_ASYNC_INITABLE (source), failure, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "device");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -307,7 +387,9 @@ main (int argc, char **argv)
   test_add ("values", device_values);
   test_add ("attributes", device_attributes);
   test_add ("characterize", device_characterize);
+  test_add ("context-async", device_context_async);
   test_add_plain ("list", device_list);
+  test_add_plain ("model", device_model);
   test_add_plain ("backends", device_backends);
   test_add_plain ("not-found", device_not_found);
   test_add_plain ("no-position", device_no_position);

@@ -160,6 +160,7 @@ function _promises() {
     const pairs = [
         [Gpu.Array.prototype, 'read_bytes', 'read_strided', 'write_bytes'],
         [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'copy', 'map'],
+        [Gpu.Context.prototype, 'init'],
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
         [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'map'],

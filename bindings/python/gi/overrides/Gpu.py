@@ -34,8 +34,8 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
 from ._gpumem_arrays import memory_of, to_range
-from ._gpumem_async import (AsyncBuffer, AsyncHostMemory, AsyncImage, AsyncProgram, AsyncStream,
-                            AsyncSvm)
+from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncProgram,
+                            AsyncStream, AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_checks import checked, to_index
 from ._gpumem_host import HostMemoryMethods, pinned
@@ -145,7 +145,7 @@ def _to_device(value):
                     f"'{type(value).__name__}'")
 
 
-class Context(Gpu.Context):
+class Context(AsyncContext, Gpu.Context):
     """A context. Gpu.Context() is for the default device, Gpu.Context("host") for a device by name,
     and Gpu.Context([device, ...]) for several devices, given as names or as Gpu.Device.
 

@@ -5,6 +5,8 @@ _async. A call with a callback, as in C, still calls the C function."""
 import functools
 import inspect
 
+from gi.repository import GLib, GObject
+
 from ..module import get_introspection_module
 from ._gpumem import wait_for
 from ._gpumem_arrays import to_range
@@ -23,6 +25,20 @@ def _or_callback(class_name, name):
             return function(*args, **kwargs)
         return method
     return decorate
+
+
+class AsyncContext:
+    """Coroutines of Gpu.Context."""
+
+    @staticmethod
+    async def new_async(device, flags=Gpu.ContextFlags.NONE):
+        """Creates a context for a Gpu.Device on another thread, for asyncio."""
+        context = GObject.new(Gpu.Context, device=device, flags=flags)
+        await wait_for(
+            lambda cancellable, callback: context.init_async(GLib.PRIORITY_DEFAULT, cancellable,
+                                                             callback),
+            context.init_finish)
+        return context
 
 
 class AsyncBuffer:
