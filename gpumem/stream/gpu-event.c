@@ -50,7 +50,8 @@ struct _GpuEvent
   GpuNativeEvent *timed;            /* records times, nullable */
   GpuNativeEvent *start;            /* the start time, unless `timed` has it; nullable */
   GpuNativeEvent *shared;           /* for other processes, nullable */
-  gint            watched;          /* atomic */
+  GpuEventSource *source;           /* of the main context */
+  GList           link;             /* in the list of the source; no data once removed */
 };
 
 enum
@@ -114,10 +115,33 @@ gpu_event_set_property (GObject      *object,
     }
 }
 
+gboolean
+_gpu_event_has_handler (GpuEvent *event)
+{
+  return g_signal_has_handler_pending (event, signals[COMPLETED], 0, TRUE);
+}
+
+/* FALSE for a pending user event: without a reference, the program can no longer complete it. */
+static gboolean
+will_complete (GpuEvent *event)
+{
+  return event->point.timeline != NULL
+         || (event->user != NULL
+             && _gpu_user_event_query (event->user, NULL) != GPU_EVENT_STATUS_PENDING);
+}
+
+/* An event whose last reference is dropped lives on until its handlers were called. */
 static void
 gpu_event_dispose (GObject *object)
 {
   GpuEvent *event = GPU_EVENT (object);
+
+  if (_gpu_event_source_remove (event->source, &event->link) && will_complete (event)
+      && _gpu_event_has_handler (event))
+    {
+      _gpu_event_watch (event);
+      return;
+    }
 
   g_clear_object (&event->context);
 
@@ -200,8 +224,15 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once after gpu_event_watch(), when the event has completed or failed. It is emitted in
-   * the thread-default main context of the thread that created @event.
+   * Emitted once, when the event has completed or failed, for the handlers that are connected then.
+   * It is emitted in the thread-default main context of the thread that created @event, also if the
+   * event has completed before the handler was connected. An event of a stream whose last
+   * reference is dropped lives on until its handlers have returned. @error is the driver's error if
+   * the library cannot wait for the event.
+   *
+   * A main loop notices a handler at its next iteration. If another thread connects the handler
+   * while the main loop sleeps, the main loop notices it by itself only in the first second after
+   * the event was created. Call g_main_context_wakeup() later than that.
    *
    * Since: 0.1
    */
@@ -214,6 +245,8 @@ static void
 gpu_event_init (GpuEvent *event)
 {
   event->main_context = g_main_context_ref_thread_default ();
+  event->link.data = event;
+  event->source = _gpu_event_source_add (event->main_context, &event->link);
   _gpu_live_add (GPU_LIVE_EVENT, 1);
 }
 
@@ -594,11 +627,13 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* Failed work may have failed with this error itself. */
+      /* The event may have completed after the wait had ended. Failed work may have failed with the
+       * error of a timeout itself. */
       status = gpu_event_query (event, NULL);
 
-      if (status != GPU_EVENT_STATUS_FAILED
-          && g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT))
+      if (status == GPU_EVENT_STATUS_COMPLETE
+          || (status == GPU_EVENT_STATUS_PENDING
+              && g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT)))
         return status;
     }
 
@@ -747,7 +782,6 @@ watched_completed (gpointer      data,
   g_source_attach (source, completion->event->main_context);
 }
 
-/* The watch holds no reference to a user event: dropping the last one must fail the event. */
 static void
 user_completed (gpointer      data,
                 const GError *error)
@@ -762,49 +796,37 @@ user_completed (gpointer      data,
   g_free (ref);
 }
 
-/**
- * gpu_event_watch:
- * @event: a #GpuEvent
- * @error: return location for an error
- *
- * Requests the emission of #GpuEvent::completed when @event has completed or failed. The main loop
- * emits it, even if @event has already completed. The library holds a reference to an event of a
- * stream until then. Further calls have no effect.
- *
- * Returns: %TRUE, or %FALSE with the driver's error if @event cannot be watched
- *
- * Since: 0.1
+/* The waiter of a pending user event holds no reference: dropping the last one must fail the event.
  */
-gboolean
-gpu_event_watch (GpuEvent  *event,
-                 GError   **error)
+static void
+watch_user (GpuEvent *event)
 {
-  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_autoptr (GError) error = NULL;
+  GWeakRef *ref;
 
-  if (!_gpu_event_check (event, "gpu_event_watch", error))
-    return FALSE;
-
-  if (!g_atomic_int_compare_and_exchange (&event->watched, FALSE, TRUE))
-    return TRUE;
-
-  if (event->user != NULL)
+  if (_gpu_user_event_query (event->user, &error) != GPU_EVENT_STATUS_PENDING)
     {
-      GWeakRef *ref = g_new (GWeakRef, 1);
-
-      g_weak_ref_init (ref, event);
-      _gpu_user_event_notify (event->user, user_completed, ref);
-      return TRUE;
+      watched_completed (g_object_ref (event), error);
+      return;
     }
 
-  if (_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
-                            g_object_ref (event), error))
-    return TRUE;
+  ref = g_new (GWeakRef, 1);
+  g_weak_ref_init (ref, event);
+  _gpu_user_event_notify (event->user, user_completed, ref);
+}
 
-  g_atomic_int_set (&event->watched, FALSE);
-  g_object_unref (event);
-  g_prefix_error (error, "gpu_event_watch: ");
+void
+_gpu_event_watch (GpuEvent *event)
+{
+  g_autoptr (GError) error = NULL;
 
-  return FALSE;
+  if (!_gpu_event_check (event, "GpuEvent::completed", &error))
+    watched_completed (g_object_ref (event), error);
+  else if (event->user != NULL)
+    watch_user (event);
+  else if (!_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
+                                  g_object_ref (event), &error))
+    watched_completed (event, error);
 }
 
 /* Returns the native event that recorded the times of @event after it has completed, or NULL. */

@@ -858,25 +858,8 @@ Mapping = override(Mapping)
 
 
 class Event(Gpu.Event):
-    """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
-    watch for its completion."""
+    """An event in a stream, which asyncio can await."""
     context = _property("context")
-
-    def connect(self, signal, *args):
-        return self._connect(super().connect, signal, args)
-
-    def connect_after(self, signal, *args):
-        return self._connect(super().connect_after, signal, args)
-
-    def _connect(self, connect, signal, args):
-        handler = connect(signal, *args)
-        if signal == "completed":
-            try:
-                self.watch()
-            except GLib.Error:
-                self.disconnect(handler)
-                raise
-        return handler
 
     def wait(self, cancellable=None):
         return wait(self, cancellable)
