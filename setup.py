@@ -32,13 +32,52 @@ by pip in this environment: 'pip install PyGObject'."""
 NO_PYTHON_H = """
 gpumem: there is no {}. Install the package python3-dev (Debian and Ubuntu)."""
 
-SITE = '''"""Imported by gpumem.pth: GObject introspection searches the folder of the typelib."""
-import os
+SITE = '''"""Imported by gpumem.pth: GObject introspection searches the folder of the typelib.
 
-folder = {}
-path = os.environ.get("GI_TYPELIB_PATH", "")
-if folder not in path.split(":"):
-    os.environ["GI_TYPELIB_PATH"] = path + ":" + folder if path else folder
+GObject introspection reads GI_TYPELIB_PATH when it creates its repository. The variable has the
+folder only while gi is imported, so that child processes do not inherit it."""
+import os
+import sys
+
+FOLDER = {}
+VARIABLE = "GI_TYPELIB_PATH"
+
+
+def create_repository():
+    from gi._gi import Repository
+
+    Repository.get_default()
+
+
+def import_gi(module, execute):
+    path = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = path + ":" + FOLDER if path else FOLDER
+    try:
+        execute(module)
+        create_repository()
+    finally:
+        if path is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = path
+
+
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "gi":
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not cls else None
+            if spec is not None:
+                break
+        if spec is not None and spec.loader is not None:    # not the gi folder of the overrides
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: import_gi(module, execute)
+        return spec
+
+
+sys.meta_path.insert(0, Finder)
 '''
 
 
