@@ -695,6 +695,24 @@ const tests = {
         }
     },
 
+    texts(fixture) {
+        const device = fixture.context.get_device();
+        const id = device.get_id();
+        const buffer = fixture.buffer(64);
+        equal(`${device}`, `[Gpu.Device ${id} '${device.get_name()}']`);
+        equal(`${fixture.context}`, `[Gpu.Context on ${id}]`);
+        equal(`${buffer}`, `[Gpu.Buffer of 64 bytes on ${id}]`);
+        equal(`${buffer.slice(0, 32)}`, `[Gpu.Buffer of 32 bytes on ${id}]`);
+        buffer.release();
+        equal(`${buffer}`, '[Gpu.Buffer released]');
+        equal(`${fixture.program().get_kernel('scale')}`, '[Gpu.Kernel scale]');
+        equal(`${fixture.stream.record()}`, `[Gpu.Event on ${id}]`);
+        equal(`${new Gpu.Extent({width: 1, height: 2, depth: 3})}`, '[Gpu.Extent 1 x 2 x 3]');
+        assert(`${fixture.stream}`.startsWith(`[Gpu.Stream on ${id}, `), `${fixture.stream}`);
+        const pool = Gpu.MemoryPool.new(fixture.context, Gpu.MemoryPoolKind.AUTOMATIC, 0);
+        equal(`${pool}`, `[Gpu.MemoryPool with 0 of 0 bytes in use on ${id}]`);
+    },
+
     async launchErrors(fixture) {
         const buffer = fixture.buffer(64);
         const program = fixture.program();
@@ -790,6 +808,18 @@ const tests = {
         }
         assert(one.get_n_hazard_waits() + other.get_n_hazard_waits() > 0);
         equalData(await buffer.read(), new Uint32Array(1024).fill(expected));
+    },
+
+    async contextAsync(fixture) {
+        const context = new Gpu.Context({device: fixture.context.get_device()});
+        await context.init_async(0, null);
+        const buffer = Gpu.Buffer.new_from_bytes(context, 0, new Uint8Array([1, 2, 3]));
+        equalData(await buffer.read(), new Uint8Array([1, 2, 3]));
+        const model = new Gpu.DeviceModel();
+        equal(model.get_n_items(), 0);
+        while (model.loading)
+            await sleep(1);
+        assert(model.get_item(0).get_id() === Gpu.Device.list()[0].get_id());
     },
 
     async events(fixture) {

@@ -159,6 +159,28 @@ def run_async(func):
     return asyncio.run(limited())
 
 
+def test_async_context(fixture):
+    """A context is created on another thread; its errors arrive in the coroutine."""
+    async def run():
+        context = await Gpu.Context.new_async(fixture.device)
+        assert type(context) is Gpu.Context and context.device == fixture.device
+        buffer = Gpu.Buffer(context, b"0123456789")
+        equal(await buffer.read_async(), b"0123456789")
+        with raises(Gpu.Error.INVALID_ARGUMENT, "device"):
+            await Gpu.Context.new_async(None)
+    run_async(run)
+
+
+def test_device_model(fixture):
+    """The model has the devices of Gpu.Device.list() once a main loop has run."""
+    model = Gpu.DeviceModel.new()
+    equal((len(model), model.props.loading), (0, True))
+    while model.props.loading:
+        GLib.MainContext.default().iteration(True)
+    equal(list(model), Gpu.Device.list())
+    assert fixture.device in list(model)
+
+
 def test_async_buffer(fixture):
     """None of these calls blocks the main loop, which must run while a gate blocks the stream."""
     stream = fixture.new_stream()

@@ -144,18 +144,28 @@ void with_kernels (Gpu.Context context) throws Error {
     arguments.add_int (3);
     stream.launch_arguments (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
 
-    var bytes = buffer.read ();
-    unowned var numbers = (float[]) bytes.get_data ();
-    numbers.length = 64;
+    var numbers = buffer.read_floats ();
+    assert (numbers.length == 64);
     for (int i = 0; i < 64; i++)
         assert (numbers[i] == (i < 32 ? 15 : 7.5f));
+    buffer.write_floats ({ 1, -2.5f }, 8);
+    assert (buffer.read_floats (4)[0] == 15 && buffer.read_floats (4)[2] == -2.5f);
+    buffer.write_doubles ({ 0.1, -1e300 });
+    assert (buffer.read_doubles ().length == 32 && buffer.read_doubles ()[1] == -1e300);
+    buffer.write_ints ({ int32.MIN, -1 }, 4);
+    assert (buffer.read_ints (4)[0] == int32.MIN && buffer.read_uints (8)[0] == uint32.MAX);
+
+    try {
+        buffer.read_ints (1000);
+        assert_not_reached ();
+    } catch (Error e) {
+        assert ("1000" in e.message);
+    }
 
     var words = new uint32[64];
     for (int i = 0; i < 64; i++)
         words[i] = i;
-    unowned var raw = (uint8[]) words;
-    raw.length = 256;
-    buffer.write (raw);
+    buffer.write_uints (words);
     arguments.clear ();
     // A row, as a slice of the buffer, is an argument of a kernel. Rows are long enough for the
     // alignment of the device
@@ -179,9 +189,7 @@ void with_kernels (Gpu.Context context) throws Error {
     arguments.add_memory (buffer);
     arguments.add_local (64);
     stream.launch_arguments (program.get_kernel ("reverse"), { 64, 1, 1 }, { 16, 1, 1 }, arguments);
-    bytes = buffer.read ();
-    unowned var reversed = (uint32[]) bytes.get_data ();
-    reversed.length = 64;
+    var reversed = buffer.read_uints ();
     for (int i = 0; i < 64; i++)
         assert (reversed[i] == i / 16 * 16 + 15 - i % 16);
 }
@@ -453,7 +461,6 @@ async void do_async (Gpu.Context context) throws Error {
     assert (gate == null || event.query () == Gpu.EventStatus.PENDING);
     int n_completed = 0;
     event.completed.connect (() => n_completed++);
-    event.watch ();
     Idle.add (() => {
         try {
             if (gate != null)

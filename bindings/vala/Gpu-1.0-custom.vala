@@ -3,6 +3,7 @@
 // Short forms of frequent calls. Optional parameters are last, regardless of their position in C. A
 // null stream selects the default stream.
 namespace Gpu {
+    // vapigen drops the parentheses of (a - b) / c, so a variable holds a - b.
     public sealed class Buffer : Gpu.Memory {
         // Reads from offset to the end of the buffer
         [CCode (cname = "_vala_gpu_buffer_read")]
@@ -30,6 +31,90 @@ namespace Gpu {
                                [CCode (pos = 0.2)] size_t offset = 0,
                                [CCode (pos = 0.1)] Gpu.Stream? stream = null,
                                GLib.Cancellable? cancellable = null) throws GLib.Error;
+
+        // Reads the buffer from offset on as numbers of type float
+        [CCode (cname = "_vala_gpu_buffer_read_floats")]
+        public float[] read_floats (size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            float[] result = new float[size / sizeof (float)];
+            unowned uint8[] bytes = (uint8[]) result;
+            bytes.length = result.length * (int) sizeof (float);
+            this.read_into (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        [CCode (cname = "_vala_gpu_buffer_write_floats")]
+        public bool write_floats (float[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            unowned uint8[] bytes = (uint8[]) numbers;
+            bytes.length = numbers.length * (int) sizeof (float);
+            bool result = this.write (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        // Reads the buffer from offset on as numbers of type double
+        [CCode (cname = "_vala_gpu_buffer_read_doubles")]
+        public double[] read_doubles (size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            double[] result = new double[size / sizeof (double)];
+            unowned uint8[] bytes = (uint8[]) result;
+            bytes.length = result.length * (int) sizeof (double);
+            this.read_into (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        [CCode (cname = "_vala_gpu_buffer_write_doubles")]
+        public bool write_doubles (double[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            unowned uint8[] bytes = (uint8[]) numbers;
+            bytes.length = numbers.length * (int) sizeof (double);
+            bool result = this.write (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        // Reads the buffer from offset on as numbers of type int32
+        [CCode (cname = "_vala_gpu_buffer_read_ints")]
+        public int32[] read_ints (size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            int32[] result = new int32[size / sizeof (int32)];
+            unowned uint8[] bytes = (uint8[]) result;
+            bytes.length = result.length * (int) sizeof (int32);
+            this.read_into (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        [CCode (cname = "_vala_gpu_buffer_write_ints")]
+        public bool write_ints (int32[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            unowned uint8[] bytes = (uint8[]) numbers;
+            bytes.length = numbers.length * (int) sizeof (int32);
+            bool result = this.write (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        // Reads the buffer from offset on as numbers of type uint32
+        [CCode (cname = "_vala_gpu_buffer_read_uints")]
+        public uint32[] read_uints (size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            uint32[] result = new uint32[size / sizeof (uint32)];
+            unowned uint8[] bytes = (uint8[]) result;
+            bytes.length = result.length * (int) sizeof (uint32);
+            this.read_into (bytes, offset, stream, cancellable);
+            return result;
+        }
+
+        [CCode (cname = "_vala_gpu_buffer_write_uints")]
+        public bool write_uints (uint32[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            unowned uint8[] bytes = (uint8[]) numbers;
+            bytes.length = numbers.length * (int) sizeof (uint32);
+            bool result = this.write (bytes, offset, stream, cancellable);
+            return result;
+        }
 
         // Creates a buffer with a copy of data
         [CCode (cname = "_vala_gpu_buffer_from_data")]

@@ -700,6 +700,34 @@ function _attributes(prototype) {
     });
 }
 
+// The text of an object, for print(): one line, only from getters that do not block.
+function _strings() {
+    const on = context => {
+        const ids = context?.list_devices().map(device => device.get_id()) ?? [];
+        return `on ${ids.join(', ') || 'no device'}`;
+    };
+    const texts = {
+        Context: self => on(self),
+        Device: self => `${self.get_id()} '${self.get_name()}'`,
+        Event: self => on(self.context),
+        Extent: self => `${self.width} x ${self.height} x ${self.depth}`,
+        Kernel: self => self.get_name(),
+        Mapping: self => self.mapped ? `of ${self.get_size()} bytes` : 'unmapped',
+        Memory: self => self.is_released()
+            ? 'released' : `of ${self.get_size()} bytes ${on(self.get_context())}`,
+        MemoryPool: self => `with ${self.active_bytes} of ${self.managed_bytes} bytes in use ${
+            on(self.context)}`,
+        Program: self => on(self.get_context()),
+        Stream: self => `${on(self.get_context())}, ${self.n_completed} of ${
+            self.n_submitted} operations completed`,
+    };
+    for (const [name, text] of Object.entries(texts)) {
+        Gpu[name].prototype.toString = function () {
+            return `[Gpu.${this.constructor.name.replace(/^Gpu_/, '')} ${text(this)}]`;
+        };
+    }
+}
+
 function _init() {
     Gpu = this;
 
@@ -721,6 +749,7 @@ function _init() {
     _acceptData();
     _returnData();
     _iterators();
+    _strings();
     for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])
         _attributes(type.prototype);
 }

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The module Gpu. Ruby makes all constructors of a class one overloaded method, new(), which cannot
+# distinguish constructors with arguments of the same types. So each constructor is a method of the
+# class, too: Gpu::Buffer.new_from_bytes(context, :none, bytes).
+
+require 'gobject-introspection'
+
+module Gpu
+  class Loader < GObjectIntrospection::Loader
+    private
+
+    def load_methods_constructor(infos, klass)
+      super
+      infos.each do |info|
+        next if info.name == 'new'
+
+        klass.define_singleton_method(info.name) do |*arguments, &block|
+          allocate.tap { |object| object.__send__("initialize_#{info.name}", *arguments, &block) }
+        end
+      end
+    end
+  end
+
+  Loader.new(self).load('Gpu')
+end
