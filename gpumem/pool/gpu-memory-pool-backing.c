@@ -142,8 +142,8 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Returns the number of bytes of a segment that may be lost, because its first block must start at a
- * multiple of the unit. On OpenCL, memory may start at any address. */
+/* Returns the maximum number of bytes of a segment that are lost, because its first block must
+ * start at a multiple of the unit. On OpenCL, memory may start at any address. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -505,7 +505,8 @@ _gpu_pool_core_new (GpuMemoryPool  *pool,
 
   if (pool->kind == GPU_MEMORY_POOL_BINS)
     {
-      core->bins = _gpu_pool_bins_new (pool->leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
+      core->bins = _gpu_pool_bins_new (pool->leading_bits, &bins_ops, core,
+                                       &_gpu_pool_timeline_ops);
       return core;
     }
 
