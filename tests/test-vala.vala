@@ -161,6 +161,12 @@ void with_kernels (Gpu.Context context) throws Error {
     } catch (Error e) {
         assert ("1000" in e.message);
     }
+    try {
+        buffer.read_doubles (4);
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+        assert ("252 bytes from offset 4" in e.message && "8 bytes" in e.message);
+    }
 
     var words = new uint32[64];
     for (int i = 0; i < 64; i++)

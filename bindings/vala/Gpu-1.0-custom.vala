@@ -3,7 +3,7 @@
 // Short forms of frequent calls. Optional parameters are last, regardless of their position in C. A
 // null stream selects the default stream.
 namespace Gpu {
-    // vapigen drops the parentheses of (a - b) / c, so a variable holds a - b.
+    // vapigen writes neither the parentheses of (a - b) / c nor conditions with ||.
     public sealed class Buffer : Gpu.Memory {
         // Reads from offset to the end of the buffer
         [CCode (cname = "_vala_gpu_buffer_read")]
@@ -32,87 +32,104 @@ namespace Gpu {
                                [CCode (pos = 0.1)] Gpu.Stream? stream = null,
                                GLib.Cancellable? cancellable = null) throws GLib.Error;
 
+        // Reads size bytes to any address
+        [CCode (cname = "gpu_buffer_read")]
+        public bool read_memory ([CCode (pos = 0.3)] void *data, [CCode (pos = 0.4)] size_t size,
+                                 [CCode (pos = 0.2)] size_t offset = 0,
+                                 [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                                 GLib.Cancellable? cancellable = null) throws GLib.Error;
+
+        // Writes size bytes from any address
+        [CCode (cname = "gpu_buffer_write")]
+        public bool write_memory ([CCode (pos = 0.3)] void *data, [CCode (pos = 0.4)] size_t size,
+                                  [CCode (pos = 0.2)] size_t offset = 0,
+                                  [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error;
+
+        // Returns the number of items of item bytes from offset to the end of the buffer
+        [CCode (cname = "_vala_gpu_buffer_count")]
+        public int count (size_t offset, size_t item) throws GLib.Error {
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            size_t n_items = size_t.min (size / item, int.MAX);
+            if (size != n_items * item)
+                throw new Gpu.Error.INVALID_ARGUMENT (
+                    "%zu bytes from offset %zu on are no array of items of %zu bytes", size, offset,
+                    item);
+            int result = (int) n_items;
+            return result;
+        }
+
         // Reads the buffer from offset on as numbers of type float
         [CCode (cname = "_vala_gpu_buffer_read_floats")]
         public float[] read_floats (size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            size_t size = size_t.max (this.get_size (), offset) - offset;
-            float[] result = new float[size / sizeof (float)];
-            unowned uint8[] bytes = (uint8[]) result;
-            bytes.length = result.length * (int) sizeof (float);
-            this.read_into (bytes, offset, stream, cancellable);
+                                    GLib.Cancellable? cancellable = null) throws GLib.Error {
+            int n_items = this.count (offset, sizeof (float));
+            float[] result = new float[n_items];
+            this.read_memory (result, sizeof (float) * result.length, offset, stream, cancellable);
             return result;
         }
 
         [CCode (cname = "_vala_gpu_buffer_write_floats")]
         public bool write_floats (float[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            unowned uint8[] bytes = (uint8[]) numbers;
-            bytes.length = numbers.length * (int) sizeof (float);
-            bool result = this.write (bytes, offset, stream, cancellable);
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_memory (numbers, sizeof (float) * numbers.length, offset,
+                                             stream, cancellable);
             return result;
         }
 
         // Reads the buffer from offset on as numbers of type double
         [CCode (cname = "_vala_gpu_buffer_read_doubles")]
         public double[] read_doubles (size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            size_t size = size_t.max (this.get_size (), offset) - offset;
-            double[] result = new double[size / sizeof (double)];
-            unowned uint8[] bytes = (uint8[]) result;
-            bytes.length = result.length * (int) sizeof (double);
-            this.read_into (bytes, offset, stream, cancellable);
+                                      GLib.Cancellable? cancellable = null) throws GLib.Error {
+            int n_items = this.count (offset, sizeof (double));
+            double[] result = new double[n_items];
+            this.read_memory (result, sizeof (double) * result.length, offset, stream,
+                              cancellable);
             return result;
         }
 
         [CCode (cname = "_vala_gpu_buffer_write_doubles")]
         public bool write_doubles (double[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            unowned uint8[] bytes = (uint8[]) numbers;
-            bytes.length = numbers.length * (int) sizeof (double);
-            bool result = this.write (bytes, offset, stream, cancellable);
+                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_memory (numbers, sizeof (double) * numbers.length, offset,
+                                             stream, cancellable);
             return result;
         }
 
         // Reads the buffer from offset on as numbers of type int32
         [CCode (cname = "_vala_gpu_buffer_read_ints")]
         public int32[] read_ints (size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            size_t size = size_t.max (this.get_size (), offset) - offset;
-            int32[] result = new int32[size / sizeof (int32)];
-            unowned uint8[] bytes = (uint8[]) result;
-            bytes.length = result.length * (int) sizeof (int32);
-            this.read_into (bytes, offset, stream, cancellable);
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error {
+            int n_items = this.count (offset, sizeof (int32));
+            int32[] result = new int32[n_items];
+            this.read_memory (result, sizeof (int32) * result.length, offset, stream, cancellable);
             return result;
         }
 
         [CCode (cname = "_vala_gpu_buffer_write_ints")]
         public bool write_ints (int32[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            unowned uint8[] bytes = (uint8[]) numbers;
-            bytes.length = numbers.length * (int) sizeof (int32);
-            bool result = this.write (bytes, offset, stream, cancellable);
+                                GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_memory (numbers, sizeof (int32) * numbers.length, offset,
+                                             stream, cancellable);
             return result;
         }
 
         // Reads the buffer from offset on as numbers of type uint32
         [CCode (cname = "_vala_gpu_buffer_read_uints")]
         public uint32[] read_uints (size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            size_t size = size_t.max (this.get_size (), offset) - offset;
-            uint32[] result = new uint32[size / sizeof (uint32)];
-            unowned uint8[] bytes = (uint8[]) result;
-            bytes.length = result.length * (int) sizeof (uint32);
-            this.read_into (bytes, offset, stream, cancellable);
+                                    GLib.Cancellable? cancellable = null) throws GLib.Error {
+            int n_items = this.count (offset, sizeof (uint32));
+            uint32[] result = new uint32[n_items];
+            this.read_memory (result, sizeof (uint32) * result.length, offset, stream,
+                              cancellable);
             return result;
         }
 
         [CCode (cname = "_vala_gpu_buffer_write_uints")]
         public bool write_uints (uint32[] numbers, size_t offset = 0, Gpu.Stream? stream = null,
-                               GLib.Cancellable? cancellable = null) throws GLib.Error {
-            unowned uint8[] bytes = (uint8[]) numbers;
-            bytes.length = numbers.length * (int) sizeof (uint32);
-            bool result = this.write (bytes, offset, stream, cancellable);
+                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_memory (numbers, sizeof (uint32) * numbers.length, offset,
+                                             stream, cancellable);
             return result;
         }
 
