@@ -4,7 +4,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The number of recycled events per list; events beyond that are destroyed after use. */
+/* The maximum number of events in each list of recycled events. If the list is full, an event is
+ * destroyed after use. */
 #define N_RECYCLED_MAX 1024
 
 /* Caller has entered the context. */

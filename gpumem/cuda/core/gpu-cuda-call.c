@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Begin and end functions of every op that enqueues work.
+ * The begin and end functions that every op calls if it enqueues work.
  *
- * No function here calls back: a waiting thread polls for a while, or sleeps in
- * cuEventSynchronize().
+ * The library registers no callbacks with the driver: a waiting thread polls for a while, then
+ * sleeps in cuEventSynchronize().
  */
 #include "config.h"
 
@@ -64,8 +64,7 @@ _gpu_cuda_event_new_for (GpuCudaContext *context,
   return event;
 }
 
-/* Returns a number that identifies the calling thread; no other thread of the process has had
- * it. */
+/* Returns a number that identifies the calling thread and is never reused in the process. */
 guint
 _gpu_cuda_get_thread (void)
 {
@@ -150,8 +149,8 @@ _gpu_cuda_begin_event (GpuNativeStream  *stream,
   return FALSE;
 }
 
-/* The driver fails with CUDA_ERROR_INVALID_VALUE for memory that consists of several mapped
- * chunks. */
+/* Without a current context, the driver fails with CUDA_ERROR_INVALID_VALUE if the memory consists
+ * of several mapped chunks. */
 gboolean
 _gpu_cuda_enter_late (GpuNativeStream *stream,
                       GpuCudaCall     *call,
@@ -176,8 +175,8 @@ record (GpuCudaStream *stream,
   if (code == CUDA_SUCCESS && stream->last != NULL)
     code = _gpu_cuda.cuEventRecord (stream->last, stream->stream);
 
-  /* The operation is already submitted, but the caller sees a failure and may free the memory in
-   * use. */
+  /* Wait for the operation, which is already submitted: the caller sees a failure and may free the
+   * memory in use. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 
@@ -235,7 +234,8 @@ _gpu_cuda_cancel (GpuCudaCall *call)
   _gpu_cuda_leave (call->entered);
 }
 
-/* Returns the polling time before a wait sleeps: drivers need up to 0.5 ms to wake a thread. */
+/* Gets the time that a thread polls before it sleeps, in microseconds. Polling makes short waits
+ * faster, because drivers need up to 0.5 ms to wake a thread. */
 static gint64
 get_poll_time (const GpuCudaContext *context)
 {

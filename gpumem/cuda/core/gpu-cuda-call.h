@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Begin and end functions of every op that enqueues work. Copies on the device and launches enter
- * the context only if the driver requires it: see _gpu_cuda_begin_plain().
+ * The begin and end functions that every op calls if it enqueues work. Copies on the device and
+ * launches enter the context only if the driver requires a current context: see
+ * _gpu_cuda_begin_plain().
  */
 #pragma once
 
@@ -9,18 +10,18 @@
 
 G_BEGIN_DECLS
 
-/* Enter and leave the context of the stream. @event is the event parameter of the op; on streams
- * with profiling, the event also records the time before the operation. Each _begin() that returned
- * TRUE must be followed by an _end() with the result of the driver, which sets @error unless that
- * is CUDA_SUCCESS. */
+/* _begin() enters the context of the stream, and _end() leaves it. @event is the event parameter of
+ * the op; on streams with profiling, the event also records the time before the operation. After
+ * each _begin() that returned TRUE, the op must call _end() with the result of the driver. _end()
+ * sets @error unless the result is CUDA_SUCCESS. */
 GPU_COLD gboolean
             _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
-/* Called between _begin() and _end() after a call failed with @code. Returns TRUE if the failure
- * may be due to the missing current context: the context is entered now, and the caller must repeat
- * the call. */
+/* Called between _begin() and _end() after a driver call failed with @code. If the call may have
+ * failed because no context was current, enters the context and returns TRUE; the caller must then
+ * repeat the call. */
 GPU_COLD gboolean
             _gpu_cuda_enter_late   (GpuNativeStream *stream,
                                     GpuCudaCall     *call,
@@ -47,10 +48,10 @@ _gpu_cuda_begin (GpuNativeStream  *stream,
              || _gpu_cuda_begin_event (stream, event, call, error));
 }
 
-/* Replaces a _begin() if it returns TRUE, for device copies and launches that need no current
- * context. For a stream with a handle of its own, the driver uses the context of the stream. A
- * driver that does need a current context fails without effect; the caller then uses
- * _gpu_cuda_enter_late(). This saves a query of the current context for each operation. */
+/* Begins a device copy or launch without entering the context, which saves a query of the current
+ * context. Returns FALSE if the caller must call _begin() instead. If the stream has a handle of
+ * its own, the driver uses the context of the stream. A driver that does need a current context
+ * fails without effect; the caller then calls _gpu_cuda_enter_late(). */
 static inline gboolean
 _gpu_cuda_begin_plain (GpuNativeStream  *stream,
                        GpuNativeEvent  **event,
@@ -65,7 +66,8 @@ _gpu_cuda_begin_plain (GpuNativeStream  *stream,
          && G_LIKELY (!g_atomic_int_get (&_gpu_forked));
 }
 
-/* Replaces an _end() if it returns TRUE; FALSE if an event must be recorded or an error set. */
+/* Ends an operation that succeeded and needs no event. Returns FALSE if the caller must call _end()
+ * instead, to record an event or to set an error. */
 static inline gboolean
 _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,
@@ -80,7 +82,7 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
   return TRUE;
 }
 
-/* Replaces an _end() for an op that failed before its first driver call. */
+/* Called instead of _end() if the op failed before its first driver call. */
 void        _gpu_cuda_cancel       (GpuCudaCall     *call);
 /* Caller has entered the context. Creates the event that _gpu_cuda_begin() needs for ops with an
  * event. */

@@ -2,15 +2,15 @@
 /*
  * Profiling times. The driver only reports the time between two events, as a float of milliseconds,
  * which is coarse for long intervals. Therefore times are measured from a recent clock event on a
- * stream without other work. The first clock takes its time from the host, and each later clock is
- * measured from the previous one.
+ * stream without other work. The time of the first clock event is that of the host; the time of
+ * each later clock event is measured from the previous clock event.
  */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The maximum age in microseconds; up to that, a float of milliseconds resolves 0.1
- * microseconds. */
+/* The maximum age of a clock in microseconds. For intervals up to this length, a float of
+ * milliseconds resolves 0.1 microseconds. */
 #define CLOCK_AGE_MAX G_USEC_PER_SEC
 
 struct _GpuCudaClock
@@ -40,8 +40,8 @@ _gpu_cuda_clock_unref (GpuCudaClock *clock)
   g_free (clock);
 }
 
-/* Caller has entered the context. The stream carries clock events only, so the wait takes no longer
- * than a submission, independent of other work. */
+/* Caller has entered the context. The stream only carries clock events, so the wait does not depend
+ * on other work and is as short as a submission. */
 static CUevent
 record_now (GpuCudaContext  *context,
             GError         **error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The current context of a thread. Every op brackets its driver calls with _gpu_cuda_enter() and
- * _gpu_cuda_leave(), which restore the application's own current context. Functions that need no
- * current context say so.
+ * The current context of a thread. Every op calls _gpu_cuda_enter() before its driver calls, and
+ * _gpu_cuda_leave() after them to restore the current context of the application. Comments mark the
+ * functions that need no current context.
  */
 #pragma once
 
@@ -10,13 +10,15 @@
 
 G_BEGIN_DECLS
 
-/* Makes @context current on the calling thread; sets @entered if _gpu_cuda_leave() must undo it. */
+/* Makes @context current on the calling thread. Sets @entered to TRUE on success, because
+ * _gpu_cuda_leave() must then restore the previous context. */
 GPU_COLD gboolean
             _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
-/* The same, unless @context is current already. */
+/* Makes @context current on the calling thread. If @context is already current, sets @entered to
+ * FALSE, and _gpu_cuda_leave() has no effect. */
 static inline gboolean
 _gpu_cuda_enter (GpuCudaContext  *context,
                  gboolean        *entered,
@@ -41,9 +43,9 @@ _gpu_cuda_leave (gboolean entered)
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
-/* For ops that free or wait: tries twice, because objects that are not freed here leak, and callers
- * treat work that was not waited for as complete. Returns FALSE if there is nothing to do: the
- * driver has shut down, or belongs to the parent process of a fork. */
+/* For ops that free or wait. Tries twice, because after a failure the objects leak, and callers
+ * assume that the work has completed. Usually fails only if there is nothing to free or wait for:
+ * the driver has shut down, or the context belongs to the parent process of a fork. */
 gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);

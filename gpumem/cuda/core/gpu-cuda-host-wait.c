@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Host-signalled waits: words of page-locked memory that a stream polls until they reach a value.
- * Each use of a word increments its value, so that an earlier wait that the device has not passed
- * yet stays signalled.
+ * Host-signalled waits: a stream polls a word of page-locked memory until the word reaches a value.
+ * Each use of a word waits for a greater value than the previous use. Therefore a signalled wait
+ * that the device has not yet passed stays signalled if the word is reused.
  */
 #include "config.h"
 

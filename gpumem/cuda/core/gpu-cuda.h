@@ -14,7 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this driver. Its address identifies the objects of this driver. */
+/* The ops tables of this back end. The address of this structure identifies the objects of the back
+ * end. */
 extern const GpuBackend _gpu_cuda_backend;
 
 typedef struct
@@ -33,7 +34,7 @@ typedef struct
   gint             refuses_dma_bufs;    /* atomic; whether an import of a dma-buf has failed */
 } GpuCudaDevice;
 
-/* Whether streams support the host-signalled waits of the staging engine. */
+/* Records whether streams support the host-signalled waits of the staging engine. */
 typedef enum
 {
   GPU_CUDA_HOST_WAITS_UNKNOWN,
@@ -57,14 +58,15 @@ typedef struct
   GPtrArray        *host_wait_words;    /* unused words, in host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
   GMutex            lock;               /* guards the fields up to fill_function */
-  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings */
+  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings;
+                                         * nullable */
   struct _GpuCudaClock *clock;          /* the current time base; NULL before the first use */
   CUstream          internal;           /* stream of the library; NULL until first needed */
-  CUstream          clock_stream;       /* likewise; used for clock events only */
+  CUstream          clock_stream;       /* stream for clock events only; NULL until first needed */
   CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bitmap of peer devices with access to this memory */
-  GHashTable       *accessors;          /* CUcontext to CUdevice: contexts with peer access;
-                                         * nullable */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: contexts with peer access to this
+                                         * memory; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
   CUfunction        fill_function;
   GMutex            freeing_lock;       /* guards freeing */
@@ -73,15 +75,18 @@ typedef struct
                                          * devices get access to it */
   GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
   GMutex            import_lock;        /* guards the fields below; held during driver imports */
-  GHashTable       *imported;           /* memory of other processes: one entry per allocation */
-  int               pool_fd;            /* duplicated for each export of pool; -1: none */
+  GHashTable       *imported;           /* memory of other processes: one entry per allocation;
+                                         * nullable */
+  int               pool_fd;            /* descriptor of the pool, duplicated for each export; -1
+                                         * before the first export */
 } GpuCudaContext;
 
 typedef struct
 {
   GpuNativeStream  base;
   CUstream         stream;
-  CUevent          last;                /* per-thread stream: event after the newest operation */
+  CUevent          last;                /* per-thread stream: event after the newest operation;
+                                         * NULL for other streams */
   GpuWrapMode      mode;
   gboolean         profiling;           /* whether events of operations record times */
   gint             frees;               /* atomic; whether the stream is in the context's freeing
@@ -105,9 +110,9 @@ typedef struct _GpuCudaEvent
   CUevent               start;          /* recorded before a timed operation; nullable */
   struct _GpuCudaClock *clock;          /* time base of the timings; nullable */
   gboolean              timing;
-  gboolean              interprocess;   /* created for the event; never recycled */
-  guint32              *word;           /* of a host-signalled wait, or NULL */
-  guint32               value;          /* of the signalled word */
+  gboolean              interprocess;   /* shared with other processes; never recycled */
+  guint32              *word;           /* the word of a host-signalled wait; nullable */
+  guint32               value;          /* the value of the word that ends the wait */
 } GpuCudaEvent;
 
 typedef struct
@@ -116,7 +121,7 @@ typedef struct
   CUdeviceptr      address;
   CUdeviceptr      whole;               /* start of the allocation; 0: query the driver */
   gsize            whole_size;          /* size of that allocation in bytes */
-  CUdeviceptr      around;              /* wrapped memory: start of the driver's range */
+  CUdeviceptr      around;              /* wrapped memory: start of the driver's range; else 0 */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
@@ -131,14 +136,15 @@ typedef struct
     GPU_CUDA_MEMORY_IMPORTED,           /* from another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
-  gpointer         shared;              /* nullable; shared by several buffers: an import or a
-                                         * registration of host memory; for managed memory its
-                                         * attachment; for virtual memory its GpuCudaRange */
+  gpointer         shared;              /* nullable; an import or a registration of host memory,
+                                         * which buffers may share; the GpuCudaManaged of managed
+                                         * memory; the GpuCudaRange of virtual memory */
   gboolean         is_managed;          /* managed memory or a slice of it: mapped at its address */
 } GpuCudaBuffer;
 
-/* The attachment of managed memory on a device that cannot access it concurrently with the host.
- * Guarded like the uses of the memory, by the locks of the submitting thread. */
+/* The attachment of managed memory on a device that cannot access the memory concurrently with the
+ * host. The locks that guard the uses of the memory during a submission also guard this
+ * structure. */
 typedef struct
 {
   CUdeviceptr       allocation;         /* its start, which may precede the buffer */
@@ -157,7 +163,7 @@ typedef struct
                                          * driver */
   CUarray_format    format;
   guint             n_channels;
-  gboolean          owned;              /* whether the image destroys the array */
+  gboolean          owned;              /* whether the array is destroyed with the image */
   gboolean          has_surface;        /* the array was created for surfaces */
   GMutex            lock;               /* guards the fields below */
   CUsurfObject      surface;            /* 0 until first needed */
@@ -183,7 +189,7 @@ gboolean    _gpu_cuda_device_get   (GpuCudaDevice       *device,
                                     CUdevice_attribute   attribute,
                                     int                 *value,
                                     GError             **error);
-/* Returns 0 also if the driver does not support @attribute. */
+/* Returns 0 if the value is 0 or negative, or if the driver does not support @attribute. */
 int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
                                     CUdevice_attribute  attribute);
 
@@ -198,7 +204,7 @@ GpuDeviceGetPeerAttributesOp _gpu_cuda_get_peer_attributes;
 GpuContextEnablePeerOp _gpu_cuda_enable_peer;
 GpuContextDisablePeerOp _gpu_cuda_disable_peer;
 
-/* gpu-cuda-cache.c. Caller has entered the context, except for _give_event(). */
+/* gpu-cuda-cache.c. Caller has entered the context, except for _recycle_event(). */
 gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
                                     gboolean         timing,
                                     CUevent         *event,
@@ -214,8 +220,8 @@ gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
                                         CUstream        *stream,
                                         GError         **error);
-/* Frees the whole cache. If @can_free is FALSE the context is not entered, and no driver object is
- * freed. */
+/* Frees the whole cache. If @can_free is TRUE, the caller has entered the context. Otherwise, no
+ * driver object is freed. */
 void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
                                     gboolean         can_free);
 
@@ -224,7 +230,7 @@ void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
 GpuNativeEvent *
             _gpu_cuda_host_wait_new (GpuNativeContext *context,
                                      GError          **error);
-/* Caller has entered the context. Makes a stream wait for @host_wait instead of an event. */
+/* Caller has entered the context. Makes @stream wait until the host signals @host_wait. */
 CUresult    _gpu_cuda_enqueue_host_wait (CUstream    stream,
                                          GpuCudaEvent    *host_wait);
 /* Recycles the word of @host_wait. */
@@ -247,7 +253,7 @@ gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
                                     GError         **error);
 
 /* gpu-cuda-allocation.c */
-/* Takes no ownership of the memory; the other fields are 0. */
+/* Creates a buffer structure. Does not take ownership of the memory. The other fields are 0. */
 GpuCudaBuffer *
             _gpu_cuda_buffer_new   (CUdeviceptr      address,
                                     gsize            size,
@@ -286,17 +292,18 @@ GpuCudaRange *
             _gpu_cuda_range_new    (GpuCudaContext  *context,
                                     gsize            size,
                                     GError         **error);
-/* The same, with all of @allocation mapped. The caller keeps @allocation. */
+/* Caller has entered the context. Creates a range and maps all of @allocation at its start. Does
+ * not take ownership of @allocation. */
 GpuCudaRange *
             _gpu_cuda_range_new_for (GpuCudaContext *context,
                                     CUmemGenericAllocationHandle allocation,
                                     gsize            size,
                                     GError         **error);
-/* Unmaps the mapped allocations. The context need not be entered. */
+/* Unmaps all allocations and frees the range. The caller need not have entered the context. */
 void        _gpu_cuda_range_free   (GpuCudaContext  *context,
                                     GpuCudaRange    *range);
-/* Caller has entered the context. Maps the allocations one after the other from @offset on; maps
- * all of them or none. */
+/* Caller has entered the context. Maps the allocations one after the other from @offset on. If one
+ * cannot be mapped, maps none. */
 gboolean    _gpu_cuda_range_map    (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
@@ -308,12 +315,14 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
                                     gsize            size);
-/* Makes all exports of the allocation at @address share one open file description, so that
- * importers can compare them. Takes ownership of @fd; returns the descriptor to export. */
+/* Makes all exported descriptors of the allocation at @address share one open file description, so
+ * that importers can compare the descriptors. Takes ownership of @fd. Returns the descriptor to
+ * export. */
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);
-/* Caller holds ranges_lock. Sets @access on all mapped memory or, if that fails, on none. */
+/* Caller holds ranges_lock. Sets @access on all mapped memory. If the driver refuses a part, undoes
+ * the change. */
 gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
@@ -338,8 +347,9 @@ GpuCudaBuffer *
 /* gpu-cuda-pool.c: stream-ordered memory. */
 GpuBufferAllocOrderedOp _gpu_cuda_alloc_ordered;
 GpuBufferFreeOrderedOp _gpu_cuda_free_ordered;
-/* Caller has entered the context. Temporary memory for the work enqueued between the two calls.
- * Without pools, the second call waits for the stream. */
+/* Temporary memory for the work that is enqueued between the calls of _alloc_scratch() and
+ * _free_scratch(). Caller has entered the context. Without pools, _free_scratch() waits for the
+ * stream. */
 typedef struct
 {
   CUdeviceptr address;
@@ -352,22 +362,22 @@ CUresult    _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
                                     const char      **function);
 void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
                                     GpuCudaScratch   *scratch);
-/* Caller has entered the context. Returns TRUE if the caller should retry a call that returned
- * @code: the call was out of memory, and unused memory of the pools on the device was returned to
- * the driver. */
+/* Caller has entered the context. If @code means that a call was out of memory, returns the unused
+ * memory of all pools on the device to the driver. Returns TRUE if the caller should retry the
+ * call. */
 gboolean    _gpu_cuda_trim_pools   (GpuCudaContext   *context,
                                     CUresult          code);
-/* Called while the context is cleared; the caller has entered it if @can_free. */
+/* Called when the context is freed. If @can_free is TRUE, the caller has entered the context. */
 void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
                                     gboolean          can_free);
 /* Called before @stream is freed. */
 void        _gpu_cuda_pool_remove_stream (GpuCudaStream *stream);
-/* Bitmap of the handle types with which pool memory can be exported. */
+/* Returns a bitmap of the handle types with which pool memory can be exported. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
 /* gpu-cuda-register.c: host memory of the application, made accessible to devices. */
 GpuBufferAllocForHostOp _gpu_cuda_alloc_for_host;
-/* The same; the bytes of @read_only are in pages that may be read-only. */
+/* Registers host memory. If @read_only is TRUE, the pages of the memory may be read-only. */
 GpuNativeBuffer *
             _gpu_cuda_register     (GpuNativeContext  *context,
                                     gboolean           read_only,
@@ -388,9 +398,10 @@ GpuBufferRegisterHostOp _gpu_cuda_register_host;
 GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
-/* Caller has entered the context. Called before a copy of either memory; both may be NULL. */
+/* Called before a copy from or to memory of @context, which may be NULL. */
 void        _gpu_cuda_copy_staging_flag (GpuNativeStream    *stream,
                                          GpuNativeContext   *context);
+/* Caller has entered the context. Called before a copy from or to @a and @b, which may be NULL. */
 CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *a,
                                        GpuNativeMemory    *b);
@@ -421,9 +432,10 @@ GpuBufferFillRegionOp _gpu_cuda_fill_region;
 GpuBufferMapOp _gpu_cuda_map;
 GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
-/* For host memory that is unknown to the driver. */
+/* Fills host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
-/* Caller has entered the context if @can_free; otherwise no driver object is freed. */
+/* If @can_free is TRUE, the caller has entered the context. Otherwise, no driver object is
+ * freed. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
@@ -443,8 +455,7 @@ void        _gpu_cuda_import_unref (GpuCudaContext       *context,
 
 /* gpu-cuda-managed.c */
 GpuSvmPrefetchOp _gpu_cuda_prefetch;
-/* Adds the current and the preferred locations of managed pages, by nick, as far as the driver
- * reports them. */
+/* Adds the attributes of managed memory that the driver reports, such as its preferred location. */
 void        _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
                                               GpuCudaBuffer    *buffer,
                                               GVariantDict     *attributes);
