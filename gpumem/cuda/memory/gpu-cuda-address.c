@@ -20,7 +20,8 @@ typedef struct
   AttributeKind        kind;
 } AttributeEntry;
 
-/* The driver has the first attribute for every valid address; without it the query fails. */
+/* Every valid address has the first attribute. If the driver does not return this attribute, the
+ * query fails. */
 static const AttributeEntry entries[] =
 {
   { "memory-type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE, KIND_MEMORY_TYPE },
@@ -124,7 +125,8 @@ insert_all (guint64        address,
 {
   for (gsize i = 0; i < G_N_ELEMENTS (entries); i++)
     {
-      /* The driver writes 1, 4 or 8 bytes; this relies on a little-endian host, as CUDA does. */
+      /* The driver writes 1, 4 or 8 bytes. A 64-bit variable suffices for all three sizes on a
+       * little-endian host, which CUDA requires. */
       guint64 value = 0;
       CUresult code = _gpu_cuda.cuPointerGetAttribute (&value, entries[i].attribute, address);
 
@@ -133,7 +135,8 @@ insert_all (guint64        address,
           g_variant_dict_insert_value (attributes, entries[i].nick,
                                        from_value (entries[i].kind, value));
         }
-      /* The memory has no host pointer, or the driver lacks the attribute. */
+      /* Skip the attribute with these codes: the memory has no such attribute, for example a host
+       * pointer, or the driver does not support the attribute. */
       else if (i == 0 || (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED))
         {
           _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "%s of the address 0x%"

@@ -5,8 +5,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Uses the library's own stream: the stream of cuMemcpyHtoD() waits for streams of the application,
- * and other streams do not wait for it. */
+/* Uses the library's own stream. cuMemcpyHtoD() uses the default stream, which waits for streams of
+ * the application, and non-blocking streams do not wait for the default stream. */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaBuffer   *buffer,
@@ -97,7 +97,8 @@ buffer_alloc (GpuNativeContext  *native,
   return buffer != NULL ? &buffer->base : NULL;
 }
 
-/* The driver accepts these sizes only; they describe how kernels read the rows. */
+/* Returns the element size for cuMemAllocPitch(), the size with which kernels read the rows. The
+ * driver only accepts 4, 8 and 16 bytes. */
 static unsigned int
 get_element_size (gsize element_size)
 {
@@ -150,7 +151,8 @@ buffer_alloc_pitched (GpuNativeContext  *native,
   return &_gpu_cuda_buffer_new (address, pitch * n_rows, GPU_CUDA_MEMORY_OWN)->base;
 }
 
-/* Memory of the driver's pools belongs to a device, not to a context. */
+/* Memory of the driver's pools belongs to a device instead of a context. For such memory, the
+ * driver reports no context. */
 static gboolean
 check_owner (GpuCudaContext  *context,
              CUdeviceptr      address,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Linear copies. Host memory that the device can access has a device address too, but only copies
- * that determine the memory type from the address, such as cuMemcpyAsync(), accept it on either
- * side. */
+/* Linear copies. Host memory that the device can access also has a device address. Only functions
+ * that determine the memory type from the address, such as cuMemcpyAsync(), accept this address for
+ * both the source and the destination. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
@@ -21,9 +21,9 @@ is_used_at_once (const GpuCudaBuffer *buffer,
              && g_atomic_int_get (&context->stages_host_memory));
 }
 
-/* The driver copies pageable host memory at once, ahead of pending work in the stream. That work
- * may still write the memory, through the staging engine or from a device that can access it, so
- * wait for it first. */
+/* The driver may copy pageable host memory immediately, before pending work in the stream has
+ * completed. The pending work may still write that memory, through the staging engine or from a
+ * device that can access host memory. Therefore wait for the stream first. */
 CUresult
 _gpu_cuda_finish_for_host (GpuNativeStream *stream,
                            GpuNativeMemory *a,
@@ -114,8 +114,8 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
-/* Copies the flag `stages_host_memory` from the context of a memory, because copies on @stream must
- * then wait for its staged writes too. */
+/* Sets the flag `stages_host_memory` of the context of @stream if @context, which owns one of the
+ * memories, has the flag: copies on @stream must then wait for staged writes. */
 void
 _gpu_cuda_copy_staging_flag (GpuNativeStream  *stream,
                              GpuNativeContext *context)
@@ -210,8 +210,8 @@ get_piece (gconstpointer data,
   return start + range > address ? MIN (size, start + range - address) : size;
 }
 
-/* Called after a copy failed with @code: copies partially page-locked memory of the caller in
- * pieces. */
+/* Called after a copy failed with @code. If only a part of the caller's memory is page-locked,
+ * copies in pieces. Otherwise, returns @code. */
 GPU_COLD static CUresult
 copy_pieces (GpuNativeStream *stream,
              GpuCudaBuffer   *buffer,
@@ -294,7 +294,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size);
 }
 
-/* The driver copies into pageable memory before it returns. */
+/* If @data is pageable memory, the driver call returns after the copy has completed. */
 gboolean
 _gpu_cuda_read (GpuNativeStream  *stream,
                 GpuNativeBuffer  *source,
@@ -322,7 +322,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
                         G_GSIZE_FORMAT " bytes", size, offset, source->size);
 }
 
-/* Waits even after a failure: the caller reuses its memory after the call. */
+/* Waits even if the copy failed, because the caller may reuse its memory after this call. */
 static gboolean
 end_now (GpuNativeStream  *stream,
          GpuCudaCall      *call,

@@ -9,8 +9,8 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Leaves @value unchanged if the driver does not support the attribute for this memory. Other
- * failures are errors: two handles of one allocation must contain the same values. */
+/* Leaves @value unchanged if the driver does not support the attribute for this memory. Fails on
+ * other error codes, because two handles of one allocation must contain the same values. */
 static gboolean
 query (CUdeviceptr           address,
        CUpointer_attribute   attribute,
@@ -125,8 +125,8 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
   return bytes;
 }
 
-/* Caller has entered the context. The driver may report the chunk of the pool as the allocation, so
- * use the recorded allocation. */
+/* Caller has entered the context. The driver may report a whole chunk of the pool instead of the
+ * allocation, so use the recorded start and size of the allocation. */
 static gboolean
 handle_init_pooled (GpuCudaHandle  *handle,
                     GpuCudaBuffer  *buffer,
@@ -172,8 +172,8 @@ fail_pooled (GpuCudaContext  *context,
   return _gpu_cuda_fail_ipc (error);
 }
 
-/* Makes all exports of the pool share one open file description, so that importers can compare
- * them. Takes ownership of @fd; returns the descriptor to export. */
+/* Makes all exported descriptors of the pool share one open file description, so that importers can
+ * compare the descriptors. Takes ownership of @fd. Returns the descriptor to export. */
 static int
 share_pool_fd (GpuCudaContext *context,
                int             fd)
@@ -195,7 +195,8 @@ share_pool_fd (GpuCudaContext *context,
   return copy;
 }
 
-/* Caller has entered the context. Importers can import addresses only after the pool itself. */
+/* Caller has entered the context. Exports both the pool and the address, because an importer must
+ * import the pool before the address. */
 static GBytes *
 export_pooled (GpuCudaContext  *context,
                GpuCudaBuffer   *buffer,

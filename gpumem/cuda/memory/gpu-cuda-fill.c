@@ -7,7 +7,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Size of the kernel's table: the pattern, repeated to a whole number of units. */
+/* Size in bytes of the kernel's table, which contains the pattern, repeated until the size is a
+ * multiple of the unit size. */
 #define TABLE_SIZE   3072
 #define BLOCK_SIZE   256
 #define N_BLOCKS_MAX 2048
@@ -18,8 +19,8 @@ G_STATIC_ASSERT (GPU_CUDA_PATTERN_MAX <= TABLE_SIZE);
  *   for (i = thread; i < n_units; i += n_threads)
  *     the unit at destination + i * unit_size = the unit at table + i % n_table * unit_size
  *
- * with units of 1, 4 or 16 bytes. The table is copied to shared memory first, where threads can
- * read different entries at once. Supports every device since compute capability 5.0.
+ * with units of 1, 4 or 16 bytes. First copies the table to shared memory, from which threads can
+ * read different entries at the same time. Runs on every device since compute capability 5.0.
  */
 static const char fill_text[] =
   ".version 6.4\n"
@@ -126,7 +127,7 @@ get_kernel (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* Whether @pattern repeats its first @period bytes. */
+/* Returns whether @pattern consists of repetitions of its first @period bytes. */
 static gboolean
 is_periodic (const guint8 *pattern,
              gsize         pattern_size,
@@ -136,8 +137,8 @@ is_periodic (const guint8 *pattern,
          && memcmp (pattern, pattern + period, pattern_size - period) == 0;
 }
 
-/* Returns the unit size with which the driver's memset can write @pattern to addresses and sizes
- * that are multiples of @alignment; 0 if it cannot. */
+/* Returns the unit size with which the driver's memset functions can write @pattern to addresses
+ * and sizes that are multiples of @alignment. Returns 0 if the kernel is needed. */
 static gsize
 get_period (const guint8 *pattern,
             gsize         pattern_size,
@@ -152,7 +153,7 @@ get_period (const guint8 *pattern,
   return 0;
 }
 
-/* The driver's memset rejects system memory, which kernels can access. */
+/* Always returns 0 for system memory: the memset functions reject it, but kernels can access it. */
 static gsize
 find_period (GpuNativeBuffer *destination,
              gconstpointer    pattern,
@@ -210,7 +211,7 @@ get_common_multiple (gsize a,
   return a / x * b;
 }
 
-/* Wider stores of a thread are faster. */
+/* Returns the largest unit size possible, because wide stores are faster. */
 static guint32
 get_unit_size (CUdeviceptr address,
                gsize       size,
@@ -360,7 +361,7 @@ _gpu_cuda_fill_region (GpuNativeStream      *stream,
     code = set_rows (address + i * side->slice_pitch, side->row_pitch, extent, pattern, period,
                      handle, &function);
 
-  /* The caller treats a failed fill as not submitted, but some slices may be in flight. */
+  /* Wait for slices in flight, because the caller treats a failed fill as not submitted. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (handle);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Host memory. Page-locked memory has device addresses too. Pageable memory does not: copies use
- * its host address, and fills copy from a page-locked block, as mappings do.
+ * Host memory. Page-locked memory also has a device address. Pageable memory has none: copies use
+ * the host address, and fills copy from a page-locked block of the kind that mappings use.
  */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The driver returns the same code when it is out of host memory. */
+/* The driver returns the same code for a lack of host memory and of device memory. */
 static void
 set_host_error (GError **error)
 {
@@ -60,8 +60,8 @@ static const struct
   { GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, CU_MEMHOSTALLOC_WRITECOMBINED }
 };
 
-/* Caller has entered the context. Returns the flags that the driver reports for @buffer, or
- * @given. */
+/* Caller has entered the context. Returns the flags that the driver reports for @buffer. If the
+ * driver reports none, returns @given. */
 static GpuHostMemoryFlags
 read_flags (GpuCudaBuffer *buffer,
             unsigned int   given)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Imports memory of other processes. Memory that is imported twice is opened once.
+ * Imports memory of other processes. If the same memory is imported twice, the driver opens it only
+ * once.
  *
  * The bytes of a handle are untrusted: a hostile process may send the bytes of another process with
- * a descriptor of its own. Therefore two imports are the same memory only if their driver handles
- * are equal and the kernel identifies the files behind their descriptors as the same.
+ * a descriptor of its own. Therefore two imports only count as the same memory if their driver
+ * handles are equal, and if the kernel reports the same file for both descriptors.
  */
 #include "config.h"
 
@@ -41,8 +42,7 @@ typedef struct
   guint          refs;
   ImportKey      key;               /* owns its descriptor */
   gboolean       is_listed;
-  CUdeviceptr    address;           /* start of the allocation; pooled: of the exported
-                                     * allocation */
+  CUdeviceptr    address;           /* start of the exported allocation */
   guint64        size;              /* bytes there, as the driver reports them */
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
@@ -66,7 +66,8 @@ import_hash (gconstpointer data)
   return (guint) (bits ^ (bits >> 32));
 }
 
-/* Returns FALSE also if the kernel cannot compare; the memory is then opened a second time. */
+/* Returns whether @a and @b share one open file description. Also returns FALSE if the kernel
+ * cannot compare them; the memory is then opened a second time. */
 static gboolean
 is_same_description (int a,
                      int b)
@@ -81,8 +82,9 @@ is_same_description (int a,
   return answer == 1;
 }
 
-/* An inode identifies a memfd. All of NVIDIA's descriptors have the inode of one device, so those
- * are only equal if they share one open file description. */
+/* Two descriptors of a memfd are equal if they have the same inode. All descriptors of NVIDIA's
+ * driver have the inode of one device file, so two of these are only equal if they share one open
+ * file description. */
 static gboolean
 import_equal (gconstpointer a,
               gconstpointer b)
@@ -97,7 +99,8 @@ import_equal (gconstpointer a,
   return one->fd < 0 || S_ISREG (one->mode) || is_same_description (one->fd, other->fd);
 }
 
-/* Duplicates @fd, unless it is -1. */
+/* @key gets a duplicate of @fd, unless @fd is -1. On failure, the caller must also close the
+ * descriptor of @key. */
 static gboolean
 import_key_init (ImportKey            *key,
                  const GpuCudaHandle  *handle,
@@ -142,7 +145,8 @@ import_free (Import *import)
   g_free (import);
 }
 
-/* The bytes from @address to the end of the allocation, as the driver reports them. */
+/* Returns the number of bytes from @address to the end of the allocation, as the driver reports
+ * it. */
 static guint64
 get_size (CUdeviceptr address)
 {
@@ -172,8 +176,8 @@ open_memory (Import  *import,
   return TRUE;
 }
 
-/* Caller has entered the context. The driver only maps whole allocations, so it rejects wrong
- * sizes. */
+/* Caller has entered the context. The driver rejects a wrong @size, because it only maps whole
+ * allocations. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,
@@ -267,7 +271,8 @@ import_external (Import                      *import,
   return FALSE;
 }
 
-/* Caller has entered the context. The driver trusts the size; the front class has checked it. */
+/* Caller has entered the context. GpuBuffer has checked @size as far as possible; the driver does
+ * not check it. */
 static gboolean
 open_external (GpuCudaContext  *context,
                Import          *import,
@@ -281,7 +286,8 @@ open_external (GpuCudaContext  *context,
 
   if (!import_external (import, size, type, error))
     {
-      /* Some drivers accept the handle type but cannot import a dma-buf. */
+      /* Some drivers have the handle type but fail to import any dma-buf. After such a failure, the
+       * device no longer reports that it can import them. */
       if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
           && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
         g_atomic_int_set (&context->device->refuses_dma_bufs, TRUE);
@@ -325,7 +331,8 @@ import_open (GpuCudaContext  *context,
     }
 }
 
-/* Caller has entered the context. The exporting process may have ended. */
+/* Caller has entered the context. Ignores failures, because the exporting process may have
+ * ended. */
 static void
 import_close (GpuCudaContext *context,
               Import         *import)
@@ -357,7 +364,7 @@ import_close (GpuCudaContext *context,
     }
 }
 
-/* Each handle of the same memory states its own range, so check each one. */
+/* Called for every import, because each handle of the same memory states its own range. */
 static gboolean
 check_range (const Import         *import,
              const GpuCudaHandle  *handle,

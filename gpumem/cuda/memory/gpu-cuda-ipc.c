@@ -8,7 +8,7 @@
 
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Not g_random_int(): forked processes inherit its state. */
+/* Does not use g_random_int(), because a forked process inherits the state of its generator. */
 static guint64
 get_process (void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sharing of memory and events with other processes. A handle of the driver represents a whole
- * allocation, so the library's handle adds the position of the buffer.
+ * allocation, so the library's handle adds the offset and the size of the buffer.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ typedef enum
   GPU_CUDA_HANDLE_VIRTUAL = 2,      /* sent with the file descriptor of the allocation */
   GPU_CUDA_HANDLE_POOLED  = 3,      /* CUmemPoolPtrExportData; sent with the pool's descriptor */
   GPU_CUDA_HANDLE_EVENT   = 4,      /* CUipcEventHandle */
-  GPU_CUDA_HANDLE_EXTERNAL = 5      /* CUexternalMemoryHandleType with a file descriptor; within
-                                     * this process only */
+  GPU_CUDA_HANDLE_EXTERNAL = 5      /* CUexternalMemoryHandleType with a file descriptor; never
+                                     * exported */
 } GpuCudaHandleKind;
 
 /* The exported bytes, valid between processes of one machine. */
@@ -39,28 +39,31 @@ typedef struct
 G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 112);
 G_STATIC_ASSERT (sizeof (CUmemPoolPtrExportData) == CU_IPC_HANDLE_SIZE);
 
-/* Maps failures of IPC functions to GPU_ERROR_IPC, except DEVICE_LOST and NOT_SUPPORTED. */
+/* Changes the code of @error to GPU_ERROR_IPC, except DEVICE_LOST and NOT_SUPPORTED. Returns
+ * FALSE. */
 gboolean  _gpu_cuda_fail_ipc     (GError            **error);
 gboolean  _gpu_cuda_check_ipc    (CUresult            code,
                                   const char         *function,
                                   GError            **error);
-/* The other fields are 0. */
+/* Initializes the first fields up to `process`, and sets the others to 0. */
 void      _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
                                   GpuCudaHandleKind   kind);
-/* Parses a handle of one of @kinds, a bitmap, with at least @size bytes. */
+/* Parses @bytes. Fails unless the kind of the handle is in the bitmap @kinds, and the buffer has at
+ * least @size bytes. */
 gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   GBytes             *bytes,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
-/* Creates a buffer of @size bytes over the memory behind @fd, with its own mapping. */
+/* Creates a buffer of @size bytes from the memory behind @fd. Does not share the mapping of another
+ * import. */
 GpuNativeBuffer *
           _gpu_cuda_import_alone (GpuNativeContext     *context,
                                   const GpuCudaHandle  *handle,
                                   int                   fd,
                                   gsize                 size,
                                   GError              **error);
-/* Whether @fd is the descriptor of a CUDA allocation. */
+/* Returns whether @fd is the descriptor of a CUDA allocation. */
 gboolean  _gpu_cuda_is_own_fd    (GpuNativeContext     *context,
                                   int                   fd);
 

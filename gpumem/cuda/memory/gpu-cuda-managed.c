@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed memory. Devices with CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS share it with the host
- * page by page and need no handling. On other devices, the process crashes if the host touches a
- * page while the device may use the memory. There the memory is attached to the host, to one stream
- * or to all streams, and the attachment changes in stream order: the front class attaches the
- * memory before each use, and rejects uses that conflict with a mapping.
+ * Managed memory. A device with CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS shares the memory
+ * with the host page by page and needs no attachment. On other devices, the process crashes if the
+ * host accesses a page while the device may use the memory. For these devices, the memory is
+ * attached to the host, to one stream or to all streams, and attachments change in stream order.
+ * The public class attaches the memory before each use, and rejects uses that conflict with a
+ * mapping.
  */
 #include "config.h"
 
@@ -17,7 +18,7 @@ is_concurrent (const GpuNativeDevice *device)
   return (device->capabilities & GPU_CAPABILITIES_SVM_FINE) != 0;
 }
 
-/* The base alignment of the device needs no extra room. */
+/* Allocates extra room only if @alignment exceeds the base alignment of the device. */
 GpuCudaBuffer *
 _gpu_cuda_managed_alloc (GpuCudaContext  *context,
                          gsize            size,
@@ -76,8 +77,8 @@ do_nothing (GpuNativeStream  *stream,
 
 /* --- attachment ------------------------------------------------------------------------------- */
 
-/* A default stream stands for several streams, so memory cannot be attached to it alone; nor to a
- * stream of another context. */
+/* Returns the attachment to use instead of @attachment. The driver cannot attach memory to a
+ * default stream, whose handle stands for several streams, or to a stream of another context. */
 static GpuSvmAttachment
 widen (const GpuCudaStream  *stream,
        const GpuCudaManaged *managed,
@@ -115,8 +116,9 @@ is_attached (const GpuCudaStream  *stream,
          && (attachment != GPU_SVM_ATTACHMENT_STREAM || managed->stream == stream->serial);
 }
 
-/* Freeing a stream returns its memory to the host, and serials are never reused, so no new stream
- * looks attached. The driver only attaches whole allocations, for which the size must be 0. */
+/* When a stream is destroyed, the driver detaches its memory. The memory never seems attached to a
+ * later stream, because serials are not reused. The driver only attaches whole allocations, for
+ * which the size argument must be 0. */
 gboolean
 _gpu_cuda_managed_attach (GpuNativeStream   *native,
                           GpuNativeBuffer   *native_buffer,
@@ -157,7 +159,8 @@ _gpu_cuda_managed_attach (GpuNativeStream   *native,
 
 /* --- locations of pages ----------------------------------------------------------------------- */
 
-/* The driver may not support these calls for memory that it did not allocate. */
+/* Ignores failures for system memory: the driver may not support prefetching and advice for memory
+ * that it did not allocate. */
 static CUresult
 pass_over_unknown (const GpuCudaBuffer *buffer,
                    CUresult             code)
@@ -203,7 +206,7 @@ advise_entered (CUdeviceptr  address,
   return _gpu_cuda.cuMemAdvise (address, size, advice, device);
 }
 
-/* Without concurrent access, the memory migrates when its attachment changes. */
+/* Without concurrent access, a change of the attachment migrates the memory. */
 gboolean
 _gpu_cuda_prefetch (GpuNativeStream  *stream,
                     GpuNativeBuffer  *native,

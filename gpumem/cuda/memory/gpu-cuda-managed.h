@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Managed memory; the primitives of GpuSvmOps. */
+/* Managed memory: functions that implement GpuSvmOps. */
 #pragma once
 
 #include "gpumem/cuda/core/gpu-cuda.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Mappings. Memory that the host can access is mapped in place. Other memory is mapped through a
- * page-locked block: mapping copies to the block and unmapping copies back, both in stream order.
- * Blocks are reused after their last copy has completed, because a new block is slow to allocate
- * and may make the driver wait for the device.
+ * page-locked block: mapping copies the memory to the block, and unmapping copies the block back,
+ * both in stream order. A block is reused after its last copy has completed, because allocating a
+ * block is slow and may make the driver wait for the device.
  */
 #include "config.h"
 
@@ -14,10 +14,11 @@
 /* The size of a block is a multiple of this many bytes. */
 #define GRANULE (64 * 1024)
 
-/* Fills of pageable memory are copied in pieces of at most this many bytes. */
+/* Fills of pageable memory copy pieces of at most this many bytes. */
 #define FILL_SIZE (1024 * 1024)
 
-/* When a new block is needed, idle blocks beyond this total size are freed. */
+/* When a new block is needed, idle blocks are freed until their total size is at most this many
+ * bytes. */
 #define IDLE_SIZE_MAX (64 * 1024 * 1024)
 
 typedef struct
@@ -25,15 +26,16 @@ typedef struct
   guint8   *data;
   gsize     size;
   CUevent   done;                   /* after the last copy */
-  gboolean  used;                   /* mapped, or being mapped */
-  gboolean  write;                  /* to be copied back */
+  gboolean  used;                   /* by a mapping or a fill */
+  gboolean  write;                  /* unmapping copies the block back */
   gsize     mapped_size;            /* of a buffer */
   gsize     offset;                 /* of the mapping within the buffer */
   GpuRegionSide side;               /* for images; rows in the block are not padded */
   GpuExtent extent;                 /* texels */
 } GpuCudaStaging;
 
-/* Caller has entered the context and must not hold its lock: the driver may wait for the device. */
+/* Caller has entered the context and must not hold its lock, because the driver may wait for the
+ * device. */
 static void
 staging_free (GpuCudaStaging *staging)
 {
@@ -65,8 +67,8 @@ is_idle (const GpuCudaStaging *staging)
   return !staging->used && _gpu_cuda.cuEventQuery (staging->done) == CUDA_SUCCESS;
 }
 
-/* Returns the smallest sufficient block, unless it is more than four times as large as needed.
- * Caller holds `lock` of the context. */
+/* Caller holds `lock` of the context. Returns the smallest idle block of at least @size bytes, or
+ * NULL if there is none. Ignores blocks that are more than four times as large as needed. */
 static GpuCudaStaging *
 find_idle_locked (GpuCudaContext *context,
                   gsize           size)
@@ -85,8 +87,8 @@ find_idle_locked (GpuCudaContext *context,
   return best;
 }
 
-/* Removes idle blocks beyond IDLE_SIZE_MAX. (transfer container): the blocks, for the caller to
- * free. */
+/* Caller holds `lock` of the context. Removes idle blocks until the size of the others is at most
+ * IDLE_SIZE_MAX. Returns the removed blocks; the caller must free them without holding the lock. */
 static GPtrArray *
 trim_locked (GpuCudaContext *context)
 {
@@ -162,7 +164,7 @@ take_idle (GpuCudaContext  *context,
   return staging;
 }
 
-/* Caller has entered the context and must not hold its lock: allocating may block. */
+/* Caller has entered the context and must not hold its lock, because an allocation may block. */
 static GpuCudaStaging *
 take (GpuCudaContext  *context,
       gsize            size,
@@ -283,7 +285,7 @@ _gpu_cuda_map (GpuNativeStream  *stream,
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* Returns the block as one side of a copy. */
+/* Describes the block as the source or destination of a copy. */
 static GpuRegionSide
 get_block_side (const GpuCudaStaging *staging)
 {
@@ -472,7 +474,7 @@ copy_pieces (CUstream         stream,
       code = _gpu_cuda.cuEventRecord (staging->done, stream);
     }
 
-  /* The caller treats a failed fill as not submitted, but some pieces may be in flight. */
+  /* Wait for pieces in flight, because the caller treats a failed fill as not submitted. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream);
 

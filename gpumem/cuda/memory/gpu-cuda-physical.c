@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Physical memory, which the driver allocates separately from the addresses it is mapped at. */
+/* Physical memory. The driver allocates it separately from the address range to which it is
+ * mapped. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"

@@ -6,11 +6,12 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Time in microseconds within which an event on an idle stream completes, even on a busy
+/* The maximum time in microseconds that an event on an idle stream takes to complete on a busy
  * machine. */
 #define IDLE_TIME (100 * 1000)
 
-/* The contexts with a pool: each pool retains memory that other contexts of the device may need. */
+/* All contexts with a pool. If a context is out of memory, it trims the pools of all contexts of
+ * its device, because each pool retains unused memory. */
 static GMutex pools_lock;
 static GPtrArray *pooled;           /* of GpuCudaContext; NULL: none */
 
@@ -32,8 +33,8 @@ has_fds (GpuCudaContext *context)
          != 0;
 }
 
-/* Caller has entered the context. The pool retains freed memory; by default the driver would
- * release it at each synchronization. */
+/* Caller has entered the context. The release threshold makes the pool retain freed memory; by
+ * default, the driver would release that memory at each synchronization. */
 static CUmemoryPool
 pool_new (GpuCudaContext  *context,
           GError         **error)
@@ -126,8 +127,9 @@ get_pool (GpuCudaContext  *context,
   return context->pool;
 }
 
-/* The driver retains memory freed in a stream until a thread has waited for the free; a query that
- * reports completion is not enough. Does not wait for other work in the stream. */
+/* The driver does not release memory that was freed in a stream until a thread has waited for the
+ * free; a query that reports completion is not enough. Skips streams with pending work: an event
+ * must complete within IDLE_TIME. */
 static void
 synchronize_frees (GpuCudaStream *stream)
 {

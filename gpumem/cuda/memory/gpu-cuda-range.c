@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Address ranges, and the allocations mapped there. The driver grants access only to memory that is
- * mapped at the time of the call, so mappings are listed for peers that get access later. */
+/* Address ranges, and the allocations mapped there. cuMemSetAccess() only affects memory that is
+ * mapped at the time of the call. Therefore each context lists its ranges and their mappings, to
+ * grant access to further peers later. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -183,7 +184,8 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 {
   gboolean entered;
 
-  /* Fails after a fork, where a thread that does not exist in this process may hold the lock. */
+  /* Fails after a fork, so the lock is not taken: a thread that does not exist in this process may
+   * hold it. */
   if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
       g_mutex_lock (&context->ranges_lock);
@@ -202,7 +204,8 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 
 /* --- mappings --------------------------------------------------------------------------------- */
 
-/* Sets @n_mapped to the number of mapped allocations and @end to their end, also on failure. */
+/* Maps the allocations from the offset @end on. Sets @n_mapped to the number of mapped allocations,
+ * and @end to the offset after the last of them, also on failure. */
 static CUresult
 map_all (GpuCudaRange                       *range,
          const CUmemGenericAllocationHandle *allocations,

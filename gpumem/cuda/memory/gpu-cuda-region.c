@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies of regions. The driver requires rows that do not overlap, and slice pitches that are
- * multiples of the row pitch. Other regions are copied slice by slice or row by row. Arrays are
- * addressed by coordinates instead of pitches.
+ * multiples of the row pitch. Other regions are copied slice by slice or row by row. For arrays,
+ * the driver takes coordinates instead of addresses and pitches.
  */
 #include "config.h"
 
@@ -33,12 +33,12 @@ typedef struct
 {
   CUstream       stream;
   GpuCudaStream *native;            /* NULL for a stream of the library's own */
-  CUcontext      to_context;        /* NULL, like from_context, if both sides are in one */
+  CUcontext      to_context;        /* NULL, like from_context, unless the contexts differ */
   CUcontext      from_context;
   gsize          width;
   gsize          height;
   gsize          depth;
-  const char    *function;          /* the last one called */
+  const char    *function;          /* the last driver function called */
   gsize          n_pieces;          /* copies enqueued so far */
 } RegionOp;
 
@@ -161,8 +161,8 @@ copy_2d (RegionOp   *op,
   return code;
 }
 
-/* Returns the structure for copies between contexts. CUDA_MEMCPY3D has the common fields at the
- * same offsets. */
+/* Returns the structure for copies between contexts. The fields that CUDA_MEMCPY3D also has are at
+ * the same offsets in both structures. */
 static CUDA_MEMCPY3D_PEER
 describe_3d (const RegionOp *op,
              const Side     *to,
@@ -269,7 +269,7 @@ copy_rows (RegionOp   *op,
   return code;
 }
 
-/* Slices of one row each are copied as the rows of one slice. */
+/* If each slice has one row, converts the slices to the rows of one slice. */
 static void
 flatten (RegionOp *op,
          Side     *to,
@@ -309,7 +309,8 @@ copy_linear (RegionOp *op,
 
 /* --- arrays ----------------------------------------------------------------------------------- */
 
-/* The driver treats each layer of a 1D array image as a slice of one row. */
+/* Converts rows to slices of one row, because the driver treats each layer of a 1D array image as
+ * such a slice. */
 static void
 turn_layers (RegionOp *op,
              Side     *to,
@@ -339,7 +340,7 @@ copy_array_rows (RegionOp   *op,
       Side to_row = advance (to, i, 0);
       Side from_row = advance (from, i, 0);
 
-      /* The pitch of a single row has no effect, but must be valid. */
+      /* The driver requires a valid pitch, even though the pitch of a single row has no effect. */
       to_row.row_pitch = from_row.row_pitch = op->width;
       code = copy_3d (op, &to_row, &from_row, 1, 1);
     }
@@ -356,7 +357,7 @@ copy_arrays (RegionOp *op,
 
   if (to.rows_are_layers || from.rows_are_layers)
     {
-      /* One side counts rows, the other one layers. */
+      /* The rows of one array are the layers of the other array. */
       if (to.array != NULL && from.array != NULL && to.rows_are_layers != from.rows_are_layers)
         return copy_array_rows (op, &to, &from);
 
@@ -386,8 +387,8 @@ copy_arrays (RegionOp *op,
   return code;
 }
 
-/* Works around the driver, which copies wrong layers if both sides are the same array of 2D layers:
- * copies through scratch memory. */
+/* Copies through scratch memory, because the driver copies wrong layers if both sides are the same
+ * array of 2D layers. */
 static CUresult
 copy_within_layers (RegionOp   *op,
                     const Side *to,
@@ -457,8 +458,9 @@ _gpu_cuda_enqueue_region (CUstream              stream,
   return code;
 }
 
-/* Called after a failure. The caller retains the memory of the enqueued copies until an event that
- * is recorded later. On the per-thread stream, `last` must cover those copies as well. */
+/* Called after a failure with enqueued copies. Sets `partial`, so that the caller retains the
+ * memory until an event that it records later. On the per-thread stream, `last` must be recorded
+ * after the copies. If that fails, waits for the copies instead. */
 static void
 leave_pieces (GpuCudaStream *stream)
 {
@@ -469,7 +471,8 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-/* Host memory has the same address in all contexts; arrays belong to one context. */
+/* Returns whether the copy needs no contexts: host memory has the same address in all contexts, but
+ * arrays belong to one context. */
 static gboolean
 is_same_everywhere (const GpuNativeMemory *one,
                     const GpuNativeMemory *other)
@@ -504,7 +507,7 @@ describe_side (const GpuRegionSide *side)
                           side->slice_pitch);
 }
 
-/* Replaces _gpu_cuda_end() after a failure: builds the details of the error. */
+/* Called instead of _gpu_cuda_end() after a failure. Adds the region to the error. */
 static gboolean
 fail_region (GpuNativeStream      *stream,
              GpuNativeEvent      **event,

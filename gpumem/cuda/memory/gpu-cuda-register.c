@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registration of host memory of the application. The driver locks each byte once per process, for
- * all contexts, and copies only within one registration. Therefore a registration covers exactly
- * the bytes of one buffer, so that neighbors may share a page. Buffers over parts of those bytes
- * share the registration.
+ * Registration of host memory of the application. The driver registers each byte at most once per
+ * process, for all contexts, and a copy must not cross the end of a registration. Therefore a
+ * registration covers exactly the bytes of one buffer, so that adjacent buffers may share a page.
+ * Buffers over parts of those bytes share the registration.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@ typedef struct
 static GMutex registrations_lock;
 static GPtrArray *registrations;    /* of Registration */
 
-/* Returns a registration that overlaps the range. */
+/* Returns a registration that overlaps the range, or NULL. */
 static Registration *
 find_locked (guintptr start,
              guintptr end)
@@ -91,8 +91,8 @@ share_locked (Registration  *registration,
   return NULL;
 }
 
-/* Caller has entered the context. Returns NULL without an error if other code registered the
- * memory. */
+/* Caller has entered the context. Returns NULL without an error if code outside the library has
+ * registered the memory. */
 static Registration *
 register_locked (GpuCudaContext  *context,
                  gboolean         read_only,
@@ -108,7 +108,7 @@ register_locked (GpuCudaContext  *context,
   if (other != NULL)
     return share_locked (other, read_only, start, end, error);
 
-  /* Without the flag, the driver requires writable pages. */
+  /* Without CU_MEMHOSTREGISTER_READ_ONLY, the driver requires writable pages. */
   if (read_only && _gpu_cuda_get_optional (context->device,
                                            CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
     flags |= CU_MEMHOSTREGISTER_READ_ONLY;
@@ -118,8 +118,8 @@ register_locked (GpuCudaContext  *context,
   if (code == CUDA_SUCCESS)
     return add_locked (context, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0, start, end);
 
-  /* It is no error if other code has page-locked the memory. For memory from cuMemHostAlloc(), some
-   * drivers return CUDA_ERROR_INVALID_VALUE instead of the specific code. */
+  /* Set no error if code outside the library has already page-locked the memory. For memory from
+   * cuMemHostAlloc(), some drivers return CUDA_ERROR_INVALID_VALUE instead of the specific code. */
   if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
       && (code != CUDA_ERROR_INVALID_VALUE
           || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
@@ -150,8 +150,8 @@ _gpu_cuda_unregister (gpointer data)
   gboolean entered;
   gboolean last;
 
-  /* Hold the lock until the driver has unregistered the pages: another thread may register them
-   * again. */
+  /* Hold the lock until the driver has unregistered the pages, because another thread may register
+   * the same pages again. */
   g_mutex_lock (&registrations_lock);
   last = unref_locked (registration);
   if (last && _gpu_cuda_enter_again (context, &entered, NULL))
@@ -168,8 +168,8 @@ _gpu_cuda_unregister (gpointer data)
   _gpu_native_context_unref (&context->base);
 }
 
-/* Caller has entered the context. Checks that one registration of other code covers the whole
- * range. */
+/* Caller has entered the context. Checks that one registration, by code outside the library, covers
+ * the whole range. */
 static gboolean
 check_range (gconstpointer   data,
              gsize           size,
@@ -192,7 +192,8 @@ check_range (gconstpointer   data,
   return FALSE;
 }
 
-/* Caller has entered the context. @registration is NULL if other code registered the memory. */
+/* Caller has entered the context. @registration is NULL if code outside the library has registered
+ * the memory. */
 static gboolean
 get_address (const Registration  *registration,
              gpointer             data,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* File descriptors for other libraries. */
+/* File descriptors that are shared with other libraries. */
 #include "config.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ _gpu_cuda_get_fd_kinds (GpuNativeContext *context,
   return kinds;
 }
 
-/* Replaces @fd by a dma-buf of the whole allocation. */
+/* Closes @fd and replaces it by a dma-buf of the whole allocation. */
 static gboolean
 make_dma_buf (GpuCudaContext  *context,
               CUdeviceptr      start,
@@ -106,7 +106,8 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                           fd, error);
 }
 
-/* Each import gets its own mapping. The program must order the uses of different libraries. */
+/* Each import has its own mapping. The program must order the operations of the libraries that
+ * share the memory. */
 GpuNativeBuffer *
 _gpu_cuda_open_fd (GpuNativeContext  *context,
                    GpuFdKinds         kind,
@@ -136,8 +137,8 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
       if (buffer != NULL)
         return buffer;
 
-      /* Fall through for descriptors of other libraries only: cuImportExternalMemory() trusts any
-       * size, but the driver has just rejected this size for CUDA's own memory. */
+      /* Only try cuImportExternalMemory() for descriptors of other libraries: that function accepts
+       * any size, but the driver has just rejected this size for CUDA's own memory. */
       if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
           || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
           || _gpu_cuda_is_own_fd (context, fd))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory: managed memory, and host memory for devices that can access it. */
+/* Shared virtual memory: managed memory, and system memory for devices that can access it. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
