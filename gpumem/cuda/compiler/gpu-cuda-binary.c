@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Parses binaries without the driver. cuModuleLoadDataEx() does not take a size and trusts the
- * sizes inside the binary, so truncated binaries must be rejected first. Drivers before CUDA 12.4
- * can list neither the kernels of a module nor their parameters.
+ * Parses binaries without the driver, for two reasons. cuModuleLoadDataEx() takes no size and
+ * trusts the sizes inside the binary, so truncated binaries must be rejected first. And drivers
+ * before CUDA 12.4 can list neither the kernels of a module nor their parameters.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ typedef struct
   guint64 size;                 /* in bytes, after the header */
 } FatbinHeader;
 
-/* The header of one entry: PTX or a cubin, as nvcc writes it for one architecture. */
+/* The header of one entry. nvcc writes an entry with PTX or a cubin for each architecture. */
 typedef struct
 {
   guint16 kind;
@@ -44,7 +44,7 @@ typedef struct
   Elf64_Ehdr    header;
 } Elf;
 
-/* In the PTX of all compilers, the first line after comments starts with ".version". */
+/* Returns whether the first line after comments starts with ".version", as in all PTX. */
 static gboolean
 is_ptx (const char *text,
         gsize       size)
@@ -136,7 +136,8 @@ open_elf (GBytes *binary,
   return TRUE;
 }
 
-/* Returns a name from the header's string table; NULL if it is out of bounds. */
+/* Returns the name of @section from the string table of the file, or NULL if the name is out of
+ * bounds. */
 static const char *
 get_section_name (const Elf        *elf,
                   const Elf64_Shdr *section)
@@ -183,7 +184,8 @@ open_fatbin (GBytes *binary,
   return TRUE;
 }
 
-/* Gets the entry at @at, and its data in @part. Returns FALSE if the entry extends past @end. */
+/* Sets @entry to the header at offset @at, and @part to the data of the entry. Returns FALSE if the
+ * entry extends past @end. */
 static gboolean
 get_entry (GBytes       *binary,
            gsize         at,
@@ -205,7 +207,7 @@ get_entry (GBytes       *binary,
 }
 
 /* Checks the uncompressed cubins like standalone cubins. Only the driver can read compressed
- * ones. */
+ * cubins. */
 static gboolean
 check_fatbin (GBytes *binary)
 {
@@ -261,8 +263,8 @@ _gpu_cuda_binary_check (GBytes  *binary,
   return FALSE;
 }
 
-/* Finds the first readable binary in a fatbin: all of them have the same kernels. (transfer full)
- * (nullable) */
+/* Finds the first uncompressed and complete binary in a fatbin. All its binaries have the same
+ * kernels. (transfer full) (nullable) */
 static GBytes *
 find_in_fatbin (GBytes *binary)
 {
@@ -286,7 +288,7 @@ find_in_fatbin (GBytes *binary)
   return NULL;
 }
 
-/* Finds the binary that describes the kernels. (transfer full) (nullable) */
+/* Finds the ELF file or the PTX that describes the kernels. (transfer full) (nullable) */
 static GBytes *
 find_part (GBytes *binary)
 {
@@ -310,7 +312,7 @@ list_in_elf (GBytes *binary)
     {
       const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
 
-      /* Only kernels have such a section; other functions have no constant bank of their own. */
+      /* Only kernels have such a section, because other functions have no constant bank. */
       if (name != NULL && g_str_has_prefix (name, ".nv.constant0."))
         g_ptr_array_add (names, g_strdup (name + strlen (".nv.constant0.")));
     }
@@ -456,7 +458,8 @@ get_sizes_in_elf (GBytes     *binary,
   return NULL;
 }
 
-/* ".param .u64 .ptr .align 1 name" or ".param .align 4 .b8 name[12]" */
+/* @declaration is, for example, ".param .u64 .ptr .align 1 name" or
+ * ".param .align 4 .b8 name[12]". */
 static gsize
 get_parameter_size (const char *declaration)
 {

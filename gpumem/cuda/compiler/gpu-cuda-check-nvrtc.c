@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compares the back end's declarations of NVRTC with the header of the CUDA Toolkit. Compiled if
- * configure finds the header; never linked.
+ * Compares the back end's declarations of NVRTC with the header of the CUDA Toolkit. This file is
+ * only compiled if configure finds the header, and never linked.
  */
 #include <nvrtc.h>
 
@@ -11,7 +11,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc-symbols.h"
 #undef GPU_CUDA_NVRTC_SYMBOL
 
-/* Declare the library's types next to those of the toolkit. */
+/* Rename the library's types, so that they can be declared next to those of the toolkit. */
 #define nvrtcResult  gpu_nvrtcResult
 #define nvrtcProgram gpu_nvrtcProgram
 #define GPU_CUDA_CHECK

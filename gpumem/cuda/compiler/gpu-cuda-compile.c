@@ -63,7 +63,7 @@ get_log (nvrtcProgram program)
   return log;
 }
 
-/* Gets a cubin, or PTX for "compute" architectures, which have no cubin. */
+/* Returns a cubin. For "compute" architectures, NVRTC creates no cubin; returns the PTX instead. */
 static GBytes *
 get_image (nvrtcProgram   program,
            GError       **error)
@@ -125,7 +125,8 @@ get_lowered (nvrtcProgram        program,
   return g_steal_pointer (&lowered);
 }
 
-/* Removes an option that NVRTC itself does not support. Returns TRUE if it was present. */
+/* Removes @option, which NVRTC does not support, from @options. Returns TRUE if @options contained
+ * it. */
 static gboolean
 take_option (GPtrArray  *options,
              const char *option)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compilation of source to device code: preparation for NVRTC, its result, and the options of the
- * driver's own compiler. A device is represented by its compute capability only.
+ * Compilation of source to device code: translation of the source for NVRTC, parsing of binaries,
+ * and options of the driver's own compiler. Functions take the compute capability of a device
+ * instead of the device.
  */
 #pragma once
 
@@ -14,7 +15,8 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_CUDA_LANGUAGE_CPP,
-  GPU_CUDA_LANGUAGE_PORTABLE            /* OpenCL C, as far as it is C++ too */
+  GPU_CUDA_LANGUAGE_PORTABLE            /* the portable dialect: the common part of OpenCL C and
+                                         * C++ */
 } GpuCudaLanguage;
 
 typedef enum
@@ -25,16 +27,17 @@ typedef enum
   GPU_CUDA_BINARY_PTX
 } GpuCudaBinaryKind;
 
-/* gpu-cuda-binary.c: truncated binaries are rejected. */
+/* gpu-cuda-binary.c: parses binaries. */
 GpuCudaBinaryKind _gpu_cuda_binary_identify    (GBytes              *binary);
-/* Whether an ELF file is device code, and not a host object with embedded device code. */
+/* Returns TRUE if an ELF file is device code, and FALSE if it is a host object with embedded device
+ * code. */
 gboolean          _gpu_cuda_binary_is_cubin    (GBytes              *binary);
 /* Returns FALSE if the binary is truncated or of an unknown kind. */
 gboolean          _gpu_cuda_binary_check       (GBytes              *binary,
                                                 GError             **error);
 /* Returns NULL if the binary does not list its kernels. */
 char            **_gpu_cuda_binary_list_kernels (GBytes             *binary);
-/* Returns the sizes of the parameters (element-type gsize); NULL if the binary does not list
+/* Returns the sizes of the parameters (element-type gsize), or NULL if the binary does not list
  * them. */
 GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
@@ -44,7 +47,7 @@ GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
  * if no name or more than one name matches. */
 const char       *_gpu_cuda_name_find          (const char *const   *names,
                                                 const char          *name);
-/* Returns the name in the source, as far as @mangled can be decoded. */
+/* Returns the name in the source. Returns a copy of @mangled if it cannot be decoded. */
 char             *_gpu_cuda_name_simplify      (const char          *mangled);
 
 /* gpu-cuda-jit.c: options of the driver's compiler and linker. */
@@ -61,7 +64,7 @@ gboolean          _gpu_cuda_jit_init           (GpuCudaJit          *jit,
                                                 const char          *options,
                                                 GError             **error);
 void              _gpu_cuda_jit_clear          (GpuCudaJit          *jit);
-/* Appends both logs, with whitespace stripped. */
+/* Appends the error log and the info log, without leading and trailing whitespace. */
 void              _gpu_cuda_jit_append_log     (GpuCudaJit          *jit,
                                                 GString             *log);
 
@@ -72,35 +75,39 @@ GPtrArray        *_gpu_cuda_options_new        (int                  compute_cap
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
-/* Whether the options include a file before the program. */
+/* Returns whether an option includes a file before the source of the program. */
 gboolean          _gpu_cuda_options_include    (GPtrArray           *options);
 /* Removes the options that define or undefine macros from @options, and returns the equivalent
- * lines of source. */
+ * lines of source. Removes none if _gpu_cuda_options_include() returns TRUE. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
 /* gpu-cuda-prelude*.c, gpu-cuda-rewrite.c, gpu-cuda-rewrite-image.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
                                                 GpuCudaLanguage      language,
                                                 gboolean             has_images);
-/* Append the vector types, the image declarations that need CUDA's own vector types, and the other
- * image declarations. The second must precede the macros that rename CUDA's vector types. */
+/* _append_vectors() appends the vector types. _append_native() appends the image declarations that
+ * need CUDA's own vector types, and must be called before the macros that rename these types.
+ * _append_images() appends the other image declarations. */
 void              _gpu_cuda_prelude_append_vectors (GString         *text);
 void              _gpu_cuda_prelude_append_native (GString          *text);
 void              _gpu_cuda_prelude_append_images (GString          *text);
-/* Whether a portable source names an image or sampler type, or may do so indirectly. */
+/* Returns TRUE if a portable source contains the name of an image or sampler type, or if an
+ * included file or pasted tokens may contain such a name. */
 gboolean          _gpu_cuda_source_has_images  (const char          *source);
-/* Bitmap of the constant samplers that a source may use; all of them if @is_part. */
+/* Returns a bitmap of the constant samplers that a source may use. If @is_part is TRUE, other parts
+ * of the program may declare samplers, so the bitmap contains all samplers. */
 guint             _gpu_cuda_source_find_samplers (const char        *source,
                                                 gboolean             is_part);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
-/* Returns the complete text for the compiler. Removes the @options that became part of the text. */
+/* Returns the complete text for NVRTC. Removes those options that become part of the text from
+ * @options. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
                                                 GPtrArray           *options);
 
 /* gpu-cuda-compile.c */
-/* Compiles for devices of @compute_capability, which is 90 for 9.0. @log may be NULL, and is set to
- * NULL if the log is empty. @names and @lowered may be NULL. */
+/* Compiles for devices of @compute_capability, which is 90 for 9.0. Sets @log to NULL if the log is
+ * empty. @log, @names and @lowered may be NULL. */
 GBytes           *_gpu_cuda_compile            (int                  compute_capability,
                                                 const char          *source,
                                                 const char          *options,
@@ -109,8 +116,8 @@ GBytes           *_gpu_cuda_compile            (int                  compute_cap
                                                 char              ***lowered,
                                                 char               **log,
                                                 GError             **error);
-/* Appends every input of a compilation other than source, options and device: the versions of
- * driver and compiler. */
+/* Appends the versions of the driver and of NVRTC to @text. Together with the source, the options
+ * and the device, these versions determine the result of a compilation. */
 void              _gpu_cuda_compile_identify   (GString             *text);
 
 G_END_DECLS

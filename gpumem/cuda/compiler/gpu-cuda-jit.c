@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options for binaries: "max-registers=32 line-info", or in the spelling of the CUDA tools,
- * "-maxrregcount=32 -lineinfo". Both logs are always requested.
+ * Options for binaries, such as "max-registers=32 line-info". The spelling of the CUDA tools, such
+ * as "-maxrregcount=32 -lineinfo", has the same effect. The info log and the error log are always
+ * requested.
  */
 #include "config.h"
 
@@ -103,7 +104,7 @@ parse_value (ValueKind   kind,
          g_ascii_string_to_unsigned (text, 10, 0, G_MAXINT32, value, NULL);
 }
 
-/* Accepts -O3 and -O 3. */
+/* Parses "O3", the option -O3 without the dash. */
 static gboolean
 parse_level (const char *name,
              guint64    *level)
@@ -111,7 +112,8 @@ parse_level (const char *name,
   return name[0] == 'O' && parse_value (NUMBER, name + 1, level);
 }
 
-/* Contexts prepend these options for source compilers to the options of every program. */
+/* Returns whether @word is an option for source compilers. A binary ignores these options, because
+ * contexts prepend them to the options of every program. */
 static gboolean
 is_for_source (const char *word)
 {

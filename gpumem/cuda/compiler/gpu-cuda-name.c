@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of C++ functions as mangled by the Itanium ABI, which CUDA uses on every platform: _Z1fPf
- * is f (float *), _ZN2ns1fEi is ns::f (int). Templates need name expressions of NVRTC instead.
+ * Mangled names of C++ functions. CUDA mangles names as in the Itanium ABI on every platform:
+ * _Z1fPf is f (float *), _ZN2ns1fEi is ns::f (int). Names of templates are not decoded; programs
+ * use name expressions of NVRTC for templates.
  */
 #include "config.h"
 
@@ -9,7 +10,8 @@
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 
-/* Returns the prefix of the mangled name of @name, which is independent of the parameters. */
+/* Returns the part of the mangled name that does not depend on the parameters. The parameter types
+ * follow this prefix. */
 static char *
 mangle (const char *name,
         gboolean    is_static)
@@ -43,7 +45,7 @@ _gpu_cuda_name_find (const char *const *names,
       if (g_str_equal (names[i], name))
         return names[i];
 
-      /* I starts template arguments. */
+      /* The letter I starts template arguments. */
       if (length == 0 || names[i][length] == 'I')
         continue;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every function of NVRTC that the back end calls. No include guard: the list is included by the
- * function table, the loader and the check against nvrtc.h.
+ * Every function of NVRTC that the back end calls. This file has no include guard, because the
+ * function table, the loader and the check against nvrtc.h include it.
  *
  *   GPU_CUDA_NVRTC_SYMBOL (result, name, parameters)
  */

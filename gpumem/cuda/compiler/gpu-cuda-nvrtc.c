@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Loads NVRTC. Prefers the major version of the driver: a driver rejects code of a newer CUDA
- * version, but accepts code of all older versions.
+ * Loads NVRTC. Prefers versions that are not newer than the driver: a driver may reject code of a
+ * newer CUDA version, but accepts code of all older versions.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ static const Symbol symbols[] =
 #undef GPU_CUDA_NVRTC_SYMBOL
 };
 
-/* Newest first. */
+/* The supported versions, newest first. */
 static const struct
 {
   int         major;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The library's own declarations of NVRTC, the run-time compiler of CUDA C++. NVRTC is part of the
- * CUDA Toolkit or of a separate package, and never of the driver.
+ * The library's own declarations of NVRTC, the run-time compiler of CUDA C++. The CUDA Toolkit and
+ * a separate package contain NVRTC; the driver does not.
  */
 #pragma once
 
@@ -42,8 +42,8 @@ typedef struct
 /* All fields are 0 until _gpu_cuda_nvrtc_load() has returned TRUE. */
 extern GpuCudaNvrtc _gpu_cuda_nvrtc;
 
-/* Loads NVRTC once per process, after the driver was loaded. Fails with GPU_ERROR_NOT_SUPPORTED if
- * NVRTC is missing or unusable. Thread-safe. */
+/* Loads NVRTC once per process. The driver must have been loaded before. Fails with
+ * GPU_ERROR_NOT_SUPPORTED if NVRTC is missing or unusable. Thread-safe. */
 gboolean _gpu_cuda_nvrtc_load (GError **error);
 
 G_END_DECLS

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Converts the options of a program to those of NVRTC. Options of NVRTC are passed through, options
- * of OpenCL are translated for programs in the portable dialect, and defaults are added for options
- * that the program does not set.
+ * Converts the options of a program to those of NVRTC: passes options of NVRTC through, translates
+ * options of OpenCL for programs in the portable dialect, and adds defaults for options that the
+ * program does not set.
  */
 #include "config.h"
 
@@ -11,7 +11,8 @@
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 
-/* Other -cl- options have no effect that a portable program could observe. */
+/* All other -cl- options are removed, because they have no effect that a portable program could
+ * observe. */
 static const struct
 {
   const char *opencl;
@@ -89,8 +90,8 @@ parse_words (char            **words,
     }
 }
 
-/* Selects machine code for the device if the compiler supports it, otherwise the newest virtual
- * architecture that the driver can compile for it. */
+/* Selects machine code for the device if NVRTC supports the device. Otherwise, selects PTX for the
+ * newest older architecture, which the driver compiles for the device. */
 static char *
 get_architecture (int compute_capability)
 {
@@ -107,7 +108,7 @@ get_architecture (int compute_capability)
         best = MAX (best, architecture);
     }
 
-  /* The device is older than every architecture of the compiler: let the compiler report it. */
+  /* If the device is older than every architecture of NVRTC, let NVRTC report the error. */
   return g_strdup_printf ("--gpu-architecture=%s_%d", best > 0 ? "compute" : "sm",
                           best > 0 ? best : compute_capability);
 }
@@ -129,7 +130,7 @@ add_defaults (int              compute_capability,
   if (language != GPU_CUDA_LANGUAGE_PORTABLE)
     return;
 
-  /* Contracting a * b + c would give other results than other devices. */
+  /* If the compiler contracted a * b + c, results would differ from those of other devices. */
   if (!_gpu_cuda_options_have (options, "--fmad") && !_gpu_cuda_options_have (options, "-fmad") &&
       !_gpu_cuda_options_have (options, "--use_fast_math") &&
       !_gpu_cuda_options_have (options, "-use_fast_math"))
@@ -169,8 +170,8 @@ _gpu_cuda_options_new (int               compute_capability,
 
 /* --- macros ----------------------------------------------------------------------------------- */
 
-/* Returns the value of the option at @i if that is @letter or @name, and sets @n_words to the
- * number of words that option and value occupy. */
+/* Returns the value of the option at @i if the option begins with @letter or @name; otherwise,
+ * returns NULL. Sets @n_words to the number of words that the option and its value occupy. */
 static const char *
 get_value (GPtrArray  *options,
            guint       i,
@@ -242,7 +243,8 @@ _gpu_cuda_options_take_macros (GPtrArray *options)
   GString *lines = g_string_new (NULL);
   guint i = 0;
 
-  /* A file that is included before the program may use the macros, so they must stay options. */
+  /* A file that is included before the program may use the macros, so their definitions must remain
+   * options. */
   if (_gpu_cuda_options_include (options))
     return g_string_free (lines, FALSE);
 

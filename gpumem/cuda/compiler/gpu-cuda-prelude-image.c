@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The prelude of portable programs that use images or samplers. Reads use textures, so the device
- * converts and filters the texels; writes convert the texels here.
+ * converts and filters the texels. For writes, the functions of the prelude convert the texels.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #define DEFINE(name, value) "#define " #name " " #value "\n"
 
-/* Included before the names of vectors become macros. */
+/* These declarations must precede the macros that rename the vector types. */
 static const char native[] =
   "typedef ::float4 gpu_native_float4;\n"
   "typedef ::int4 gpu_native_int4;\n"
@@ -53,8 +53,8 @@ static const char constants[] =
   "#define CLK_HALF_FLOAT 0x10DD\n"
   "#define CLK_FLOAT 0x10DE\n";
 
-/* The structures match those of gpu-cuda-launch-image.c. The access qualifier before an image type
- * is replaced by the namespace of that type. */
+/* The structures match those of gpu-cuda-launch-image.c. The access qualifiers are macros, which
+ * qualify the following image type with the namespace gpu_read or gpu_write. */
 static const char types[] =
   "#define GPU_N_SAMPLERS " G_STRINGIFY (GPU_CUDA_N_SAMPLERS) "\n"
   "#define GPU_SAMPLER_SHIFT " G_STRINGIFY (GPU_CUDA_SAMPLER_SHIFT) "\n"
@@ -130,8 +130,8 @@ static const char queries[] =
   "GPU_INLINE size_t get_image_array_size (const gpu_read_image<'A'> &i) { return i.depth; }\n"
   "GPU_INLINE size_t get_image_array_size (const gpu_write_image<'A'> &i) { return i.depth; }\n";
 
-/* Integer coordinates address the centers of texels. CUDA leaves components that texels lack
- * undefined. */
+/* Integer coordinates address the centers of texels. If the texels have fewer than four channels,
+ * CUDA leaves the other components undefined, so gpu_complete() sets them. */
 static const char reads[] =
   "template <class T> struct gpu_native;\n"
   "template <> struct gpu_native<float> { typedef gpu_native_float4 type; };\n"
@@ -193,7 +193,8 @@ static const char reads[] =
   "  { return gpu_complete<T> (i, gpu_sample<T> (i, gpu_sampler (0), at)); }\n"
   "GPU_READ (read_imagef, float) GPU_READ (read_imagei, int) GPU_READ (read_imageui, uint)\n";
 
-/* Rounds to nearest even and clamps. NaN becomes 0 in integers. */
+/* Conversion of components to channels: rounds to nearest even and clamps. Integer channels store
+ * NaN as 0. */
 static const char encodings[] =
   "struct gpu_texel { uint w0, w1, w2, w3; };\n"
   "GPU_INLINE uint gpu_scale (float v, float one, float least)\n"

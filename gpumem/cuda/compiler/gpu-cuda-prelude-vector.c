@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The vector types of the portable dialect. CUDA's own vector types lack operators, so these
- * replace them: macros after the prelude map the usual names to the names used here.
+ * The vector types of the portable dialect. They replace CUDA's own vector types, which lack
+ * operators: macros that follow these types map the usual names, such as float4, to the names used
+ * here.
  */
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 
-/* Each component has a named union for its aliases, because some NVRTC versions reject anonymous
- * structures. */
+/* Each component is an anonymous union with its aliases as members. A union of anonymous structures
+ * would be shorter, but some NVRTC versions reject these. */
 static const char storage[] =
   "template <class T, int N> struct gpu_storage;\n"
   "#define GPU_STORAGE(N, n_aligned) \\\n"
@@ -107,7 +108,7 @@ static const char vectors[] =
   "  typedef gpu_vector<T, 16> gpu_##T##16;\n"
   "GPU_EACH_TYPE (GPU_VECTORS)\n";
 
-/* Literals must also be constant expressions, for constants at file scope. */
+/* Vector literals must be constant expressions, because constants at file scope may use them. */
 static const char literals[] =
   "template <class V> struct gpu_count { enum { value = 1 }; };\n"
   "template <class T, int N> struct gpu_count<gpu_vector<T, N>> { enum { value = N }; };\n"

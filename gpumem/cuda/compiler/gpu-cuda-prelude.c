@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The prelude of programs. It includes no header, so that a program can use any name. Functions of
- * OpenCL C whose names CUDA uses too become macros for names that begin with gpu_.
+ * The prelude of programs. It includes no header, so that a program can use any name. CUDA uses the
+ * names of some functions of OpenCL C. The prelude defines these functions under names that begin
+ * with gpu_, and macros with the names of OpenCL C.
  */
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
-/* The prelude of CUDA C++ programs as well. All names begin with gpu_, also in the expansion of
- * GPU_DESCRIBE, which the program's own macros affect. The name of a kernel may be a macro. */
+/* This part is also the prelude of CUDA C++ programs. All names begin with gpu_, even those in the
+ * expansion of GPU_DESCRIBE, because macros of the program could replace other names. The name of a
+ * kernel may be a macro. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
@@ -79,7 +81,8 @@ static const char description[] =
   "#define GPU_DESCRIBE(kernel_, language, block, text) \\\n"
   "  GPU_DESCRIBE_NAMED (kernel_, language, block, text)\n";
 
-/* Words and types of OpenCL C. Words that CUDA also uses as names are rewritten earlier. */
+/* Keywords and types of OpenCL C. Keywords that CUDA uses as names, such as "global", cannot be
+ * macros; gpu-cuda-rewrite.c replaces them. */
 static const char language[] =
   "#define __GPUMEM_CUDA__ 1\n"
   "#define __OPENCL_VERSION__ 120\n"
@@ -536,7 +539,7 @@ append_mathematics (GString *text)
   g_string_append (text, mathematics);
 }
 
-/* Must come after all code that uses the CUDA functions of these names. */
+/* Must be called after all code that uses CUDA's own functions of these names was appended. */
 static void
 append_macros (GString *text)
 {

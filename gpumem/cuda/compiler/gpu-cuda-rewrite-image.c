@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Finds image types and constant samplers in a portable source. A constant sampler has a number
- * that depends on its value. The set of samplers in use is determined here, so that launches create
- * no textures that their kernel cannot use. A source that cannot be parsed is assumed to use all
- * samplers.
+ * Finds image types and constant samplers in a portable source. The value of a constant sampler
+ * determines its number. The set of samplers in use is determined here, so that a launch creates no
+ * textures that the kernel cannot use. If a source cannot be parsed, all samplers count as used.
  */
 #include "config.h"
 
@@ -24,7 +23,8 @@ source_new (const char *text)
   return source;
 }
 
-/* Whether names may be hidden in an included file or in pasted tokens. */
+/* Returns TRUE if the token at @i begins an #include or is a ## operator: the included file or the
+ * pasted tokens may contain names that the source does not contain. */
 static gboolean
 is_hidden (GpuSource *source,
            guint      i)
@@ -67,7 +67,7 @@ is_prefix (GpuSource  *source,
   return token->length >= length && memcmp (source->text + token->start, prefix, length) == 0;
 }
 
-/* Only accepts the names of sampler constants. */
+/* Sets @value if the token at @i is the name of a sampler constant. Otherwise, returns FALSE. */
 static gboolean
 find_value (GpuSource *source,
             guint      i,
@@ -92,8 +92,8 @@ find_value (GpuSource *source,
   return FALSE;
 }
 
-/* Adds the sampler of "sampler_t name = CLK_... | CLK_... ;" at @i to @samplers and returns its
- * last token. Returns @i if there is no such declaration. */
+/* If "sampler_t name = CLK_... | CLK_... ;" begins at @i, adds the sampler to @samplers and returns
+ * the last token of the declaration. Otherwise, returns @i. */
 static guint
 read_sampler (GpuSource *source,
               guint      i,
@@ -124,8 +124,8 @@ read_sampler (GpuSource *source,
   return j;
 }
 
-/* Whether there may be a sampler that read_sampler() cannot see: in another file, under another
- * name, or in pasted tokens. */
+/* Returns TRUE if the token at @i may be part of a sampler that read_sampler() does not find: in
+ * another file, in a declaration of another form, or in pasted tokens. */
 static gboolean
 may_hide_sampler (GpuSource *source,
                   guint      i)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Translates the portable dialect to CUDA C++ before preprocessing. The prelude covers everything
- * that macros and classes can express. The rest is done here: words whose meaning depends on their
- * position, vector literals, parameters in local memory, and a description after each kernel in
- * which the compiler fills in the types of the parameters. Line numbers are preserved for the
- * messages of the compiler.
+ * that macros and classes can express. This file translates the rest: words whose meaning depends
+ * on their position, vector literals, and parameters in local memory. It also adds a description
+ * after each kernel, into which the compiler inserts the types of the parameters. Line numbers do
+ * not change, so that the messages of the compiler refer to the lines of the program.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ typedef struct
   GpuSource  source;
   GString   *output;
   gsize      copied;            /* bytes of the text already in the output */
-  guint      language;          /* for descriptions; includes the constant samplers */
+  guint      language;          /* `language` of the descriptions; includes constant samplers */
 } Rewriter;
 
 static void
@@ -46,7 +46,8 @@ rewriter_end (Rewriter *rewriter)
   return g_string_free (rewriter->output, FALSE);
 }
 
-/* Replaces token @i by the three texts; a @replacement of NULL keeps the token. */
+/* Replaces token @i by the three texts. If @replacement is NULL, keeps the token between the other
+ * two texts. */
 static void
 replace (Rewriter   *rewriter,
          guint       i,
@@ -71,7 +72,8 @@ replace (Rewriter   *rewriter,
 
 /* --- words, everywhere but in lines such as #include ------------------------------------------ */
 
-/* Returns the token after the preprocessor line at @i, if that line holds no code. */
+/* Called with a "#" at @i. Returns the token after the line if the line is a directive without
+ * code, such as #include; otherwise, returns @i. */
 static guint
 skip_directive (GpuSource *source,
                 guint      i)
@@ -100,7 +102,8 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-/* Words of OpenCL C that CUDA C++ uses as names, and the qualifiers of images. */
+/* Replaces keywords of OpenCL C that CUDA C++ uses as names, and the qualifiers of images. Returns
+ * NULL for other tokens. */
 static const char *
 get_long_word (GpuSource *source,
                guint      i,
@@ -166,7 +169,8 @@ rewrite_words (const char *text,
 
 /* --- functions -------------------------------------------------------------------------------- */
 
-/* Removes attributes that only OpenCL C compilers support, or replaces them by those of CUDA. */
+/* Removes the attributes at @i that only OpenCL C compilers support, or replaces them by attributes
+ * of CUDA. Returns the token after the attributes, or @i if there are none. */
 static guint
 replace_attribute (Rewriter          *rewriter,
                    GpuSourceFunction *function,
@@ -197,7 +201,8 @@ replace_attribute (Rewriter          *rewriter,
   return range.last;
 }
 
-/* Returns the replacement of "__constant" at @i. A sampler is a number and needs no memory. */
+/* Returns the replacement of "__constant" at @i. A sampler needs no constant memory, because its
+ * value is a number. */
 static const char *
 get_constant_word (GpuSource *source,
                    guint      i)
@@ -210,7 +215,7 @@ get_constant_word (GpuSource *source,
   return "__constant__";
 }
 
-/* Rewrites the tokens between function bodies: constants at file scope move to constant memory. */
+/* Rewrites the tokens between function bodies. Moves constants at file scope to constant memory. */
 static void
 rewrite_head (Rewriter          *rewriter,
               GpuSourceFunction *function,
@@ -255,7 +260,7 @@ remove_local (Rewriter       *rewriter,
     }
 }
 
-/* Returns the type without words that are invalid in a template argument. */
+/* Returns the pointer type in @range without words that a template argument cannot contain. */
 static char *
 get_pointer_type (GpuSource      *source,
                   GpuSourceRange  range)
@@ -279,8 +284,8 @@ get_pointer_type (GpuSource      *source,
   return g_string_free (type, FALSE);
 }
 
-/* Replaces a pointer to local memory by its offset. A variable of the same name, added at the start
- * of the body, holds the pointer. */
+/* Replaces a parameter that is a pointer to local memory by an offset. Appends the definition of a
+ * variable of the same name, which contains the pointer, to @start, the start of the body. */
 static void
 rewrite_local (Rewriter       *rewriter,
                GpuSourceRange  range,
@@ -298,7 +303,7 @@ rewrite_local (Rewriter       *rewriter,
     replace (rewriter, i, "", i == name ? parameter : "", "");
 }
 
-/* Appends names and types of the parameters for a string literal, each with a terminating zero. */
+/* Appends the name and the type of a parameter to @names, a string literal. A "\0" follows each. */
 static void
 append_names (GpuSource      *source,
               GpuSourceRange  range,
@@ -366,7 +371,7 @@ rewrite_body (Rewriter       *rewriter,
     }
 }
 
-/* Whether the text #defines the word at @i with a replacement that contains a match of @pattern. */
+/* Returns whether the text defines the word at @i as a macro whose replacement matches @pattern. */
 static gboolean
 is_defined (GpuSource  *source,
             guint       i,
@@ -382,9 +387,9 @@ is_defined (GpuSource  *source,
   return g_regex_match_full (regex, source->text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* Describing a kernel must not break a valid program. In C++, kernels that are templates, that have
- * a macro as a name, or whose declaration may contain other macros are not described. In the
- * portable dialect, a macro can only expand to the name. */
+/* Returns whether a kernel in CUDA C++ can be described: a description must not break a valid
+ * program. Returns FALSE for templates, for a name that is a macro, and if the declaration may
+ * contain macros that expand to a template. */
 static gboolean
 is_plain (GpuSource         *source,
           GpuSourceFunction *kernel)
@@ -399,7 +404,7 @@ is_plain (GpuSource         *source,
     {
       gboolean has_list = source_get_kind (source, i + 1) == '(';
 
-      /* After this word, parentheses belong to attributes of a function that is not a template. */
+      /* After __global__, parentheses can only belong to attributes. */
       is_attribute = is_attribute || source_is (source, i, source->kernel_word);
 
       if (source_get_kind (source, i) != GPU_SOURCE_WORD)
@@ -416,7 +421,8 @@ is_plain (GpuSource         *source,
   return TRUE;
 }
 
-/* Whether the name alone identifies the function. */
+/* Returns whether @function is a kernel that its name alone identifies, and that GPU_DESCRIBE
+ * supports. */
 static gboolean
 can_be_described (GpuSource         *source,
                   GpuSourceFunction *function)
@@ -436,7 +442,7 @@ can_be_described (GpuSource         *source,
            && source_has (source, other->head, "template") == FALSE;
     }
 
-  /* A kernel that appears in two branches of #if is not overloaded. */
+  /* The portable dialect has no overloading: a second definition is in another branch of #if. */
   return n == 1 || is_portable;
 }
 
@@ -530,7 +536,8 @@ _gpu_cuda_source_identify (const char *text)
   return is_cuda ? GPU_CUDA_LANGUAGE_CPP : GPU_CUDA_LANGUAGE_PORTABLE;
 }
 
-/* The description of kernels needs C++14, which is the default. */
+/* Returns FALSE if an option selects C++03 or C++11: the descriptions of kernels need C++14, which
+ * is the default. */
 static gboolean
 can_describe (GPtrArray *options)
 {
@@ -554,7 +561,7 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
-  /* An included file can use images and samplers, also through the remaining macros. */
+  /* An included file can use images and samplers, also through macros that remain options. */
   gboolean has_file = _gpu_cuda_options_include (options);
   gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
                      || _gpu_cuda_options_have (options, "--relocatable-device-code");
@@ -578,8 +585,8 @@ _gpu_cuda_source_prepare (const char      *source,
   functions = rewrite_functions (words, language, samplers);
   _gpu_cuda_prelude_append (text, language, has_images);
 
-  /* The macros come after the prelude and NVRTC's own declarations: those must not be compiled
-   * with, for example, T defined as float. */
+  /* The macros of the options follow the prelude and NVRTC's own declarations, because these must
+   * not be compiled with, for example, T defined as float. */
   g_clear_pointer (&words, g_free);
   words = is_portable ? rewrite_words (macros, has_images) : g_strdup (macros);
   g_string_append_printf (text, "#line 1 \"options\"\n%s", words);

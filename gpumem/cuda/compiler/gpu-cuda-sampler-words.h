@@ -4,7 +4,8 @@
  */
 #pragma once
 
-/* The names of sampler constants. The macros below also become part of the compiled text. */
+/* The names and values of sampler constants. The prelude contains these constants, and the
+ * expansions of some macros below. */
 #define GPU_CUDA_SAMPLER_WORDS(_) \
   _ (CLK_ADDRESS_NONE, 0) \
   _ (CLK_ADDRESS_CLAMP_TO_EDGE, 2) \
@@ -16,20 +17,22 @@
   _ (CLK_FILTER_NEAREST, 0x10) \
   _ (CLK_FILTER_LINEAR, 0x20)
 
-/* The fields of a combination of these names. Address mode 0 clamps to the edge. */
+/* The fields of a combination of these constants. Address mode 0 clamps to the edge. */
 #define GPU_CUDA_SAMPLER_OUTSIDE(clk) (((clk) >> 1 & 7) < 2 ? 0 : ((clk) >> 1 & 7) - 1)
 #define GPU_CUDA_SAMPLER_IS_LINEAR(clk) ((clk) >> 5 & 1)
 #define GPU_CUDA_SAMPLER_IS_NORMALIZED(clk) ((clk) & 1)
 
-/* The number of a constant sampler. Samplers with unnormalized coordinates come first, as they
- * cannot repeat the image; within each group the addressing mode comes first, then the filter. */
+/* The number of a constant sampler. The numbers 0 to 3 are samplers with unnormalized coordinates,
+ * which cannot repeat the image; the others have normalized coordinates. In both groups, the
+ * numbers are ordered by address mode, then by filter. */
 #define GPU_CUDA_SAMPLER_NUMBER(clk) \
   ((GPU_CUDA_SAMPLER_IS_NORMALIZED (clk) ? 4 + 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) \
     : GPU_CUDA_SAMPLER_OUTSIDE (clk) < 2 ? 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) : 0) \
    + GPU_CUDA_SAMPLER_IS_LINEAR (clk))
 #define GPU_CUDA_N_CONSTANT_SAMPLERS 12
 
-/* Samplers among the arguments of a kernel, which are numbered after the constant samplers. */
+/* The maximum number of sampler arguments of a kernel. Their numbers follow those of the constant
+ * samplers. */
 #define GPU_CUDA_MAX_SAMPLERS 8
 #define GPU_CUDA_N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
 

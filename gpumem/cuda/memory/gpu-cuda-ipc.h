@@ -22,14 +22,14 @@ typedef enum
                                      * exported */
 } GpuCudaHandleKind;
 
-/* The exported bytes, valid between processes of one machine. */
+/* The exported bytes, which are only valid between processes of one machine. */
 typedef struct
 {
   guint32 magic;
   guint32 version;
   guint32 kind;
   guint32 reserved;
-  guint64 process;                  /* random number of the exporter; not an identity */
+  guint64 process;                  /* random number of the exporting process; untrusted */
   guint64 size;                     /* bytes of the buffer */
   guint64 offset;                   /* of the buffer in the allocation, in bytes */
   guint64 whole_size;               /* bytes of the allocation */
