@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The functions of the driver, as pointers that _gpu_cuda_load() fills in once per process: the
- * driver is loaded at run time and not needed at build time.
+ * Pointers to the functions of the driver. _gpu_cuda_load() sets the pointers once per process: the
+ * driver is loaded at run time, and not needed at build time.
  */
 #pragma once
 
@@ -41,9 +41,10 @@ typedef struct
 extern GpuCudaApi _gpu_cuda;
 
 /* Loads the driver and calls cuInit(). Returns FALSE with the reason if the driver is missing or
- * unusable. Not thread-safe: the registry calls it under its lock. */
+ * unusable. Not thread-safe: the caller holds the lock of the registry of devices. */
 gboolean _gpu_cuda_load      (GError        **error);
-/* Returns TRUE if the driver has every function of @group; otherwise FALSE with the reason. */
+/* Returns TRUE if the driver has every function of @group. Otherwise, returns FALSE with the
+ * reason. */
 gboolean _gpu_cuda_has_group (GpuCudaGroup    group,
                               GError        **error);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every attribute of a device, in the order of the values. No include guard: the list is included
- * by the enumeration, the table of attributes and the check against cuda.h.
+ * Every attribute of a device, in the order of the values. This file has no include guard, because
+ * the enumeration, the table of attributes and the check against cuda.h include it.
  *
  *   GPU_CUDA_ATTRIBUTE (name, value, kind)
  *
- * The nick is the name in lower case, with dashes.
+ * The nick of an attribute is the name in lower case, with dashes instead of underscores.
  */
 GPU_CUDA_ATTRIBUTE (MAX_THREADS_PER_BLOCK, 1, UINT)
 GPU_CUDA_ATTRIBUTE (MAX_BLOCK_DIM_X, 2, UINT)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Compares the list of attributes with the headers of the CUDA Toolkit: values must be equal, and
- * no attribute may be missing. Toolkits before CUDA 13 have fewer attributes. Compiled if configure
- * finds a toolkit; never linked.
+ * no attribute may be missing. Toolkits before CUDA 13 are not compared, because they have fewer
+ * attributes. This file is only compiled if configure finds a toolkit, and never linked.
  */
 #include <cuda.h>
 
@@ -13,7 +13,7 @@
 #undef GPU_CUDA_ATTRIBUTE
 #endif
 
-/* Values count from 1 without gaps. */
+/* Checks that the values of the list count from 1 without gaps. */
 enum
 {
   BEFORE_FIRST,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Compares the types and values that the back end declares with the headers of the CUDA Toolkit.
- * Compiled if configure finds a toolkit; never linked.
+ * This file is only compiled if configure finds a toolkit, and never linked.
  */
 #include <cuda.h>
 
-/* Declare the library's types next to those of the toolkit. */
+/* Rename the library's types, so that they can be declared next to those of the toolkit. */
 #define CUresult                         gpu_CUresult
 #define CUaddress_mode                   gpu_CUaddress_mode
 #define CUarray_format                   gpu_CUarray_format
@@ -102,7 +102,7 @@
 #define CONSTANT(name, value) _Static_assert ((int) name == value, #name);
 GPU_CUDA_CONSTANTS (CONSTANT)
 
-/* The list matches CUDA 13. */
+/* The list of errors matches CUDA 13; older toolkits have fewer errors. */
 #if CUDA_VERSION >= 13000
 #define GPU_CUDA_ERROR(name, value, error) _Static_assert (name == value, #name);
 #include "gpumem/cuda/driver/gpu-cuda-errors.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Maps CUDA error codes. Only gpu-cuda-error.c interprets the codes. */
+/* Maps the error codes of CUDA to those of GpuError. Only gpu-cuda-error.c interprets the codes. */
 #pragma once
 
 #include "gpumem/base/gpu-error.h"
@@ -14,18 +14,19 @@ typedef struct
   GpuError    error;
 } GpuCudaErrorEntry;
 
-/* Ends with an entry whose name is NULL. */
+/* The last entry has the name NULL. */
 extern const GpuCudaErrorEntry _gpu_cuda_error_table[];
 
 const char *_gpu_cuda_error_name   (CUresult     code);
 GpuError    _gpu_cuda_error_map    (CUresult     code);
-/* Sets "cuFunction: CUDA_ERROR_NAME (1): the driver's text: details". */
+/* Sets an error with the text "cuFunction: CUDA_ERROR_NAME (1): the driver's text: details". */
 void        _gpu_cuda_set_error    (GError     **error,
                                     const char  *function,
                                     CUresult     code,
                                     const char  *format,
                                     ...) G_GNUC_PRINTF (4, 5);
-/* Returns TRUE for CUDA_SUCCESS; otherwise FALSE, with an error without details. */
+/* Returns TRUE if @code is CUDA_SUCCESS. Otherwise, returns FALSE and sets an error without
+ * details. */
 gboolean    _gpu_cuda_check        (CUresult     code,
                                     const char  *function,
                                     GError     **error);

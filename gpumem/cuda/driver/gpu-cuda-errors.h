@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every code of the CUDA driver and the GPU_ERROR code that it maps to. No include guard: the list
- * is included by the enumeration, the table of errors and the check against cuda.h.
+ * Every code of the CUDA driver, and the GPU_ERROR code to which it is mapped. This file has no
+ * include guard, because the enumeration, the table of errors and the check against cuda.h include
+ * it.
  *
  *   GPU_CUDA_ERROR (name, value, error)
  *
- * Errors after which every driver call in the context fails with the same error are DEVICE_LOST.
+ * An error is mapped to DEVICE_LOST if every later driver call in the context fails with the same
+ * error.
  */
 GPU_CUDA_ERROR (CUDA_SUCCESS, 0, FAILED)
 GPU_CUDA_ERROR (CUDA_ERROR_INVALID_VALUE, 1, INVALID_ARGUMENT)

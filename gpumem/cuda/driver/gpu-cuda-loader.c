@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Loads the driver. Each function is requested with the CUDA version that introduced its
- * declaration, because the driver keeps older variants of a function next to newer ones.
+ * Loads the driver. Each function is requested with the CUDA version in which it got its current
+ * parameters, because the driver also contains older and newer variants of the function.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 #include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/driver/gpu-cuda-error.h"
 
-/* The name without a number is the stub library of a CUDA Toolkit. */
+/* The name includes the number, because libcuda.so is the stub library of a CUDA Toolkit. */
 #define DRIVER_LIBRARY "libcuda.so.1"
 
 typedef CUresult (CUDAAPI *GetProcAddress) (const char  *symbol,
@@ -113,8 +113,9 @@ open_driver (GError **error)
   return FALSE;
 }
 
-/* Drivers older than the requested version return their own variant of the function, with other
- * parameters. Therefore a revision is only requested from drivers of at least its version. */
+/* A driver that is older than the requested version returns an older variant of the function, with
+ * other parameters. Therefore a revision is only requested if the driver has at least its
+ * version. */
 static gpointer
 find_function (const Symbol *symbol)
 {
@@ -133,7 +134,7 @@ get_version (void)
   return get != NULL && get (&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/* Fills in the table and finds the complete groups. */
+/* Sets all function pointers. Sets `has` of a group to TRUE if the driver has all its functions. */
 static void
 find_symbols (void)
 {
@@ -179,7 +180,7 @@ _gpu_cuda_has_group (GpuCudaGroup   group,
   return FALSE;
 }
 
-/* Suggests a cause where the driver's own text does not. */
+/* Returns a probable cause of a failure, because the driver's own text often names none. */
 static const char *
 get_hint (CUresult code)
 {
@@ -219,7 +220,7 @@ _gpu_cuda_load (GError **error)
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_CORE, error))
     return FALSE;
 
-  /* From here on the driver has threads, so its code must never be unloaded. */
+  /* The driver starts threads in cuInit(), so its code must never be unloaded. */
   g_module_make_resident (driver);
   code = _gpu_cuda.cuInit (0);
   if (code == CUDA_SUCCESS)

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every function of the CUDA driver that the back end calls. No include guard: the list is included
- * by the function table, the loader, the check against cuda.h and the stand-in driver of the tests.
+ * Every function of the CUDA driver that the back end calls. This file has no include guard,
+ * because the function table, the loader, the check against cuda.h and the stand-in driver of the
+ * tests include it.
  *
  *   GPU_CUDA_SYMBOL (group, name, version, parameters)
  *
- * @version is the CUDA version in which the function got these parameters; cuGetProcAddress() is
- * called with it. Functions of the group CORE are required. Every other group is available only if
- * the driver has all of its functions.
+ * @version is the CUDA version in which the function got these parameters; the loader passes it to
+ * cuGetProcAddress(). Functions of the group CORE are required. Any other group is only available
+ * if the driver has all of its functions.
  *
  *   GPU_CUDA_REVISION (group, name, revision, version, parameters)
  *
- * The same for a newer variant of a function that is also listed with its older parameters. It
- * follows the older variant, and its name in the table ends with @revision. By default it expands
- * to GPU_CUDA_SYMBOL().
+ * A newer variant of a function that is also listed with its older parameters. The newer variant
+ * follows the older one, and its name in the table ends with @revision. By default, this macro
+ * expands to GPU_CUDA_SYMBOL().
  */
 #ifndef GPU_CUDA_REVISION
 #define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
   GPU_CUDA_SYMBOL (group, name##revision, version, parameters)
 #endif
 
-/* The functions that are called most often, in one cache line of the table. */
+/* The functions that are called most often come first, to share one cache line of the table. */
 GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
                  (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))

@@ -247,7 +247,7 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_RESOURCE_TYPE_LINEAR, 2)                                \
   CONSTANT (CU_RESOURCE_TYPE_PITCH2D, 3)
 
-/* The check uses the definitions of cuda.h instead. */
+/* gpu-cuda-check-types.c uses the definitions of cuda.h instead. */
 #ifndef GPU_CUDA_CHECK
 #define GPU_CUDA_CONSTANT(name, value) name = value,
 enum { GPU_CUDA_CONSTANTS (GPU_CUDA_CONSTANT) };
