@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Formats and maximum sizes of images. The driver cannot list formats; these are from its
- * manual. */
+/* Formats and maximum sizes of images. The driver cannot list its formats; this list is from the
+ * manual of the driver. */
 #include "config.h"
 
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 
-/* The library creates normalized formats as integer arrays, which textures read as normalized
- * numbers. The driver's own normalized formats occur only in arrays of other libraries. */
+/* For a normalized format, the library creates an integer array, which textures read as normalized
+ * numbers. The driver's own normalized formats only occur in arrays that the program wraps. */
 static const struct
 {
   GpuChannelType  type;
@@ -40,7 +40,7 @@ formats[] =
   { GPU_CHANNEL_TYPE_SNORM16, CU_AD_FORMAT_SNORM_INT16X4 }
 };
 
-/* The number of entries that the library uses for its own arrays. */
+/* The library only uses this number of entries, from the start of the table, for its own arrays. */
 #define N_OWN 12
 
 static const struct
@@ -96,8 +96,8 @@ _gpu_cuda_format_from_native (CUarray_format  native,
   return FALSE;
 }
 
-/* Every type has supported the same formats since texture objects exist. Arrays are always device
- * memory. */
+/* Every image type supports the same formats on all devices with texture objects. Arrays are always
+ * device memory, so only images over buffers support GPU_MEMORY_FLAGS_ALLOC_HOST. */
 gboolean
 _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
                         GpuMemoryFlags     flags,
@@ -125,8 +125,8 @@ _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* The limits of textures and of surfaces, as kernels may write images that they read. 0 for unused
- * dimensions. */
+/* The limits of textures, then those of surfaces; 0 for unused dimensions. The smaller limit
+ * applies, because kernels may both read and write an image. */
 static const CUdevice_attribute limits[][2][3] =
 {
   [GPU_IMAGE_TYPE_IMAGE_1D] = { { MOST (TEXTURE1D_WIDTH) }, { MOST (SURFACE1D_WIDTH) } },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Images: arrays, mipmapped arrays and their levels, and linear memory of buffers. For a 1D array
- * image, extents have the number of layers as the height, but the driver takes it as the depth.
+ * image, the number of layers is the height of a GpuExtent, but the depth of the driver's
+ * descriptor.
  */
 #include "config.h"
 
@@ -108,7 +109,7 @@ alloc_entered (GpuCudaContext  *context,
   return FALSE;
 }
 
-/* Uses the library's own stream, like the initial contents of buffers. */
+/* Uses the library's own stream, which does not wait for streams of the application. */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaImage    *image,
@@ -154,7 +155,7 @@ get_attribute (GpuNativeContext   *context,
   return (gsize) _gpu_cuda_get_optional (((GpuCudaContext *) context)->device, attribute);
 }
 
-/* Arrays with mip levels have other limits. */
+/* Checks the extent of a mipmapped array, for which the driver has separate limits. */
 static gboolean
 check_levels (GpuNativeContext           *context,
               const GpuImageDescription  *description,
@@ -292,7 +293,8 @@ check_linear (GpuNativeContext           *context,
                             "the row pitch", error);
 }
 
-/* The driver requires an aligned pitch even for a single row, for which the pitch has no effect. */
+/* Returns the pitch for the driver. The driver requires an aligned pitch even for a single row, for
+ * which the pitch has no effect. */
 static gsize
 align_pitch (GpuNativeContext          *context,
              const GpuImageDescription *description,
@@ -359,7 +361,8 @@ read_shape (const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
     description->extent = (GpuExtent) { descriptor->Width, descriptor->Depth, 1 };
 }
 
-/* Integer channels may represent normalized numbers, which the array does not record. */
+/* An array does not record whether its integer channels represent normalized numbers. Therefore the
+ * caller may specify a format with the same channels. */
 static gboolean
 read_format (const CUDA_ARRAY3D_DESCRIPTOR  *descriptor,
              const GpuImageFormat           *given,

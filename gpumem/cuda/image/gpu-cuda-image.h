@@ -13,7 +13,8 @@ G_BEGIN_DECLS
 gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
                                           CUarray_format        *native,
                                           guint                 *n_channels);
-/* Maps integer formats to integer channels. Returns FALSE for an unknown format. */
+/* Sets @format to integer channels, not to normalized ones, if @native is an integer format.
+ * Returns FALSE for an unknown format. */
 gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
                                           guint                  n_channels,
                                           GpuImageFormat        *format);
@@ -21,7 +22,7 @@ GpuImageListFormatsOp _gpu_cuda_list_formats;
 GpuImageGetMaxExtentOp _gpu_cuda_get_max_extent;
 
 /* gpu-cuda-image-info.c */
-/* Takes no ownership of arrays. The caller has checked the sizes for overflow. */
+/* Creates the structure of an image. The caller has checked the sizes for overflow. */
 GpuCudaImage *
             _gpu_cuda_image_new          (const GpuImageDescription *description,
                                           CUarray_format         format,
@@ -35,10 +36,10 @@ gboolean    _gpu_cuda_image_get_attributes (GpuNativeContext    *context,
                                           GVariantDict          *attributes,
                                           GError               **error);
 
-/* gpu-cuda-texture.c: objects are created on first use and owned by the image. Caller has entered
- * the context. */
-/* @lenient: uses nearest filtering for integer texels, and ignores the read mode of normalized
- * formats, instead of failing. */
+/* gpu-cuda-texture.c. Caller has entered the context. Each function creates the texture or surface
+ * object on first use; the image owns the object. */
+/* If @lenient is TRUE, the function does not fail for two unsupported samplers: it uses nearest
+ * filtering for integer texels, and ignores the read mode of normalized formats. */
 gboolean    _gpu_cuda_image_get_texture  (GpuCudaImage                 *image,
                                           const GpuSamplerDescription  *sampler,
                                           gboolean                      lenient,
@@ -57,7 +58,8 @@ gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
                                           guint64               *handle,
                                           GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
-/* The same as an op. The op makes the CUDA context current itself. */
+/* The op with the same effect as _gpu_cuda_image_find_object(). The caller need not have entered
+ * the context. */
 GpuImageGetObjectOp _gpu_cuda_image_get_object;
 
 extern const GpuImageOps   _gpu_cuda_image_ops;

@@ -32,14 +32,15 @@ is_integer (const GpuImageFormat *format)
          && format->channel_type <= GPU_CHANNEL_TYPE_INT32;
 }
 
-/* Whether the array has one of the driver's own normalized formats. */
+/* Returns whether the array has one of the driver's own normalized formats. */
 static gboolean
 is_normalized (const GpuCudaImage *image)
 {
   return image->format >= CU_AD_FORMAT_UNORM_INT8X1 && image->format <= CU_AD_FORMAT_SNORM_INT16X4;
 }
 
-/* 32-bit integers are never converted to normalized numbers. */
+/* Returns whether kernels read the texels as integers. The driver never converts 32-bit integers to
+ * normalized numbers. */
 static gboolean
 reads_integers (const GpuCudaImage *image,
                 GpuReadMode         mode)
@@ -86,8 +87,8 @@ get_filter_mode (GpuFilterMode mode)
   return mode == GPU_FILTER_MODE_LINEAR ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
 }
 
-/* The device treats a row as a 2D image and samples it at its edge, where a border color would be
- * blended in. Unused axes therefore clamp to the edge. */
+/* The device treats a 1D image as a 2D image and samples it at its edge. With a border, linear
+ * filtering would blend in the border color there. Therefore unused axes clamp to the edge. */
 static void
 describe_addressing (const GpuCudaImage          *image,
                      const GpuSamplerDescription *sampler,
@@ -100,7 +101,8 @@ describe_addressing (const GpuCudaImage          *image,
                                              : CU_TR_ADDRESS_MODE_CLAMP;
 }
 
-/* Only normalized coordinates can address mip levels; others address the first level. */
+/* Returns whether the texture contains all mip levels. Unnormalized coordinates can only address
+ * the first level. */
 static gboolean
 has_levels (const GpuCudaImage      *image,
             const CUDA_TEXTURE_DESC *description)
@@ -144,7 +146,7 @@ has_border (const CUDA_TEXTURE_DESC *description)
   return FALSE;
 }
 
-/* For integer reads, the driver takes the bits of integers in the float fields. */
+/* For integer reads, the driver expects the bits of integers in the fields of type float. */
 static void
 describe_border (const GpuCudaImage          *image,
                  const GpuSamplerDescription *sampler,
@@ -169,7 +171,8 @@ describe_border (const GpuCudaImage          *image,
     }
 }
 
-/* Leaves out state without effect on the image, so that equivalent samplers share one texture. */
+/* Omits sampler state that has no effect on the image, so that equivalent samplers share one
+ * texture object. */
 static void
 describe (const GpuCudaImage           *image,
           const GpuSamplerDescription  *sampler,
@@ -293,8 +296,8 @@ is_same_texture (gconstpointer a,
   return memcmp (a, b, sizeof (CUDA_TEXTURE_DESC)) == 0;
 }
 
-/* Objects stay until the image is freed, because callers of gpu_image_get_native_object() may still
- * use them. Caller holds `lock` of the image. */
+/* Caller holds `lock` of the image. Texture objects are only destroyed with the image, because
+ * callers of gpu_image_get_native_object() may still use them. */
 static gboolean
 find_locked (GpuCudaImage                 *image,
              const GpuSamplerDescription  *sampler,
