@@ -7,10 +7,12 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-/* Bytes of shared memory that a block may use without opting in to more. */
+/* The number of bytes of shared memory that a block may use by default. A kernel that needs more
+ * must raise its limit. */
 #define COMMON_SHARED_MEMORY 49152
 
-/* The variable with a kernel description, which the source translation adds after each kernel. */
+/* The prefix of variables with a description of a kernel. The translation of the source adds such a
+ * variable after each kernel. */
 #define INFO_PREFIX  "gpu_info_"
 #define INFO_VERSION 1
 #define CONSTANT_SAMPLERS_SHIFT 8
@@ -18,7 +20,8 @@
 typedef struct
 {
   guint32 version;
-  guint32 language;             /* bit 0: the portable dialect; bits from 8 on: constant samplers */
+  guint32 language;             /* bit 0: the portable dialect; from bit 8 on: a bitmap of the
+                                 * constant samplers */
   guint32 n_arguments;
   guint32 block[3];
   guint32 text_size;
@@ -78,7 +81,8 @@ get_type_name (char code)
   return NULL;
 }
 
-/* Describes an image or sampler. Returns FALSE if this version does not support the description. */
+/* Sets @argument to an image or sampler. Returns FALSE if this version of the library does not
+ * support the description. */
 static gboolean
 describe_object (GpuCudaKernel       *kernel,
                  GpuArgumentInfo     *argument,
@@ -128,7 +132,8 @@ describe_argument (GpuArgumentInfo     *argument,
     }
 }
 
-/* Returns two words per argument and an empty one at the end, if the description has names. */
+/* Returns the strings in @data. If the description has names, these are the name and the type of
+ * each argument, and an empty string at the end. */
 static char **
 split_words (const guint8 *data,
              gsize         size)
@@ -143,7 +148,7 @@ split_words (const guint8 *data,
   return g_strsplit (text, "\n", -1);
 }
 
-/* Returns FALSE if the data is not a description of this version. */
+/* Returns FALSE if @bytes is not a description that this version of the library supports. */
 static gboolean
 read_info (GpuCudaKernel *kernel,
            GBytes        *bytes)
@@ -235,7 +240,8 @@ check_samplers (const GpuCudaKernel  *kernel,
 
 /* --- descriptions of the driver --------------------------------------------------------------- */
 
-/* CUDA_ERROR_INVALID_VALUE marks the index after the last parameter; other codes are failures. */
+/* For the index after the last parameter, the driver returns CUDA_ERROR_INVALID_VALUE. Any other
+ * code is a failure. */
 static GArray *
 read_sizes (GpuCudaKernel  *kernel,
             GError        **error)
@@ -258,7 +264,7 @@ read_sizes (GpuCudaKernel  *kernel,
   return NULL;
 }
 
-/* Only sizes are known; the caller must know the argument types. */
+/* Sets only the sizes of the arguments. Their types are unknown, so launches cannot check them. */
 static gboolean
 describe_sizes (GpuCudaKernel  *kernel,
                 const char     *native_name,
@@ -448,7 +454,7 @@ add_numbers (GpuCudaKernel  *kernel,
   return TRUE;
 }
 
-/* Adds attributes under the nicks that OpenCL uses too. */
+/* Adds the attributes with the nicks that the OpenCL back end also uses. */
 static gboolean
 add_common (GpuCudaKernel  *kernel,
             GVariantDict   *attributes,
@@ -589,7 +595,8 @@ kernel_get_max_active_blocks (GpuNativeContext  *context,
   CUresult code = CUDA_SUCCESS;
   gboolean entered;
 
-  /* No block of more than max_threads fits; the driver takes the size as an int. */
+  /* A multiprocessor runs no block of more than max_threads work-items. Do not call the driver for
+   * such a block, because its parameter is an int. */
   *n_blocks = 0;
   if (block_size > (gsize) kernel->max_threads)
     return TRUE;

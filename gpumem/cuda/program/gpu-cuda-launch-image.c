@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images and samplers as kernel arguments. In the portable dialect, an image that is read is a
- * structure with one texture object for each sampler that the kernel may use, by sampler number:
- * first the constant samplers, numbered by their value, then those among the arguments, in their
- * order. An image that is written has a surface object or an address. In CUDA C++, the argument is
- * a single texture or surface object.
+ * Images and samplers as kernel arguments. In the portable dialect, an image is a structure. If the
+ * kernel reads the image, the structure has an array of texture objects, indexed by the number of
+ * the sampler: first the constant samplers, whose value determines the number, then the sampler
+ * arguments in their order. Samplers that the kernel does not use have no texture object. If the
+ * kernel writes the image, the structure has a surface object or an address. In CUDA C++, the
+ * argument is a single texture or surface object.
  */
 #include "config.h"
 
@@ -13,7 +14,7 @@
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-/* These three structures match gpu-cuda-prelude-image.c. */
+/* These three structures match those of gpu-cuda-prelude-image.c. */
 typedef struct
 {
   gint32  width;
@@ -80,7 +81,7 @@ _gpu_cuda_image_get_n_words (char     kind,
   return (guint) (size / sizeof (guint64));
 }
 
-/* Sets the OpenCL values of channel order and data type. */
+/* Sets the channel order and the data type of @head to the values of OpenCL. */
 static void
 describe_format (const GpuImageFormat *format,
                  ImageHead            *head)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Launches. They allocate no memory: the driver copies the arguments before cuLaunchKernel()
+ * Launches. The arguments are on the stack, because the driver copies them before cuLaunchKernel()
  * returns.
  */
 #include "config.h"
@@ -13,7 +13,8 @@
 /* Maximum number of work-items per block if the caller specifies no block. */
 #define DEFAULT_BLOCK 256
 
-/* Alignment of each local memory argument. The prelude's largest aligned vectors need it. */
+/* Alignment of each local memory argument in bytes. The prelude declares shared memory with this
+ * alignment. */
 #define SHARED_ALIGNMENT 16
 
 #define EXTENT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
@@ -23,18 +24,18 @@ typedef struct
 {
   const GpuExtent  *grid;       /* work-items */
   const GpuExtent  *block;
-  GpuExtent         chosen;     /* the block, if the caller specified none */
+  GpuExtent         chosen;     /* the block if the caller specified none */
   GpuExtent         n_blocks;
   gsize             shared;     /* dynamic, bytes */
-  void            **arguments;  /* pointers, followed by the values they point to */
+  void            **arguments;  /* pointers, followed by space for values that they point to */
 } Launch;
 
 G_LOCK_DEFINE_STATIC (dynamic_shared);
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* A 64-bit division takes several times as long as a 32-bit one, and most blocks are powers of
- * two. */
+/* Avoids 64-bit divisions, which take several times as long as 32-bit divisions. Most extents of
+ * blocks are powers of two. */
 static inline gsize
 divide (gsize size,
         gsize by)
@@ -214,7 +215,8 @@ set_geometry (const GpuCudaKernel  *kernel,
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-/* The front class cannot check these arguments, because only their sizes are known. */
+/* Checks an argument of a kernel without a description. GpuKernel does not check it, because its
+ * type is unknown. */
 G_GNUC_NO_INLINE static gboolean
 check_argument (const GpuCudaKernel     *kernel,
                 guint                    index,
@@ -239,7 +241,8 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* Sets images and samplers. Enters the context, because their objects are created on first use. */
+/* Sets images and samplers. Enters the context, because texture and surface objects are created on
+ * first use. */
 G_GNUC_NO_INLINE static gboolean
 set_objects (const GpuCudaKernel     *kernel,
              const GpuArgumentValue  *values,
@@ -267,9 +270,9 @@ set_objects (const GpuCudaKernel     *kernel,
   return success;
 }
 
-/* All local memory arguments share one block of memory, and the kernel gets the offset of each. The
- * slots for the offsets follow the pointers, one per argument; the structures of images follow the
- * slots. */
+/* All local memory arguments share one block of memory, and the kernel gets the offset of each
+ * argument. In launch->arguments, one slot per argument for such an offset follows the pointers,
+ * and the structures of images follow the slots. */
 GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
@@ -317,8 +320,8 @@ set_arguments (const GpuCudaKernel     *kernel,
 
 /* --- local memory ----------------------------------------------------------------------------- */
 
-/* All kernel objects of one function share the driver's limit. The lock keeps the limit and the
- * recorded value consistent. */
+/* All kernel objects of one function share the driver's limit. The lock ensures that the recorded
+ * value equals the driver's limit. */
 CUresult
 _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
                             int            size)

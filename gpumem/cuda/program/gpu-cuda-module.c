@@ -41,7 +41,8 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
   if (!g_atomic_ref_count_dec (&module->refs))
     return;
 
-  /* For a lost context or at the end of the process, the driver has already freed the module. */
+  /* If the context cannot be entered, the driver has already freed the module: the context is lost,
+   * or the process ends. */
   if (_gpu_cuda_enter_again (module->context, &entered, NULL))
     {
       _gpu_cuda.cuModuleUnload (module->module);
@@ -53,7 +54,8 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
   g_free (module);
 }
 
-/* Appends the terminating zero that the driver needs for PTX. */
+/* Returns PTX with a terminating zero, which the driver requires. Returns other images
+ * unchanged. */
 static GBytes *
 terminate (GBytes *image)
 {
@@ -67,8 +69,8 @@ terminate (GBytes *image)
   return g_bytes_new_take (g_strndup (data, size), size + 1);
 }
 
-/* Caller has entered the context. The driver overwrites the size values of the logs, so a retry
- * must restore them. */
+/* Caller has entered the context. The driver overwrites the sizes of the logs in `values`, so they
+ * must be restored before the second attempt. */
 static CUresult
 load (GpuCudaContext *context,
       gconstpointer   data,

@@ -140,7 +140,8 @@ program_get_binary (GpuNativeContext  *context G_GNUC_UNUSED,
   return g_bytes_ref (((GpuCudaProgram *) program)->module->image);
 }
 
-/* Lists a kernel by its source name if that name is unique, otherwise by its mangled name. */
+/* Lists each kernel under its name in the source. If this name is not unique, lists the kernel
+ * under its mangled name. */
 static char **
 program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
                       GpuNativeProgram  *program,
@@ -168,7 +169,7 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
   return simple;
 }
 
-/* Finds the mangled name of the kernel @name. */
+/* Returns the mangled name of the kernel @name, or NULL if there is no unique one. */
 static char *
 find_name (GpuCudaModule *module,
            const char    *name)

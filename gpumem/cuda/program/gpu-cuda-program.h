@@ -16,8 +16,8 @@ struct _GpuCudaModule
   GpuCudaContext  *context;     /* outlives the module */
   CUmodule         module;
   GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
-  GHashTable      *limits;      /* by CUfunction: gint, the limit of dynamic shared memory;
-                                 * guarded by a lock of its own */
+  GHashTable      *limits;      /* CUfunction to gint: the limit of dynamic shared memory; guarded
+                                 * by a static lock of gpu-cuda-module.c */
 };
 
 typedef struct
@@ -27,13 +27,15 @@ typedef struct
   int              max_threads;         /* per block of this kernel */
   guint            n_image_words;       /* size of its image structures in 64-bit words */
   guint            required_block[3];   /* zeros if the kernel supports any block */
-  gboolean         is_described;        /* by the source compiler: arguments were checked */
+  gboolean         is_described;        /* the types of arguments are known, so GpuKernel checks
+                                         * them */
   gint            *dynamic_shared;      /* atomic; limit of dynamic shared memory in bytes; owned
                                          * by the module */
   int              static_shared;       /* bytes */
   GpuCudaModule   *module;
   char            *name;
-  guint            constant_samplers;   /* bitmap of those that the program may use */
+  guint            constant_samplers;   /* bitmap of the constant samplers that the program may
+                                         * use */
 } GpuCudaKernel;
 
 /* gpu-cuda-module.c */
@@ -45,15 +47,15 @@ GpuCudaModule    *_gpu_cuda_module_load        (GpuCudaContext      *context,
                                                 const char          *options,
                                                 GString             *log,
                                                 GError             **error);
-/* The same for several images, linked. */
+/* Links the images and loads the result. Appends the messages of the driver's compiler to @log. */
 GpuCudaModule    *_gpu_cuda_module_link        (GpuCudaContext      *context,
                                                 GBytes *const       *images,
                                                 guint                n_images,
                                                 const char          *options,
                                                 GString             *log,
                                                 GError             **error);
-/* Returns the names in the driver; NULL with @error if neither the driver nor the binary lists
- * them. */
+/* Returns the names of the kernels in the driver. Fails if neither the driver nor the binary lists
+ * the kernels. */
 char            **_gpu_cuda_module_list        (GpuCudaModule       *module,
                                                 GError             **error);
 /* Copies the contents of a variable. Returns FALSE without @error if there is no such variable. */
@@ -62,8 +64,8 @@ gboolean          _gpu_cuda_module_read        (GpuCudaModule       *module,
                                                 GBytes             **data,
                                                 GError             **error);
 
-/* Returns the limit of dynamic shared memory for launches of @function, in bytes. All kernel
- * objects of @function share the limit. A new limit is set to @initial. */
+/* Returns a pointer to the limit of dynamic shared memory for launches of @function, in bytes. All
+ * kernel objects of @function share the limit. The first call sets it to @initial. */
 gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
                                                 CUfunction           function,
                                                 gint                 initial);
@@ -76,16 +78,18 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
 
 /* gpu-cuda-launch-image.c: image and sampler arguments of portable kernels, and texture and surface
  * arguments of CUDA C++ kernels. */
-/* Returns 0 if the argument is not an image of the portable dialect. */
+/* Returns the size of the image structure in 64-bit words, or 0 if the argument is not an image of
+ * the portable dialect. */
 guint             _gpu_cuda_image_get_n_words  (char                     kind,
                                                 char                     type,
                                                 gsize                    size,
                                                 gboolean                 read_only);
-/* Returns the type name, such as "image2d_t", for a letter of the prelude; NULL for other
- * letters. */
+/* Returns the type name, such as "image2d_t", for a letter of gpu-cuda-prelude-image.c. Returns
+ * NULL for any other letter. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
-/* Caller has entered the context. Sets one image or sampler of a launch. @slot is 8 bytes for it;
- * @words is the remaining space for image structures, and is advanced. */
+/* Caller has entered the context. Sets one image or sampler of a launch. @slot has 8 bytes for the
+ * value of a sampler or an object. @words is the remaining space for image structures; the function
+ * advances it past the space that it uses. */
 gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 const GpuArgumentValue  *values,
                                                 guint                    n_values,
