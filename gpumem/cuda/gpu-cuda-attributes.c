@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Every attribute of a device. The nick is the name of the attribute without CU_DEVICE_ATTRIBUTE_,
- * in lower case, with dashes. Attributes that OpenCL has under another name also have the nick of
- * OpenCL, so that programs need not distinguish the back ends.
+ * in lower case, with dashes. If OpenCL has the same attribute under another name, it is also
+ * listed with the nick of OpenCL, so that programs need not distinguish the back ends.
  */
 #include "config.h"
 
@@ -89,7 +89,7 @@ from_flags (const AttributeEntry *entry,
       g_variant_builder_add (&builder, "s", value_names[i].name);
       bits &= ~value_names[i].value;
     }
-  /* A bit that a later driver version defines. */
+  /* Bits that only a later driver version defines. */
   if (bits != 0)
     g_variant_builder_add_value (&builder,
                                  g_variant_new_take_string (g_strdup_printf ("0x%x", bits)));
@@ -138,7 +138,7 @@ insert_all (GpuCudaDevice  *device,
       CUresult code = _gpu_cuda.cuDeviceGetAttribute (&value, entries[i].attribute,
                                                       device->device);
 
-      /* The driver is older than the attribute. */
+      /* Skip attributes that the driver does not support because it is older. */
       if (code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_NOT_SUPPORTED)
         continue;
       if (!_gpu_cuda_check (code, "cuDeviceGetAttribute", error))
@@ -206,7 +206,7 @@ insert_common (GpuCudaDevice *device,
   g_variant_dict_insert_value (attributes, "max-work-item-sizes",
                                g_variant_new_fixed_array (G_VARIANT_TYPE_UINT64, items, 3,
                                                           sizeof items[0]));
-  /* A launch that needs more than the default limit opts in to the larger limit itself. */
+  /* Report the larger limit, because a launch raises the default limit if necessary. */
   g_variant_dict_insert (attributes, "local-mem-size", "t",
                          (guint64) MAX (get_uint (attributes, "max-shared-memory-per-block"),
                                         get_uint (attributes,
@@ -226,7 +226,8 @@ insert_common (GpuCudaDevice *device,
   g_variant_dict_insert (attributes, "linker-available", "b", TRUE);
 }
 
-/* Adds the -arch values of the compiler in ascending order: 90 for sm_90 and compute_90. */
+/* Adds the version of NVRTC and the architectures that it supports, in ascending order: 90 for
+ * sm_90 and compute_90. */
 static void
 insert_compiler (GVariantDict *attributes)
 {

@@ -45,7 +45,8 @@ flags_to_native (GpuContextFlags flags)
   return native;
 }
 
-/* Current drivers behave in every context as if these two flags were set. */
+/* Always includes the first two flags, because current drivers treat every context as if they were
+ * set. */
 static GpuContextFlags
 flags_from_native (unsigned int native)
 {
@@ -60,8 +61,8 @@ flags_from_native (unsigned int native)
   return flags;
 }
 
-/* Reports nothing if the driver has already shut down, as at the end of the process, or if the
- * context is lost: in both cases everything has been freed. */
+/* Prints a failure with GPUMEM_DEBUG=errors. Prints nothing if the driver has shut down at the end
+ * of the process, or if the context is lost, because everything has then been freed. */
 static void
 report_free (GpuCudaContext *context,
              CUresult        code,
@@ -75,7 +76,8 @@ report_free (GpuCudaContext *context,
   _gpu_cuda_check (code, function, &error);
 }
 
-/* Frees all leftovers of streams, events and buffers in the context, even if driver calls fail. */
+/* Frees the objects that the context retains for streams, events and buffers. Ignores failures of
+ * driver calls. */
 static void
 clear (GpuCudaContext *context)
 {
@@ -120,7 +122,7 @@ context_free (GpuNativeContext *native)
   g_free (context);
 }
 
-/* Takes ownership of @handle as @kind says, also on failure. */
+/* Takes ownership of @handle, also on failure, unless @kind is GPU_CUDA_CONTEXT_BORROWED. */
 static GpuCudaContext *
 new_context (GpuCudaDevice  *device,
              CUcontext       handle,
@@ -163,7 +165,7 @@ new_context (GpuCudaDevice  *device,
   return NULL;
 }
 
-/* Keeps the flags of the primary context that @flags does not mention. */
+/* Sets @flags for the primary context and keeps its other flags. */
 static gboolean
 set_primary_flags (GpuCudaDevice    *device,
                    GpuContextFlags   flags,
@@ -274,7 +276,7 @@ context_create (GpuNativeDevice *const  *devices,
   return (GpuNativeContext *) new_primary (device, flags, error);
 }
 
-/* Checks that the context is one of @device. */
+/* Checks that the context @handle belongs to @device. */
 static gboolean
 check_foreign (GpuCudaDevice  *device,
                CUcontext       handle,
@@ -348,7 +350,7 @@ context_wrap (GpuNativeDevice  *native,
     context->base.flags |= GPU_CONTEXT_FLAGS_OWN;
   if (mode == GPU_WRAP_MODE_ADOPT && !is_primary)
     context->kind = GPU_CUDA_CONTEXT_OWN;
-  /* Release the reference of the caller. */
+  /* Release the caller's reference to the primary context; the library has retained its own. */
   else if (mode == GPU_WRAP_MODE_ADOPT)
     _gpu_cuda.cuDevicePrimaryCtxRelease (device->device);
 

@@ -91,7 +91,7 @@ read_size (GpuCudaDevice  *device,
   return TRUE;
 }
 
-/* Formats the ID in lower case like the OpenCL back end; the driver uses capitals. */
+/* Formats the ID in lower case, as the OpenCL back end does; the driver uses upper case. */
 static void
 read_pci_bus_id (GpuCudaDevice *device)
 {
@@ -126,8 +126,8 @@ read_capabilities (GpuCudaDevice *device)
   device->base.capabilities |= capabilities;
 }
 
-/* Atomics on managed memory work across host and device if both may access it concurrently; the
- * link need not support native atomics. */
+/* Atomic operations of host and device on managed memory work if both can access the memory
+ * concurrently, even if the link between them does not support native atomics. */
 static GpuCapabilities
 read_svm (GpuCudaDevice *device)
 {
@@ -146,7 +146,8 @@ read_svm (GpuCudaDevice *device)
   return capabilities;
 }
 
-/* Covers memory and events. Drivers before CUDA 12 lack the attribute, but support both. */
+/* Returns whether memory and events can be shared with other processes. Drivers before CUDA 12
+ * support both, but lack the attribute. */
 static gboolean
 has_ipc (GpuCudaDevice *device)
 {
@@ -199,7 +200,7 @@ read_optional (GpuCudaDevice *device)
   device->base.capabilities |= capabilities | read_svm (device);
 }
 
-/* Returns NULL for a usable device. */
+/* Returns the reason why the device is unusable, or NULL. Also returns NULL if it sets @error. */
 static char *
 find_fault (GpuCudaDevice  *device,
             GError        **error)
@@ -220,7 +221,7 @@ find_fault (GpuCudaDevice  *device,
   return NULL;
 }
 
-/* A device whose attributes cannot be read is still listed, with the reason why it is unusable. */
+/* If the attributes of a device cannot be read, lists the device as unusable, with the reason. */
 static void
 read_device (GpuCudaDevice *device)
 {

@@ -83,7 +83,7 @@ event_wait (GpuNativeEvent  *native,
   if (urgent)
     code = _gpu_cuda_poll (event->context, event->event, NULL);
 
-  /* Wait also after a failed query: the caller may free the memory in use afterwards. */
+  /* Also wait after a failed query, because the caller may free the memory in use afterwards. */
   if (code != CUDA_SUCCESS)
     {
       function = "cuEventSynchronize";
@@ -107,7 +107,8 @@ check_timing (GpuCudaEvent  *event,
   return FALSE;
 }
 
-/* The driver does not record when a command was queued or submitted: report the start instead. */
+/* The driver does not record the times when a command was queued or submitted. For both, return the
+ * start time. */
 static gboolean
 event_get_profiling_time (GpuNativeEvent     *native,
                           GpuProfilingPoint   point,

@@ -61,7 +61,8 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
   return TRUE;
 }
 
-/* Caller holds `lock` of @peer. Whether a context of @device other than @context has access. */
+/* Caller holds `lock` of @peer. Returns whether a context of @device other than @context has access
+ * to @peer. */
 static gboolean
 has_other_locked (GpuCudaContext *peer,
                   CUdevice        device,
@@ -93,7 +94,8 @@ get_access (CUdevice device,
     };
 }
 
-/* Caller holds `lock` of @peer. Later mappings take their access from the peers field. */
+/* Caller holds `lock` of @peer. Enables or disables the access of @device to the mapped memory and
+ * the pool of @peer. The field `peers` records the access for later mappings. */
 static gboolean
 open_all_locked (GpuCudaContext  *peer,
                  CUdevice         device,
@@ -122,9 +124,10 @@ open_all_locked (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* The driver grants access to cuMemAlloc() memory per context, but to pools and mapped memory per
- * device. Therefore access of a device must stay enabled while another of its contexts needs it. A
- * context freed without disabling leaves it enabled, which is harmless. */
+/* The driver grants access to memory of cuMemAlloc() per context, but access to pools and mapped
+ * memory per device. Therefore the access of a device stays enabled while another of its contexts
+ * needs the access. If a context is freed before its access is disabled, the access stays enabled,
+ * which is harmless. */
 static gboolean
 open_memory (GpuCudaContext  *peer,
              GpuCudaContext  *context,
@@ -141,8 +144,8 @@ open_memory (GpuCudaContext  *peer,
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
 
-  /* A context of another device may have reused the handle of one that was freed without
-   * disabling. */
+  /* Also compare the device: the entry may be that of a context that was freed before its access
+   * was disabled, and a context of another device may have the same handle now. */
   if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
        && GPOINTER_TO_INT (known) == device) == is_open)
     return TRUE;
@@ -159,8 +162,8 @@ open_memory (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* Code outside the library may have enabled or disabled access to the context, but not to the
- * library's pool and mappings. If those fail, undo the change of the context. */
+/* If code outside the library has already enabled or disabled access to the context, still change
+ * the access to the library's pool and mappings. If this change fails, undo that of the context. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,

@@ -3,7 +3,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Takes ownership of @handle. */
+/* Takes ownership of @handle if @mode is GPU_WRAP_MODE_ADOPT. */
 static GpuNativeStream *
 new_stream (GpuNativeContext *context,
             CUstream          handle,
@@ -85,8 +85,8 @@ check_foreign (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* The handle of the per-thread stream denotes a different stream in each thread; see
- * _gpu_cuda_begin(). */
+/* The handle of the per-thread stream denotes a different stream in each thread. The event `last`
+ * orders these streams; see follow_thread() in gpu-cuda-call.c. */
 static gboolean
 start_per_thread (GpuCudaStream  *stream,
                   GError        **error)
@@ -265,7 +265,7 @@ stream_wait (GpuNativeStream        *native,
                         "waiting for %u events", n_events);
 }
 
-/* Streams run in order, so only the event needs work. */
+/* A stream runs its operations in order, so a barrier only needs to record the event. */
 static gboolean
 stream_barrier (GpuNativeStream  *native,
                 GpuNativeEvent  **event,
@@ -290,7 +290,7 @@ stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
 }
 
 /* Sleeps in cuEventSynchronize(), because cuStreamSynchronize() spins in contexts without a
- * scheduling flag. Returns FALSE if no event could be recorded. */
+ * scheduling flag. Sets @code to the result. Returns FALSE if no event could be recorded. */
 static gboolean
 sleep_for_stream (GpuCudaContext *context,
                   CUstream        stream,
@@ -312,7 +312,8 @@ sleep_for_stream (GpuCudaContext *context,
   return recorded;
 }
 
-/* Caller has entered the context. Waits also on failure: the caller may free the memory in use. */
+/* Caller has entered the context. Also waits after a failed query, because the caller may free the
+ * memory in use. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Ops of the staging engine. */
+/* Ops that the staging engine calls. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -20,7 +20,8 @@ transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
 }
 
 /* Queries the driver, because any code in the process may have allocated or registered the memory.
- * The driver rejects copies that begin in such memory and extend past its end. */
+ * Returns FALSE if only a part is page-locked: the driver rejects copies that begin in page-locked
+ * memory and extend past its end. */
 static gboolean
 transfer_is_page_locked (GpuNativeContext *context,
                          gconstpointer     data,
@@ -57,8 +58,8 @@ transfer_signal_host_wait (GpuNativeEvent *native)
   __atomic_store_n (host_wait->word, host_wait->value, __ATOMIC_RELEASE);
 }
 
-/* Enqueues a wait that is signalled already. Failures before the wait itself leave the result
- * unknown. */
+/* Tests host-signalled waits with a wait that is already signalled. If a call before the wait
+ * fails, the result is unknown. */
 static GpuCudaHostWaits
 try_host_wait (GpuCudaContext *context)
 {
@@ -88,8 +89,9 @@ try_host_wait (GpuCudaContext *context)
   return host_waits;
 }
 
-/* The driver has the function, but supports it only on some devices. While the result is unknown,
- * return TRUE: a copy whose first host-signalled wait fails is not staged. */
+/* The driver has cuStreamWaitValue32(), but only supports it on some devices. Returns TRUE while
+ * the result of the test is unknown: if the first host-signalled wait of a copy fails, the copy is
+ * not staged. */
 static gboolean
 transfer_has_host_waits (GpuNativeContext *native)
 {
