@@ -196,7 +196,7 @@ set_primary_flags (GpuCudaDevice    *device,
     return TRUE;
 
   _gpu_cuda_set_error (error, "cuDevicePrimaryCtxSetFlags", code,
-                       "flags 0x%x where the primary context of %s has 0x%x", wanted,
+                       "flags 0x%x, but the primary context of %s has 0x%x", wanted,
                        device->base.id, present);
 
   return FALSE;
@@ -224,7 +224,7 @@ new_primary (GpuCudaDevice    *device,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "the primary context of %s is in use with the flags 0x%x, not 0x%x: "
-               "GPU_CONTEXT_FLAGS_OWN makes another context", device->base.id,
+               "GPU_CONTEXT_FLAGS_OWN creates a separate context", device->base.id,
                context->base.flags, flags);
   _gpu_native_context_unref (&context->base);
 
@@ -300,7 +300,7 @@ check_foreign (GpuCudaDevice  *device,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "context %p is one of device %d, not of %s", (gpointer) handle, found,
+               "context %p belongs to device %d, not to %s", (gpointer) handle, found,
                device->base.id);
 
   return FALSE;
@@ -465,7 +465,7 @@ context_set_limit (GpuNativeContext  *native,
     return TRUE;
 
   _gpu_cuda_set_error (error, "cuCtxSetLimit", code, "%" G_GUINT64_FORMAT " bytes; the limits "
-                       "of printf and malloc are fixed once a kernel has used them", value);
+                       "of printf and malloc cannot change after a kernel has used them", value);
 
   return FALSE;
 }

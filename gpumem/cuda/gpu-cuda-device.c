@@ -213,8 +213,8 @@ find_fault (GpuCudaDevice  *device,
     return NULL;
 
   if (mode == CU_COMPUTEMODE_PROHIBITED)
-    return g_strdup ("its compute mode is \"prohibited\"; nvidia-smi --compute-mode=DEFAULT "
-                     "allows computing");
+    return g_strdup ("its compute mode is \"prohibited\"; to allow contexts, run "
+                     "nvidia-smi --compute-mode=DEFAULT");
   if (!unified)
     return g_strdup ("it does not share one address space with the host");
 

@@ -74,7 +74,7 @@ check_foreign (GpuCudaContext  *context,
   if (owner != context->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "stream %p is of context %p, not of context %p", (gpointer) handle,
+                   "stream %p belongs to context %p, not to context %p", (gpointer) handle,
                    (gpointer) owner, (gpointer) context->context);
       return FALSE;
     }

@@ -150,7 +150,7 @@ _gpu_cuda_nvrtc_load (GError **error)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "programs in source need NVRTC, the compiler in the package libnvrtc (cuda-nvrtc, "
+               "sources require NVRTC, the compiler in the package libnvrtc (cuda-nvrtc, "
                "nvidia-cuda-nvrtc) or in a CUDA Toolkit; " VARIABLE " can name its file: %s",
                failure);
 

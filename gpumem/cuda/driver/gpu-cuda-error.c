@@ -51,7 +51,7 @@ get_driver_text (CUresult code)
   if (_gpu_cuda.cuGetErrorString != NULL)
     _gpu_cuda.cuGetErrorString (code, &text);
 
-  return text != NULL ? text : "the driver has no text for it";
+  return text != NULL ? text : "no description in the driver";
 }
 
 static void

@@ -168,8 +168,8 @@ check_owner (GpuCudaContext  *context,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "address 0x%" G_GINT64_MODIFIER "x is of context 0x%" G_GINT64_MODIFIER "x on "
-               "device %d, not of context %p on device %d", (guint64) address, owner, ordinal,
+               "address 0x%" G_GINT64_MODIFIER "x belongs to context 0x%" G_GINT64_MODIFIER "x on "
+               "device %d, not to context %p on device %d", (guint64) address, owner, ordinal,
                (gpointer) context->context, context->device->ordinal);
 
   return FALSE;

@@ -160,7 +160,7 @@ fail_pooled (GpuCudaContext  *context,
                        "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x, allocation at 0x%"
                        G_GINT64_MODIFIER "x, the driver's range begins at 0x%" G_GINT64_MODIFIER
                        "x with %" G_GUINT64_FORMAT " bytes; pool %p, that of the context is %p; "
-                       "pools of the device pass as handles of the types 0x%x", buffer->base.size,
+                       "pools of the device support the handle types 0x%x", buffer->base.size,
                        (guint64) address, (guint64) buffer->whole,
                        _gpu_cuda_get_pointer_attribute (address,
                                                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0),

@@ -557,7 +557,7 @@ kernel_set_attribute (GpuNativeContext  *context G_GNUC_UNUSED,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "kernel \"%s\" has no attribute \"%s\" that could be set", kernel->name, nick);
+               "kernel \"%s\" has no attribute \"%s\" that can be set", kernel->name, nick);
 
   return FALSE;
 }

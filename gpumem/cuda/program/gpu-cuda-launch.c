@@ -144,9 +144,9 @@ fail_geometry (const GpuCudaKernel  *kernel,
                      ? "the grid has too many blocks" : "the block has too many work-items";
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "kernel \"%s\", grid " EXTENT ", block " EXTENT ": %s; a block may have %d x %d x "
-               "%d work-items, and %d in all, a grid %d x %d x %d blocks", kernel->name,
-               EXTENT_ARGS (launch->grid), EXTENT_ARGS (launch->block), what,
+               "kernel \"%s\", grid " EXTENT ", block " EXTENT ": %s; a block may have at most %d "
+               "x %d x %d work-items, and %d in total, a grid at most %d x %d x %d blocks",
+               kernel->name, EXTENT_ARGS (launch->grid), EXTENT_ARGS (launch->block), what,
                device->max_block[0], device->max_block[1], device->max_block[2],
                kernel->max_threads, device->max_grid[0], device->max_grid[1],
                device->max_grid[2]);
@@ -355,7 +355,7 @@ raise_dynamic_shared (GpuCudaKernel   *kernel,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
                    "kernel \"%s\" needs %" G_GSIZE_FORMAT " bytes of local memory and %d bytes "
-                   "of variables there, but a block on %s has only %d bytes", kernel->name, size,
+                   "for its variables, but a block on %s has only %d bytes", kernel->name, size,
                    kernel->static_shared, device->base.id, most);
       return FALSE;
     }

@@ -204,7 +204,7 @@ program_create_kernel (GpuNativeContext  *context,
       names = program_list_kernels (context, program, NULL);
       list = names != NULL ? g_strjoinv (", ", names) : NULL;
       if (list != NULL)
-        g_prefix_error (&reason, "the program has no kernel '%s', but: %s: ", name, list);
+        g_prefix_error (&reason, "the program has no kernel '%s', only %s: ", name, list);
     }
 
   g_propagate_error (error, g_steal_pointer (&reason));
