@@ -7,9 +7,10 @@
 G_BEGIN_DECLS
 
 gboolean  _gpu_builtin_has_name       (const char  *name);
-/* Prefixes a GPU_ERROR_BUILD_FAILED error with the functions of @source that have the name of a
- * built-in function. Only called after a failed build: a program may #undef a name, or define the
- * function for other back ends only, so the name alone is no reason to refuse the program. */
+/* If @error is GPU_ERROR_BUILD_FAILED, adds the functions of @source that have the name of a
+ * built-in function to its message. Only called after a failed build, because such a name is not
+ * always an error: a program may #undef the name, or only define the function for other back
+ * ends. */
 void      _gpu_builtin_explain_failure (const char  *source,
                                         GError     **error);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Built-in functions are macros in the preludes of the host and CUDA back ends, and overloaded
- * functions in OpenCL drivers. If a program defines a function with such a name, the compiler
- * reports errors that do not mention the cause, often in text that is not part of the program.
+ * functions in OpenCL drivers. If a program defines a function with the name of a built-in
+ * function, the compiler reports errors that do not mention the cause, often for lines that are not
+ * part of the program.
  */
 #include "config.h"
 
@@ -54,20 +55,21 @@ static const char *const names[] =
   "write_imageui"
 };
 
-/* Names after the prefixes "native_" and "half_" */
+/* Names that may follow the prefixes "native_" and "half_" */
 static const char *const approximations[] =
 {
   "cos", "divide", "exp", "exp10", "exp2", "log", "log10", "log2", "powr", "recip", "rsqrt", "sin",
   "sqrt", "tan"
 };
 
-/* Names after the prefixes "atomic_" and "atom_" */
+/* Names that may follow the prefixes "atomic_" and "atom_" */
 static const char *const atomics[] =
 {
   "add", "and", "cmpxchg", "dec", "inc", "max", "min", "or", "sub", "xchg", "xor"
 };
 
-/* Names after the prefixes "convert_" and "as_"; a number of components and a suffix may follow */
+/* Types that may follow the prefixes "convert_" and "as_". A number of components may follow the
+ * type; after "convert_", a suffix such as "_sat_rte" too. */
 static const char *const types[] =
 {
   "char", "double", "float", "half", "int", "long", "short", "uchar", "uint", "ulong", "ushort"
@@ -87,7 +89,8 @@ contains (const char *const *array,
   return FALSE;
 }
 
-/* Advances @text past a number of vector components. Returns FALSE if @text begins with none. */
+/* If @text begins with a number of vector components, advances @text past the number and returns
+ * TRUE. */
 static gboolean
 skip_components (const char **text)
 {
@@ -105,7 +108,7 @@ skip_components (const char **text)
   return FALSE;
 }
 
-/* Whether @text consists of an optional "_sat" and an optional rounding mode. */
+/* Returns whether @text consists of an optional "_sat" and an optional rounding mode. */
 static gboolean
 is_conversion_suffix (const char *text)
 {
@@ -136,7 +139,8 @@ is_type (const char *name,
   return FALSE;
 }
 
-/* The rest of @name after @prefix; an empty string if @name does not begin with @prefix. */
+/* Returns the rest of @name after @prefix, or an empty string if @name does not begin with
+ * @prefix. */
 static const char *
 get_rest (const char *name,
           const char *prefix)
@@ -144,7 +148,8 @@ get_rest (const char *name,
   return g_str_has_prefix (name, prefix) ? name + strlen (prefix) : "";
 }
 
-/* Whether @rest may follow "vload" or "vstore", such as "4", "_half" or "a_half16_rte". */
+/* Returns whether @rest may follow "vload" or "vstore". Examples are "4", "_half" and
+ * "a_half16_rte". */
 static gboolean
 is_vector_access (const char *rest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A parser for the source of a program, for back ends that translate OpenCL C: it finds the tokens,
- * the functions and their parameters.
+ * A parser for the source of a program, for back ends that translate OpenCL C. The parser finds the
+ * tokens, the functions and their parameters.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 G_BEGIN_DECLS
 
-/* Definitions of the numeric constants of OpenCL C, valid in C and C++, for the preludes. */
+/* Definitions of the numeric constants of OpenCL C for the preludes of the back ends. They are
+ * valid in C and C++. */
 extern const char _gpu_source_constants[];
 
 #define GPU_SOURCE_WORD  'w'
@@ -21,10 +22,10 @@ typedef struct
 {
   gsize start;
   gsize length;
-  char  kind;                   /* the character itself, WORD or OTHER */
+  char  kind;                   /* WORD, OTHER, or the punctuation character itself */
 } GpuSourceToken;
 
-/* A range of token indices. It excludes last. */
+/* The tokens from index `first` to index `last` - 1. */
 typedef struct
 {
   guint first;
@@ -33,13 +34,13 @@ typedef struct
 
 typedef struct
 {
-  char           *name;         /* as written, also a macro call such as NAME ( scale ) */
+  char           *name;         /* as in the source; may be a macro call such as NAME ( scale ) */
   GpuSourceRange  head;         /* the definition before the body */
-  GpuSourceRange  words;        /* the name */
+  GpuSourceRange  words;        /* the tokens of the name */
   GpuSourceRange  parameters;
   GpuSourceRange  body;
   gboolean        is_kernel;
-  gboolean        visited;      /* for callers that traverse the call graph */
+  gboolean        visited;      /* set by callers that traverse the call graph */
 } GpuSourceFunction;
 
 typedef struct
@@ -48,48 +49,51 @@ typedef struct
   const char *kernel_word;      /* the keyword that marks kernels */
   GArray     *tokens;           /* of GpuSourceToken */
   GPtrArray  *functions;        /* of GpuSourceFunction, in source order */
-  GHashTable *by_name;          /* of the same GpuSourceFunctions */
-  gboolean    is_open;          /* a bracket is never closed */
+  GHashTable *by_name;          /* from names to the elements of `functions` */
+  gboolean    is_open;          /* whether a bracket has no closing bracket */
 } GpuSource;
 
-/* Appends the tokens of @text to @tokens. Skips comments, and also preprocessor directives unless
- * @directives is TRUE. */
+/* Appends the tokens of @text to @tokens. Skips comments. Skips preprocessor directives if
+ * @directives is FALSE. */
 void      _gpu_source_tokenize           (const char         *text,
                                           gboolean            directives,
                                           GArray             *tokens);
 
-/* Borrows @text and @kernel_word: they must outlive @source. */
+/* Parses @text. Does not copy @text and @kernel_word, which must outlive @source. */
 void      _gpu_source_init               (GpuSource          *source,
                                           const char         *text,
                                           const char         *kernel_word);
 void      _gpu_source_clear              (GpuSource          *source);
-/* The token after the bracket that closes the bracket at @i. */
+/* Returns the token after the bracket that closes the bracket at @i. */
 guint     _gpu_source_skip               (GpuSource          *source,
                                           guint               i);
-/* The comma after the parameter that begins at @i, or @last. */
+/* Returns the comma after the parameter that begins at @i, or @last if no comma follows. */
 guint     _gpu_source_find_end           (GpuSource          *source,
                                           guint               i,
                                           guint               last);
-/* The name of a parameter: its last word outside brackets. */
+/* Returns the name of a parameter, which is its last word outside brackets. */
 guint     _gpu_source_find_name          (GpuSource          *source,
                                           GpuSourceRange      parameter);
-/* Whether the address space qualifier at @i begins the declaration of a variable in that address
- * space, not of a pointer. */
+/* Returns TRUE if the address space qualifier at @i begins the declaration of a variable in that
+ * address space. Returns FALSE if it belongs to the target of a pointer. */
 gboolean  _gpu_source_is_variable        (GpuSource          *source,
                                           guint               i);
-/* The type without the qualifiers of C and those in @qualifiers, which is NULL-terminated. */
+/* Returns the type in @range, without the qualifiers of C and those in the NULL-terminated
+ * @qualifiers. */
 char     *_gpu_source_get_type           (GpuSource          *source,
                                           GpuSourceRange      range,
                                           const char *const  *qualifiers);
-/* The name of @type in OpenCL C, such as "uint" for "unsigned int". */
+/* Returns the name of @type in OpenCL C, such as "uint" for "unsigned int". */
 char     *_gpu_source_name_type          (const char         *type);
-/* The number of components of the vector type at @i, such as "float4"; 0 for any other token. */
+/* Returns the number of components if the token at @i is a vector type, such as "float4". Returns 0
+ * for any other token. */
 guint     _gpu_source_get_n_components   (const GpuSource    *source,
                                           guint               i);
-/* Whether a vector literal, such as "(float4) (", begins at @i. */
+/* Returns whether a vector literal, such as "(float4) (", begins at @i. */
 gboolean  _gpu_source_is_vector_literal  (const GpuSource    *source,
                                           guint               i);
-/* The arguments of the reqd_work_group_size attribute as written in the program, or NULL. */
+/* Returns the arguments of the attribute reqd_work_group_size, as in the source, or NULL if @kernel
+ * has no such attribute. */
 char     *_gpu_source_get_required_block (GpuSource          *source,
                                           GpuSourceFunction  *kernel);
 
@@ -132,7 +136,8 @@ source_is (const GpuSource *source,
          && memcmp (source->text + token->start, word, token->length) == 0;
 }
 
-/* Also accepts the attributes of CUDA before the name of a kernel. */
+/* Returns whether an attribute begins at @i. CUDA has attributes that may precede the name of a
+ * kernel; these are attributes, too. */
 static inline gboolean
 source_is_attribute (const GpuSource *source,
                      guint            i)

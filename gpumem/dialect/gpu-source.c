@@ -80,7 +80,7 @@ get_word_length (const char *text)
   return length;
 }
 
-/* Includes the digit separators of C++. */
+/* Accepts the digit separators of C++, as in 1'000. */
 static gsize
 get_number_length (const char *text)
 {
@@ -103,7 +103,7 @@ get_quoted_length (const char *text)
   return text[length] == text[0] ? length + 1 : length;
 }
 
-/* The length of the comment at @text, or 0. A comment in a directive may span lines. */
+/* Returns the length of the comment at @text, or 0 if no comment begins there. */
 static gsize
 get_comment_length (const char *text)
 {
@@ -120,7 +120,8 @@ get_comment_length (const char *text)
   return end != NULL ? (gsize) (end + 2 - text) : strlen (text);
 }
 
-/* The length up to the end of the last spliced line. */
+/* Returns the length of the directive at @text. A backslash at the end of a line, and a comment,
+ * continue the directive on the next line. */
 static gsize
 get_directive_length (const char *text)
 {
@@ -448,9 +449,9 @@ add_function (GpuSource      *source,
   g_hash_table_replace (source->by_name, function->name, function);
 }
 
-/* Whether a function name may begin at @i. The last match before the body is the name; earlier
- * matches are macros that expand to attributes. A macro that expands to the name has its own
- * argument list before the parameters. */
+/* Returns whether a function name may begin at @i, and sets @words to its tokens. The last match
+ * before the body is the name; earlier matches are macros that expand to attributes. If the name is
+ * a macro call, its arguments precede the parameters. */
 static gboolean
 find_name (GpuSource      *source,
            guint           i,
@@ -467,8 +468,9 @@ find_name (GpuSource      *source,
   return TRUE;
 }
 
-/* Whether the token at @i ends the search for the function name: a specifier after the parameters,
- * or a second kernel keyword, which begins the same function in another preprocessor branch. */
+/* Returns whether the search for the function name must end at @i. It ends at a specifier after the
+ * parameters, and at a second kernel keyword, which begins the same function in another branch of a
+ * preprocessor conditional. */
 static gboolean
 ends_head (GpuSource *source,
            guint      first,
@@ -480,7 +482,7 @@ ends_head (GpuSource *source,
              && source_has (source, (GpuSourceRange) { first, i }, source->kernel_word));
 }
 
-/* Parses one declaration or definition at file scope. Returns the token after it. */
+/* Parses the declaration or definition at @first, at file scope. Returns the token after it. */
 static guint
 parse_declaration (GpuSource *source,
                    guint      first)
@@ -506,7 +508,7 @@ parse_declaration (GpuSource *source,
           return _gpu_source_skip (source, i);
         }
 
-      /* extern "C" { */
+      /* The block of extern "C" contains further definitions at file scope. */
       if (kind == '{' && i == first + 2 && source_is (source, first, "extern"))
         return i + 1;
 
