@@ -6,8 +6,9 @@
 #include "tools/gpumem-attributes.h"
 #include "tools/gpumem-format.h"
 
-/* Back ends name their attributes as their drivers do. An attribute belongs to the first group that
- * contains a word of its name, or else to the last group. */
+/* The names of attributes are those of the driver, so they differ between back ends. An attribute
+ * belongs to the first group that contains a word of its name. If no group does, it belongs to the
+ * last group. */
 static const struct
 {
   const char *title;
@@ -30,7 +31,7 @@ static const struct
   { "Device and driver", "" }
 };
 
-/* The order in which the groups are printed. */
+/* The indices of the groups in the order of printing. */
 static const guint order[] = { 8, 7, 1, 6, 2, 3, 4, 0, 5 };
 
 G_STATIC_ASSERT (G_N_ELEMENTS (order) == G_N_ELEMENTS (groups));
@@ -56,7 +57,7 @@ gpumem_attribute_group (guint group)
   return groups[order[group]].title;
 }
 
-/* Returns: the group of the attribute called @nick */
+/* Returns: the group of the attribute @nick, as a position in `order` */
 guint
 gpumem_attribute_classify (const char *nick)
 {
@@ -73,8 +74,8 @@ gpumem_attribute_classify (const char *nick)
   g_return_val_if_reached (0);
 }
 
-/* Returns whether the number counts bytes, judged by the name; work-items, pixels and bits are
- * excluded. */
+/* Returns whether the name of the attribute indicates a number of bytes, not of work-items, pixels
+ * or bits. */
 static gboolean
 is_size (const char *nick)
 {
@@ -88,7 +89,7 @@ is_size (const char *nick)
          strstr (nick, "mem-") != NULL || strstr (nick, "cache-") != NULL;
 }
 
-/* Formats the value; large sizes also with units. */
+/* Formats the value. Adds a size with a unit to a number of at least 1024 bytes. */
 char *
 gpumem_attribute_format (const char *nick,
                          GVariant   *value)

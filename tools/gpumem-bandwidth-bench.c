@@ -66,7 +66,7 @@ is_lack (const GError *error)
          g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }
 
-/* Do not report cancelled measurements. */
+/* Records an omitted measurement, unless it was cancelled. */
 static void
 omit (GpumemBench      *bench,
       const GpumemPath *path,
@@ -85,8 +85,8 @@ omit (GpumemBench      *bench,
   g_ptr_array_add (bench->omissions, omission);
 }
 
-/* On a device without its own memory, both ends of both directions are in host memory. Leave half
- * of the free memory unused. */
+/* Gets the free memory of the host and of the device. limit_sizes() leaves half of each unused. On
+ * a device without its own memory, both ends of both directions are in host memory. */
 static gboolean
 get_free_memory (GpumemBench  *bench,
                  guint64      *host_size,
@@ -181,8 +181,8 @@ prepare (GpumemBench       *bench,
   return TRUE;
 }
 
-/* Allocates memory for the largest size that fits; smaller sizes use a part. Returns: the number of
- * sizes that fit */
+/* Allocates memory for the largest size that fits in memory. Smaller sizes use a part of it.
+ * Returns: the number of sizes that fit */
 static guint
 prepare_largest (GpumemBench      *bench,
                  const GpumemPath *path)
@@ -233,7 +233,7 @@ run_line (GpumemBench       *bench,
   return FALSE;
 }
 
-/* Returns: the number of lines */
+/* Returns: the number of lines of the table */
 static guint
 run_path (GpumemBench      *bench,
           const GpumemPath *path)

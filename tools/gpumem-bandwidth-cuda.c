@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies by calls of the CUDA driver. The driver is loaded here again, so that the build needs no
- * toolkit. */
+/* Copies with direct calls of the CUDA driver. This file loads the driver itself, so that the build
+ * needs no CUDA Toolkit. */
 #include "config.h"
 
 #include <gmodule.h>

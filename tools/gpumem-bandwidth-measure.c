@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Rounds of copies by the library and by the driver, in turns. */
+/* Measures rounds of copies, alternately with the library and with direct calls of the driver. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define MAX_COPIES 1024
 
-/* Seconds. Ctrl-C takes effect after a round. */
+/* The maximum time of a round in seconds. Ctrl-C only takes effect after a round. */
 #define MAX_ROUND 0.5
 
 /* The work of one thread in a round. */
@@ -33,7 +33,7 @@ wait_for_lane (Job     *job,
                   : gpu_stream_synchronize (bench->streams[job->lane], NULL, error);
 }
 
-/* Also waits after an error, so that no work remains pending on return. */
+/* Waits for the copies even after an error, so that no work is pending on return. */
 static void
 run_job (Job *job)
 {
@@ -88,7 +88,7 @@ gpumem_helper_stop (GpumemBench *bench)
   g_clear_pointer (&bench->ended, g_async_queue_unref);
 }
 
-/* Runs a round, and measures its seconds. */
+/* Runs a round, and sets @seconds to the time that it took. */
 static gboolean
 run_round (GpumemBench        *bench,
            const GpumemFigure *figure,
@@ -152,8 +152,8 @@ verify (GpumemBench   *bench,
   return TRUE;
 }
 
-/* Chooses the number of copies, and warms up. A single copy takes longer than one of many, so the
- * estimate takes two steps. */
+/* Chooses the number of copies per round, and warms up. A single copy takes longer than each of
+ * many copies, so a second estimate uses the number of copies of the first. */
 static gboolean
 choose_n_copies (GpumemBench   *bench,
                  GpumemFigure  *figure,
@@ -199,7 +199,7 @@ summarize (GArray *values)
   return speed;
 }
 
-/* The first of the two runs with lower clocks and colder caches, so alternate. */
+/* Alternates the order: in each pair, the first round has lower clock rates and colder caches. */
 static gboolean
 run_pair (GpumemBench   *bench,
           GpumemFigure  *figure,
@@ -241,7 +241,7 @@ run_rounds (GpumemBench   *bench,
   return TRUE;
 }
 
-/* @figure: path, direction and size are set; the function sets the other fields */
+/* @figure: the caller has set path, direction and size; the function sets the other fields */
 gboolean
 gpumem_bench_measure (GpumemBench   *bench,
                       GpumemFigure  *figure,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies and mappings by OpenCL calls. */
+/* Copies and mappings with direct calls of OpenCL. */
 #include "config.h"
 
 #include <gpumem/gpumem-opencl.h>

@@ -125,7 +125,8 @@ prepare_mapped (GpumemBench  *bench,
                            error);
 }
 
-/* Managed memory has no location until its first use. */
+/* Prefetches the memory to the device, because managed memory has no location before its first
+ * use. */
 static gboolean
 prepare_svm (GpumemBench  *bench,
              guint         lane,
@@ -182,7 +183,8 @@ check_mapped (GpumemBench  *bench,
   return FALSE;
 }
 
-/* Raw calls need memory that several streams may use concurrently. */
+/* For CUDA, requires memory that host and device may use concurrently, because the raw calls attach
+ * no memory to streams. */
 static gboolean
 check_svm (GpumemBench  *bench,
            GError      **error)
@@ -211,7 +213,7 @@ find_peer (GpuDevice *device)
   return NULL;
 }
 
-/* Without peer access, copies between devices are routed through the host. */
+/* Enables peer access. Without it, the driver copies between devices through host memory. */
 static gboolean
 enable_access (GpuContext  *context,
                GpuContext  *peer,
@@ -306,7 +308,7 @@ copy_svm (GpumemBench  *bench,
   return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
 }
 
-/* Drivers may block on copies of pageable memory, so wait for each copy. */
+/* Waits for each copy, because a driver call that copies pageable memory may block anyway. */
 static gboolean
 copy_raw_ordinary (GpumemBench  *bench,
                    guint         lane,
@@ -339,7 +341,8 @@ copy_mapped (GpumemBench  *bench,
   return gpu_mapping_unmap (mapping, error);
 }
 
-/* CUDA cannot map device memory; use page-locked memory and a copy instead. */
+/* Replaces a mapping on drivers that cannot map device memory, such as CUDA: copies through
+ * page-locked memory. */
 static gboolean
 detour_raw (GpumemBench  *bench,
             guint         lane,
@@ -422,7 +425,7 @@ list_names (void)
   return g_string_free (names, FALSE);
 }
 
-/* Lines of --help. */
+/* Returns: (transfer full): the lines of --help that describe the paths */
 char *
 gpumem_paths_describe (void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The pattern that is copied, and its verification. */
+/* Fills memory with a pattern before copies, and checks the pattern after copies. */
 #include "config.h"
 
 #include <string.h>
 
 #include "tools/gpumem-bandwidth.h"
 
-/* Not a power of two, so that swapped pieces are detected. */
+/* The period of the pattern is not a power of two, so that the check detects swapped parts. */
 #define TILE_SIZE ((gsize) 1048573)
 
 static const guint8 *
@@ -81,7 +81,7 @@ gpumem_pattern_fill (GpumemBench  *bench,
   return TRUE;
 }
 
-/* Overwrites the destination. */
+/* Overwrites the destination, so that the check fails if a copy writes nothing. */
 gboolean
 gpumem_pattern_scrub (GpumemBench  *bench,
                       guint         lane,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A diagram for each direction, drawn by gnuplot. */
+/* Draws a diagram for each direction with gnuplot. */
 #include "config.h"
 
 #include "tools/gpumem-bandwidth.h"
@@ -33,7 +33,8 @@ count_figures (const GpumemBench *bench,
   return n;
 }
 
-/* $d0_1 holds the size, the speed of the library and the raw speed of direction 0 on path 1. */
+/* Appends a data block of gnuplot. For example, $d0_1 contains the size, the speed of the library
+ * and the raw speed for direction 0 on path 1. */
 static void
 append_data (GString           *script,
              const GpumemBench *bench,
@@ -133,7 +134,7 @@ make_script (const GpumemBench *bench)
   return g_string_free (script, FALSE);
 }
 
-/* Draws nothing without figures. */
+/* Draws nothing if there are no figures. */
 gboolean
 gpumem_bandwidth_plot (const GpumemBench  *bench,
                        GError            **error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Selects the driver calls of a back end, and implements those of the host back end with
- * memcpy(). */
+/* Selects the functions that call the driver of a back end. For the host back end, these functions
+ * use memcpy(). */
 #include "config.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The baseline for the library: calls of the driver on streams and memory whose native handles come
- * from the library. The library submits no work to these streams.
+ * The baseline for the library: direct calls of the driver. Their streams and memory are the native
+ * handles of objects of the library. The library submits no work to these streams.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /* One stream for each direction. */
 #define GPUMEM_N_LANES 2
 
-/* One end of a copy. Pageable memory has no object, device memory has no data. */
+/* One end of a copy. For pageable memory, `memory` is NULL; for device memory, `data` is NULL. */
 typedef struct
 {
   gpointer   data;
@@ -21,8 +21,8 @@ typedef struct
 
 typedef struct _GpumemRaw GpumemRaw;
 
-/* Copies are enqueued if the driver supports this; wait() waits for those of a lane. Only one
- * thread at a time runs between enter() and leave(). */
+/* copy() returns before the copy has completed, if the driver supports that. wait() waits for all
+ * copies of a lane. Only one thread at a time may be between enter() and leave(). */
 typedef struct
 {
   const char *backend;
@@ -40,7 +40,7 @@ typedef struct
                       guint               lane,
                       GError            **error);
 
-  /* NULL if the driver cannot map device memory. map() waits. */
+  /* NULL if the driver cannot map device memory. map() returns after the memory is mapped. */
   gpointer  (*map)   (const GpumemRaw    *raw,
                       guint               lane,
                       const GpumemPlace  *place,

@@ -8,7 +8,7 @@
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
 
-/* Formats with three significant digits. */
+/* Formats @speed with three significant digits. */
 static char *
 format_speed (double speed)
 {

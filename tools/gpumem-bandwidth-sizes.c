@@ -48,7 +48,7 @@ add_size (GArray      *sizes,
   return TRUE;
 }
 
-/* FROM-TO or FROM-TO:FACTOR */
+/* Parses "FROM-TO" or "FROM-TO:FACTOR". */
 static gboolean
 add_range (GArray      *sizes,
            const char  *word,

@@ -19,12 +19,12 @@
 
 typedef struct
 {
-  char     *peer;       /* nullable, as those below */
+  char     *peer;       /* nullable, like the following strings */
   char     *sizes;
   char     *paths;
   char     *plot;
   char     *report;
-  int       n_threads;  /* 0: as the library chooses */
+  int       n_threads;  /* 0: the default of the library */
   int       n_rounds;
   double    min_time;
   gboolean  json;

@@ -12,10 +12,10 @@ typedef struct _GpumemBench GpumemBench;
 
 typedef enum
 {
-  GPUMEM_DIRECTION_TO,          /* the device, or the peer: lane 0 */
-  GPUMEM_DIRECTION_FROM,        /* lane 1 */
-  GPUMEM_DIRECTION_BOTH,        /* at once, by a thread each */
-  GPUMEM_DIRECTION_WITHIN,      /* the device: lane 0 */
+  GPUMEM_DIRECTION_TO,          /* to the device, or to the peer: lane 0 */
+  GPUMEM_DIRECTION_FROM,        /* from the device, or from the peer: lane 1 */
+  GPUMEM_DIRECTION_BOTH,        /* both at the same time, with one thread per lane */
+  GPUMEM_DIRECTION_WITHIN,      /* within the device: lane 0 */
   GPUMEM_N_DIRECTIONS
 } GpumemDirection;
 
@@ -49,7 +49,7 @@ typedef struct
   GBytes      *bytes;           /* the memory of near, if that is pageable; nullable */
 } GpumemLane;
 
-/* GB/s, 10^9 bytes per second, or a ratio of two speeds, over the rounds. */
+/* Speeds in GB/s, which are 10^9 bytes per second, or ratios of speeds; over all rounds. */
 typedef struct
 {
   double median;
@@ -67,7 +67,7 @@ typedef struct
   guint             n_copies;   /* per round and lane */
   GpumemSpeed       ours;
   GpumemSpeed       raw;
-  GpumemSpeed       ratio;      /* of the two in the same round */
+  GpumemSpeed       ratio;      /* of ours to raw in the same round */
   char             *wrong;      /* nullable: the first difference after a copy */
 } GpumemFigure;
 
@@ -77,7 +77,7 @@ typedef struct
   const char *path;             /* NULL: all paths */
   gsize       size;             /* 0: all sizes */
   char       *reason;
-  gboolean    failed;           /* a failure, not a missing feature */
+  gboolean    failed;           /* TRUE for a failure, FALSE for a missing feature */
 } GpumemOmission;
 
 struct _GpumemBench
@@ -106,7 +106,7 @@ struct _GpumemBench
   GPtrArray        *omissions;  /* of GpumemOmission */
 };
 
-/* Returns: (transfer container): the paths named; all for NULL */
+/* Returns: (transfer container): the paths in @list; all paths if @list is NULL */
 GPtrArray   *gpumem_paths_parse           (const char          *list,
                                            GError             **error);
 char        *gpumem_paths_describe        (void);
@@ -126,7 +126,7 @@ GpumemPlace *gpumem_lane_get_destination  (GpumemBench         *bench,
                                            guint                lane);
 void         gpumem_lane_clear            (GpumemLane          *lane);
 
-/* Fills the source of a lane. */
+/* Fills the source of @lane with the pattern. */
 gboolean     gpumem_pattern_fill          (GpumemBench         *bench,
                                            guint                lane,
                                            gsize                size,
@@ -135,7 +135,7 @@ gboolean     gpumem_pattern_scrub         (GpumemBench         *bench,
                                            guint                lane,
                                            gsize                size,
                                            GError             **error);
-/* @wrong: set if bytes differ */
+/* @wrong: set to the first difference if the destination differs from the pattern */
 gboolean     gpumem_pattern_check         (GpumemBench         *bench,
                                            guint                lane,
                                            gsize                size,

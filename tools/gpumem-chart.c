@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Line charts as SVG. The key is below the axes, so that it covers no line. */
+/* Draws line charts as SVG. The key is below the axes, so that it covers no line. */
 #include "config.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 static const char *const colours[] = { "#1f6fb4", "#d1601f", "#2c8a3d", "#a03070", "#7a5bb0",
                                        "#8a5a3c", "#3f8f8f" };
 
-/* An axis from @least to @most, which are ticks, over @length pixels. */
+/* An axis with ticks from @least to @most. */
 typedef struct
 {
   double     least;
@@ -102,7 +102,8 @@ find_range (const GpumemChart *chart,
   return *least <= *most;
 }
 
-/* Bytes: powers of 2 times 1; other numbers: 1, 2 or 5 times a power of 10. */
+/* Returns the distance of two ticks: a power of 2 for bytes, and 1, 2 or 5 times a power of 10 for
+ * other numbers. */
 static double
 choose_step (double     range,
              GpumemUnit unit)
@@ -152,7 +153,7 @@ get_tick (const Axis *axis,
   return axis->logarithmic ? axis->least * pow (axis->step, i) : axis->least + axis->step * i;
 }
 
-/* Returns: the position of @value, 0 to 1 */
+/* Returns: the position of @value on the axis, from 0 to 1 */
 static double
 find_place (const Axis *axis,
             double      value)
@@ -308,7 +309,7 @@ add_key (GString           *page,
     }
 }
 
-/* Draws nothing without values. */
+/* Draws nothing if the chart has no values. */
 void
 gpumem_html_chart (GString           *page,
                    const GpumemChart *chart)

@@ -6,7 +6,7 @@
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-terminal.h"
 
-/* Listed, so that the help shows it. */
+/* This entry only exists so that --help lists the option. */
 static const GOptionEntry help_entries[] = {
   { "help", 'h', 0, G_OPTION_ARG_NONE, NULL, "Show this help", NULL },
   { NULL, 0, 0, 0, NULL, NULL, NULL }
@@ -29,8 +29,8 @@ gpumem_command_print_help (const char *help)
   g_print ("%s", wrapped);
 }
 
-/* Returns: (transfer full): the message of an error without the names of C functions that the
- * library and drivers put before it, which mean nothing to users of the command */
+/* Returns: (transfer full): the message without the names of C functions at its start. The library
+ * and the drivers add these names, which mean nothing to users of the command */
 char *
 gpumem_command_plain (const char *message)
 {
@@ -42,7 +42,7 @@ gpumem_command_plain (const char *message)
   return g_regex_replace_literal (regex, message, -1, 0, "", 0, NULL);
 }
 
-/* Standard error of a terminal: its lines must not wrap in words. */
+/* Prints @text to standard error. On a terminal, wraps the lines between words. */
 static void
 print_error (const char *text)
 {
@@ -94,7 +94,7 @@ gpumem_command_parse (const GpumemCommand *command,
   return FALSE;
 }
 
-/* Prints an error about the command line. Returns: the exit status for this. */
+/* Prints an error about the command line. Returns: the exit status for such errors */
 int
 gpumem_command_usage (const GpumemCommand *command,
                       const char          *format,

@@ -6,7 +6,7 @@
 
 #include "tools/gpumem-json.h"
 
-/* A row is a dictionary of text by column. Columns appear in the order of their first use. */
+/* A row maps columns to text. Columns are printed in the order of their first use. */
 typedef struct
 {
   GPtrArray  *columns;    /* of strings */
@@ -34,7 +34,7 @@ format_scalar (JsonNode *node)
   return JSON_NODE_HOLDS_NULL (node) ? g_strdup ("") : g_steal_pointer (&text);
 }
 
-/* Arrays of scalars become words, arrays of objects JSON. */
+/* Formats an array of scalars as words, and an array of objects as JSON. */
 static char *
 format_array (JsonNode *node)
 {
@@ -54,7 +54,8 @@ format_array (JsonNode *node)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* Members of nested objects get the name of the object as a prefix. @left_out: nullable */
+/* Adds the members of @object. The columns of a nested object begin with the name of that object.
+ * @left_out: (nullable): a member to omit */
 static void
 fill_row (Sheet      *sheet,
           GHashTable *row,
@@ -93,7 +94,9 @@ add_row (Sheet *sheet)
   return row;
 }
 
-/* Adds a row for each element of the array @outer, or of the array @inner of each element. */
+/* If @inner is NULL, adds a row for each element of @array. Otherwise, adds a row for each element
+ * of the array @inner in each element of @array; the names of columns of the outer element begin
+ * with @outer. */
 static void
 add_rows (Sheet      *sheet,
           JsonArray  *array,
@@ -122,7 +125,7 @@ add_rows (Sheet      *sheet,
     }
 }
 
-/* Quotes as RFC 4180 requires, and makes line ends spaces, so that each row is a line. */
+/* Quotes @text as RFC 4180 requires. Replaces line ends by spaces, so that each row is one line. */
 static void
 append_cell (GString    *line,
              const char *text)
@@ -163,8 +166,8 @@ print_sheet (const Sheet *sheet,
     }
 }
 
-/* @rows: the name of the array whose elements become rows, or "OUTER/INNER" for the elements of an
- * array in each element of another; "" makes a row of the whole object. */
+/* @rows: the name of the array whose elements become rows. "OUTER/INNER" means the elements of the
+ * array INNER in each element of the array OUTER. "" makes one row of the whole object. */
 void
 gpumem_csv_print (JsonNode   *root,
                   const char *rows,

@@ -3,7 +3,7 @@
 
 #include "tools/gpumem-features.h"
 
-/* The nicks of the device's capabilities, in the order of their bits. */
+/* Returns: (transfer full): the nicks of the capabilities of @device, in the order of their bits */
 char **
 gpumem_list_features (GpuDevice *device)
 {

@@ -6,7 +6,7 @@
 
 #include "tools/gpumem-format.h"
 
-/* "9.4 MiB": of memory people expect powers of two. */
+/* Formats a size of memory with a binary unit, such as "9.4 MiB". */
 char *
 gpumem_format_size (guint64 bytes)
 {
@@ -33,7 +33,7 @@ gpumem_format_time (gint64 nanoseconds)
   return g_strdup_printf ("%.2f s", nanoseconds / 1e9);
 }
 
-/* "8.2 GB/s", decimal as in every data sheet. */
+/* Formats a speed with a decimal unit, as in data sheets, such as "8.2 GB/s". */
 char *
 gpumem_format_speed (guint64 bytes,
                      gint64  nanoseconds)
@@ -82,7 +82,7 @@ append_variant (GString  *text,
     }
 }
 
-/* A value as people write it: strings without quotes, lists with commas, bytes in hexadecimal. */
+/* Formats a value for readers: strings without quotes, lists with commas, bytes in hexadecimal. */
 char *
 gpumem_format_variant (GVariant *value)
 {

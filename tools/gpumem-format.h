@@ -10,7 +10,7 @@ char *gpumem_format_time    (gint64    nanoseconds);
 char *gpumem_format_speed   (guint64   bytes,
                              gint64    nanoseconds);
 char *gpumem_format_variant (GVariant *value);
-/* "4096", "64K" or "1GiB" */
+/* Parses a size such as "4096", "64K" or "1GiB". */
 gboolean gpumem_parse_size  (const char  *word,
                              guint64     *size,
                              GError     **error);

@@ -53,7 +53,8 @@ draw_text (guint32    *pixels,
           pixels[(gsize) (y + row) * WIDTH + x + column] = INK;
 }
 
-/* Counts of one channel as heights, on a scale of square roots so that small counts show. */
+/* Converts the counts of one channel to heights. The scale is that of square roots, so that small
+ * counts are visible. */
 static void
 scale_counts (const guint32 *counts,
               guint          heights[256],
@@ -73,7 +74,7 @@ find_highest (const guint32 *counts)
   return highest;
 }
 
-/* Red, green and blue add up where their curves overlap. */
+/* Draws the curves of red, green and blue. Where curves overlap, adds their colours. */
 static void
 draw_panel (guint32       *pixels,
             const guint32 *counts,
@@ -103,7 +104,7 @@ format_count (double count)
   return count >= 1e4 ? g_strdup_printf ("%.0fK", count / 1e3) : g_strdup_printf ("%.0f", count);
 }
 
-/* Labels each line of the grid. The vertical scale is one of square roots. */
+/* Draws the grid with labels. The vertical scale is that of square roots. */
 static void
 draw_axes (guint32 *pixels,
            guint    top,
@@ -124,7 +125,8 @@ draw_axes (guint32 *pixels,
     }
 }
 
-/* Draws two histograms of 256 counts for each of red, green and blue, one above the other. */
+/* Draws two histograms, one above the other. Each has 256 counts for each of red, green and
+ * blue. */
 GpumemPicture *
 gpumem_picture_histogram (const guint32 *before,
                           const guint32 *after)

@@ -30,11 +30,11 @@ typedef struct
   GpumemUnit  y_unit;
   gboolean    x_logarithmic;  /* values must be positive */
   gboolean    y_logarithmic;
-  gboolean    only_points;    /* no lines between them */
+  gboolean    only_points;    /* draw points without lines between them */
   GPtrArray  *series;         /* of GpumemSeries */
 } GpumemChart;
 
-/* Returns whether a report can be written to @path; call this before long work. */
+/* Returns whether a report can be written to @path. Called before a long measurement. */
 gboolean      gpumem_html_check       (const char         *path,
                                        GError            **error);
 /* Begins a page with the description of the machine, its devices and drivers. */
@@ -43,7 +43,7 @@ void          gpumem_html_heading     (GString            *page,
                                        const char         *text);
 void          gpumem_html_paragraph   (GString            *page,
                                        const char         *text);
-/* Rows of a table between begin and end; the cells are %NULL-terminated. */
+/* Appends a table: its begin, then each row, then its end. The cells are %NULL-terminated. */
 void          gpumem_html_begin_table (GString            *page,
                                        const char *const  *titles);
 void          gpumem_html_row         (GString            *page,

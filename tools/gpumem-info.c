@@ -93,7 +93,7 @@ print_device (GpuDevice *device)
   gpumem_table_print (table, gpumem_terminal_width ());
 }
 
-/* The attributes that print_device() has printed. */
+/* Returns whether print_device() prints the attribute. */
 static gboolean
 is_in_head (const char *key)
 {
@@ -112,7 +112,7 @@ compare_strings (gconstpointer a,
   return strcmp (*(const char *const *) a, *(const char *const *) b);
 }
 
-/* Returns: (transfer full): the same dictionary in the order of its keys */
+/* Returns: (transfer full): a copy of @dictionary, sorted by keys */
 static GVariant *
 sort_dictionary (GVariant *dictionary)
 {
@@ -137,7 +137,7 @@ sort_dictionary (GVariant *dictionary)
   return g_variant_ref_sink (g_variant_builder_end (&builder));
 }
 
-/* @group: the group to print, -1 for all */
+/* @group: the group to print, or -1 to print all groups */
 static void
 print_group (GVariant   *attributes,
              const char *title,
@@ -209,7 +209,7 @@ print_json (GpuDevice *device,
 }
 #endif
 
-/* Warn about a failed query, and print all other values. */
+/* If a query fails, prints a warning and all other values. */
 static int
 show (GpuDevice *device,
       gboolean   json G_GNUC_UNUSED,

@@ -51,7 +51,7 @@ on_quit (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Until the result is freed, the first Ctrl-C cancels @cancellable. */
+/* Makes the first Ctrl-C cancel @cancellable, until the returned structure is freed. */
 GpumemInterrupt *
 gpumem_interrupt_new (GCancellable *cancellable)
 {
@@ -62,13 +62,14 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* Set this before the thread starts, so that a process with the thread always cleans up. */
+  /* Handle the signals before the thread starts, so that a process with the thread always cleans
+   * up. */
   first = add_signal (interrupt, SIGINT);
   second = add_signal (interrupt, SIGTERM);
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);
   if (interrupt->thread == NULL)
     {
-      /* Ctrl-C ends the process as usual. */
+      /* Without the thread, Ctrl-C ends the process as usual. */
       g_source_destroy (first);
       g_source_destroy (second);
     }

@@ -20,10 +20,11 @@ void gpumem_json_add_boolean (JsonBuilder *builder,
                               gboolean     value);
 void gpumem_json_add_device  (JsonBuilder *builder,
                               GpuDevice   *device);
-/* Adds the used and the free memory, or null. */
+/* Adds the used and the free memory. Adds null if the sizes are unknown. */
 void gpumem_json_add_usage   (JsonBuilder *builder,
                               GpuDevice   *device);
-/* Prints JSON, or comma-separated values if @rows is not %NULL; see gpumem_csv_print(). */
+/* Prints JSON if @rows is %NULL. Otherwise, prints comma-separated values; gpumem_csv_print()
+ * describes @rows. */
 void gpumem_json_print       (JsonBuilder *builder,
                               const char  *rows);
 void gpumem_csv_print        (JsonNode    *root,

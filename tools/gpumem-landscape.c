@@ -34,7 +34,7 @@ mix (Colour a,
                     a.blue + (b.blue - a.blue) * t };
 }
 
-/* Returns the coverage, 0 to 1, at @distance units inside an edge that is one pixel wide. */
+/* Returns the coverage, from 0 to 1, of a pixel whose center is @distance units outside an edge. */
 static float
 cover (const Scene *scene,
        float        distance)
@@ -54,7 +54,7 @@ draw_sky (float y)
   return mix (stops[i], stops[i + 1], t - i);
 }
 
-/* Some cells of a grid contain one star, at a pseudo-random position. */
+/* Divides the sky into cells. Some cells contain one star, at a pseudo-random position. */
 static float
 star_light (const Scene *scene,
             float        x,
@@ -185,7 +185,7 @@ draw_point (const Scene *scene,
   return mix (colour, (Colour) { 255, 220, 168 }, 0.5f * expf (-depth * 120));
 }
 
-/* Crests are sums of sine waves. */
+/* Computes the crests of the hills as sums of sine waves. */
 static void
 grow_hills (Scene *scene)
 {

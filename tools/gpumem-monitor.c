@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shows the memory of devices, processes and pools again and again. */
+/* Shows the memory of devices, processes and pools at regular intervals. */
 #include "config.h"
 
 #include <stdio.h>
@@ -61,7 +61,8 @@ monitor_clear (Monitor *monitor)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Monitor, monitor_clear)
 
-/* CUDA and OpenCL both list an NVIDIA device. */
+/* Returns whether no earlier entry is the same device: both CUDA and OpenCL list an NVIDIA
+ * device. */
 static gboolean
 is_first (Monitor *monitor,
           Entry   *entry)
@@ -194,8 +195,8 @@ keep_text (const char *text)
   g_string_append (screen, text);
 }
 
-/* Writes one screen at once, without the lines that do not fit, so that it neither flickers nor
- * scrolls. */
+/* Writes the whole screen with one call, so that it does not flicker. Omits lines that do not fit,
+ * so that it does not scroll. */
 static void
 draw (const Monitor *monitor,
       guint          height)
@@ -245,7 +246,7 @@ begin_row (JsonBuilder *builder,
   gpumem_json_add_string (builder, "name", name);
 }
 
-/* Unknown sizes are null. */
+/* Adds the sizes; null for an unknown size. */
 static void
 add_sizes (JsonBuilder  *builder,
            const gint64 *sizes)

@@ -9,7 +9,7 @@
 #define SUCCESS           0
 #define MAX_PROCESSES     4096
 
-/* The structures and functions of the library, as NVIDIA declares them. */
+/* The structures and functions of NVML, as NVIDIA declares them. */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
 typedef struct
@@ -55,7 +55,8 @@ static struct
   ListFunc   lists[2];                                    /* compute and graphics */
 } nvml;
 
-/* Version 2 has the structure of version 3. Version 1 has another, and is not used. */
+/* Loads version 3 of the functions that list processes, or version 2, which uses the same
+ * structure. Version 1 uses another structure, so it is not loaded. */
 static void
 load_optional (GModule *module)
 {
@@ -71,7 +72,7 @@ load_optional (GModule *module)
       g_module_symbol (module, names[i][1], (gpointer *) &nvml.lists[i]);
 }
 
-/* The library stays open and initialized. */
+/* Loads and initializes NVML once. It is never closed. */
 static gboolean
 load (void)
 {
@@ -91,7 +92,8 @@ load (void)
   return loaded;
 }
 
-/* Version 2 does not count the memory that the driver reserves as used, as nvidia-smi. */
+/* Prefers version 2 of the function: like nvidia-smi, it does not count memory that the driver
+ * reserves as used. */
 gboolean
 gpumem_nvml_get_usage (const char  *pci_bus_id,
                        GpumemUsage *usage)
@@ -120,8 +122,8 @@ process_free (gpointer data)
   g_free (process);
 }
 
-/* Names are printed: replace unprintable characters, so that a program cannot send escape sequences
- * by its name. */
+/* Replaces unprintable characters in the name of a program, so that the name cannot contain escape
+ * sequences for the terminal. */
 static char *
 make_printable (const char *text)
 {
@@ -163,7 +165,8 @@ add_process (GPtrArray               *processes,
   g_ptr_array_add (processes, process);
 }
 
-/* Processes with compute and graphics work are on both lists. */
+/* Reads the lists of compute and graphics processes. A process may be on both lists, so
+ * add_process() ignores duplicates. */
 GPtrArray *
 gpumem_nvml_list_processes (const char *pci_bus_id)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* NVIDIA's management library, loaded at run time: memory without a context, and by process. */
+/* NVML, NVIDIA's management library, which is loaded at run time. It reports the memory of a device
+ * without a context, and the memory of each process. */
 #pragma once
 
 #include "tools/gpumem-usage.h"

@@ -5,7 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* The kernels' pixels: 32 bits, red in the lowest byte, then green, blue and alpha. */
+/* A picture in the format of the kernels. A pixel has 32 bits, with red in the lowest byte, then
+ * green, blue and alpha. */
 typedef struct
 {
   guint   width;

@@ -42,7 +42,7 @@ gpumem_plot_begin (const char *path)
                        "}\n");
 }
 
-/* Only these characters are special in single quotes. */
+/* Quotes @text for gnuplot. Only the characters below are special in single quotes. */
 void
 gpumem_plot_append_quoted (GString    *script,
                            const char *text)
@@ -92,8 +92,8 @@ run_gnuplot (const char  *path,
                               error);
 }
 
-/* Pass the script as a file: if gnuplot exited before it read a pipe, SIGPIPE would end the
- * command. */
+/* Passes the script as a file instead of a pipe: if gnuplot exited before it read a pipe, SIGPIPE
+ * would end this command. */
 gboolean
 gpumem_plot_draw (const char  *path,
                   const char  *script,

@@ -6,9 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns whether the suffix is that of a supported picture format. */
+/* Returns whether @path ends with the suffix of a supported picture format. */
 gboolean  gpumem_plot_is_name       (const char  *path);
-/* Returns whether the picture can be drawn; call this before long work. */
+/* Returns whether the picture can be drawn. Called before a long measurement. */
 gboolean  gpumem_plot_check         (const char  *path,
                                      GError     **error);
 GString  *gpumem_plot_begin         (const char  *path);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The time of an allocation and a free by workload, compared with memory of the driver. */
+/* Measures the time of an allocation and a free for each workload, and compares it with allocations
+ * of the driver. */
 #include "config.h"
 
 #include <time.h>
@@ -15,10 +16,10 @@
 
 typedef enum
 {
-  PATTERN_ONE,                      /* allocate one, free it */
-  PATTERN_STACK,                    /* allocate all, free them in reverse order */
-  PATTERN_RANDOM,                   /* free a random one, allocate another */
-  PATTERN_GROWING                   /* allocate or free at random, up to a number of bytes */
+  PATTERN_ONE,                      /* allocate a block, then free it */
+  PATTERN_STACK,                    /* allocate all blocks, then free them in reverse order */
+  PATTERN_RANDOM,                   /* free a random block, then allocate another */
+  PATTERN_GROWING                   /* allocate or free at random, up to MAX_GROWN bytes */
 } Pattern;
 
 typedef struct
@@ -27,7 +28,7 @@ typedef struct
   Pattern     pattern;
   guint       n_live;
   gsize       smallest, largest;    /* bytes */
-  guint       n_holes;              /* of 512 bytes, live throughout */
+  guint       n_holes;              /* free ranges of 512 bytes, during all rounds */
 } Workload;
 
 static const Workload workloads[] = {
@@ -50,7 +51,7 @@ static const char *const source_names[GPUMEM_N_SOURCES] = {
   "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns"
 };
 
-/* One thread with its memory. */
+/* A thread, and the memory that it allocates. */
 typedef struct
 {
   const GpumemPoolBench *bench;
@@ -217,8 +218,8 @@ run_random (Worker  *worker,
   return TRUE;
 }
 
-/* Allocates with a probability of 73 %, as long as there is room. Two operations count as a
- * pair. */
+/* Each operation allocates with a probability of 73 %, until MAX_GROWN bytes are live; otherwise,
+ * it frees. Two operations count as a pair. */
 static gboolean
 run_growing (Worker  *worker,
              guint64  n)
@@ -257,7 +258,7 @@ run_part (Worker  *worker,
     }
 }
 
-/* Returns: %FALSE if there is no memory, or it was interrupted */
+/* Returns: %FALSE if an allocation failed, or if the run was cancelled */
 static gboolean
 run_pattern (Worker  *worker,
              guint64  n)
@@ -280,7 +281,8 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* Runs enough pairs to fill the pool and for the resolution of the clock, and then the rounds. */
+/* First runs pairs until the pool is filled, and a round takes long enough for the resolution of
+ * the clock. Then measures the rounds. */
 static gboolean
 run_rounds (Worker *worker)
 {
@@ -323,7 +325,8 @@ work (gpointer data)
   return NULL;
 }
 
-/* Allocates blocks with a hole behind each; does nothing if memory is insufficient. */
+/* Allocates blocks, and frees every second one, so that a hole follows each block in @kept. Returns
+ * FALSE if an allocation failed. */
 static gboolean
 make_holes (Worker    *worker,
             GPtrArray *kept)
@@ -343,7 +346,8 @@ make_holes (Worker    *worker,
   return worker->error == NULL;
 }
 
-/* Wait: memory that this stream frees is available to the next worker only after completion. */
+/* Waits for the stream, because the next worker can only use memory that this stream freed after
+ * the work of this stream has completed. */
 static void
 worker_clear (Worker *worker)
 {
@@ -372,8 +376,8 @@ worker_init (Worker                *worker,
   return worker->stream != NULL;
 }
 
-/* Runs the first worker on this thread and the others on new threads. Returns: the means of their
- * figures */
+/* Runs the first worker on this thread, and the others on new threads. Returns: the means of the
+ * times of all workers */
 static GpumemTimes
 run_workers (Worker  *workers,
              guint    n,
@@ -554,7 +558,7 @@ gpumem_pool_bench_open (GpumemPoolBench  *bench,
   return TRUE;
 }
 
-/* Returns: %FALSE if it was interrupted */
+/* Returns: %FALSE if the run was cancelled */
 gboolean
 gpumem_pool_bench_run (GpumemPoolBench *bench)
 {

@@ -89,7 +89,8 @@ gpumem_replay_save_report (const GpumemReplay    *replay,
 
 /* --- bench ----------------------------------------------------------------------------------- */
 
-/* One line for each source, over the number of the workload in the table. */
+/* Draws a series of points for each source. The x axis shows the number of the workload in the
+ * table. */
 static void
 add_times (GString               *page,
            const GpumemPoolBench *bench)

@@ -19,7 +19,7 @@ begin (GpuDevice    *device,
   return builder;
 }
 
-/* All statistics of the pool at the end, by name. */
+/* Adds all statistics of the pool at the end of the replay, by name. */
 static void
 add_statistics (JsonBuilder *builder,
                 GVariant    *statistics)

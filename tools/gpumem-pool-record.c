@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Records a pool while a trace is replayed: as a diagram, and for external viewers. */
+/* Records the state of a pool while a trace is replayed, for a diagram and for external viewers. */
 #include "config.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ get_device_free (GpuMemoryPool *pool)
   return free;
 }
 
-/* The pool does not report the completion of pending uses, so a free counts as completed. */
+/* Records each free as completed, because the pool does not report the completion of pending
+ * uses. */
 void
 gpumem_record_add (GpumemRecord               *record,
                    GpuMemoryPool              *pool,
@@ -152,7 +153,8 @@ describe_event (const GpumemPoolEvent *event)
   return g_variant_dict_end (&dict);
 }
 
-/* Segments have known sizes but no known addresses. */
+/* If @with_segments is FALSE, omits the events of segments: only their sizes are known, not their
+ * addresses. */
 static GVariant *
 list_events (const GpumemRecord *record,
              gboolean            with_segments)

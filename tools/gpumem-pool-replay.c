@@ -10,7 +10,7 @@
 #define N_LOOPS    3                /* the fastest is reported */
 #define CHECK_EACH 4096             /* operations */
 
-/* The action of the loop at each operation. */
+/* The functions that the loop calls for allocations and frees. */
 typedef struct
 {
   gpointer (*take)      (GpuMemoryPool  *pool,
@@ -88,7 +88,7 @@ give_back_buffer (GpuMemoryPool *pool G_GNUC_UNUSED,
   g_object_unref (memory);
 }
 
-/* Measures the overhead of the loop. */
+/* Allocates nothing. Used to measure the overhead of the loop. */
 static gpointer
 take_nothing (GpuMemoryPool  *pool G_GNUC_UNUSED,
               gsize           size G_GNUC_UNUSED,
@@ -133,7 +133,8 @@ get_address (const Player *player,
   return address != 0 ? address : gpu_memory_get_native_handle (memory);
 }
 
-/* Every error except a lack of memory ends the replay. */
+/* Records a failed allocation. Returns FALSE, which ends the replay, unless the first failure was a
+ * lack of memory. */
 static gboolean
 refuse (Player *player,
         gsize   i,
@@ -194,7 +195,7 @@ step (Player *player,
   return TRUE;
 }
 
-/* Returns: whether it reached the end, or the end of the recording */
+/* Returns: whether the replay reached its end. A recording ends at the first failed allocation */
 static gboolean
 play (Player  *player,
       GError **error)
@@ -231,7 +232,7 @@ gpumem_pool_kind_get_name (GpuMemoryPoolKind kind)
   return names[kind];
 }
 
-/* Allocate 0 bytes, which only checks whether the pool supports blocks. */
+/* Allocates 0 bytes: this only checks whether the pool supports blocks. */
 gboolean
 gpumem_pool_has_blocks (GpuMemoryPool *pool)
 {
@@ -254,7 +255,7 @@ choose_verbs (Player  *player,
 
       g_object_get (player->pool, "kind", &kind, NULL);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "A pool of %s on %s has no blocks, only buffers",
+                   "A pool of kind %s on %s has no blocks, only buffers",
                    gpumem_pool_kind_get_name (kind),
                    gpu_device_get_id (replay->device));
       return FALSE;
@@ -320,7 +321,7 @@ synchronize (Player  *player,
   return TRUE;
 }
 
-/* Returns the nanoseconds of the loop without allocations. */
+/* Returns the time of the loop without allocations, in nanoseconds. */
 static gint64
 time_loop (const Player *player)
 {
@@ -402,8 +403,8 @@ gpumem_replay_run (const GpumemReplay  *replay,
 
 #define N_SAMPLES 1000
 
-/* Returns the moment with the most live bytes in each part of the trace, then the end of the trace,
- * then a terminator. */
+/* Returns the operations at which to take samples: in each part of the trace, the one with the most
+ * live bytes, then the last operation of the trace, then a terminator. */
 static gsize *
 choose_moments (const GpumemTrace *trace)
 {

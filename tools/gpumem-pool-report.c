@@ -12,7 +12,7 @@
 
 /* --- replay ------------------------------------------------------------------------------ */
 
-/* The counters, by the names of the statistics of the pool. */
+/* The counters in the table, with the names of the statistics of the pool. */
 static const struct
 {
   const char *title;

@@ -17,7 +17,7 @@
 
 typedef struct
 {
-  char     *kind;       /* nullable, as those below */
+  char     *kind;       /* nullable, like the following strings */
   char     *limit;
   char     *plot;
   char     *report;

@@ -44,7 +44,7 @@ typedef struct
 
 typedef struct
 {
-  const char *action;               /* as of gpumem-snapshot.h */
+  const char *action;               /* an action of gpumem-snapshot.h */
   guint64     time;                 /* microseconds */
   guint64     address;
   guint64     size;                 /* bytes */
@@ -52,14 +52,14 @@ typedef struct
   guint32     stream;
 } GpumemPoolEvent;
 
-/* The record of a separate replay. Events are the most recent ones, in a ring. */
+/* The record of a separate replay. The events are a ring buffer with the most recent events. */
 typedef struct
 {
   GArray          *samples;         /* of GpumemSample */
   GpumemPoolEvent *events;          /* NULL if not recorded */
   gsize            n_events;        /* in total */
   guint64          managed;         /* bytes at the last event */
-  GVariant        *snapshot;        /* at the end, or at the first refusal */
+  GVariant        *snapshot;        /* at the end, or at the first failed allocation */
 } GpumemRecord;
 
 #define GPUMEM_MAX_EVENTS 65536
@@ -71,7 +71,7 @@ typedef struct
   char              *path;
   char              *name;          /* of the file */
   GpuMemoryPoolKind  kind;
-  gboolean           has_blocks;    /* blocks were allocated, not buffers */
+  gboolean           has_blocks;    /* TRUE: blocks were allocated; FALSE: buffers */
   gsize              n_operations;  /* replayed */
   guint64            peak_live;     /* bytes, as requested */
   guint64            peak_managed;
@@ -84,11 +84,12 @@ typedef struct
 } GpumemReplayed;
 
 void            gpumem_replayed_free    (GpumemReplayed      *replayed);
-/* Returns: (transfer full): %NULL with an error of other kinds than a lack of memory */
+/* Replays the trace. Returns: (transfer full): the result; %NULL after an error. A lack of memory
+ * is no error, but is part of the result */
 GpumemReplayed *gpumem_replay_run       (const GpumemReplay  *replay,
                                          const char          *path,
                                          GError             **error);
-/* Replays the same operations on another pool, and records it. */
+/* Replays the same operations on another pool, and records the state of that pool. */
 gboolean        gpumem_replay_record    (const GpumemReplay  *replay,
                                          const GpumemTrace   *trace,
                                          gboolean             with_events,
@@ -143,7 +144,7 @@ typedef enum
   GPUMEM_N_SOURCES
 } GpumemSource;
 
-/* Nanoseconds of an allocation and a free over the rounds, 0 if not measured. */
+/* The time of an allocation and a free in nanoseconds, over the rounds; 0 if not measured. */
 typedef struct
 {
   double median;
@@ -172,15 +173,16 @@ typedef struct
   GpumemProgress    *progress;
   GPtrArray         *latencies;     /* of GpumemLatency */
   GPtrArray         *omissions;     /* of strings */
-  gboolean           failed;        /* a failure, not a missing feature */
+  gboolean           failed;        /* TRUE after a failure, FALSE for missing features */
 } GpumemPoolBench;
 
 gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
                                               GError               **error);
 gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
 void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
-/* Gets the ratio of the faster allocation of the driver to that of the pool. The extremes are those
- * of any two rounds. Returns: %FALSE if the driver or the pool was not measured */
+/* Gets the ratio of the time of the driver's faster allocation to the time of the pool's blocks, or
+ * of its buffers if it has no blocks. The extremes are those of any two rounds. Returns: %FALSE if
+ * the driver or the pool was not measured */
 gboolean        gpumem_latency_get_ratio     (const GpumemLatency   *latency,
                                               GpumemTimes           *ratio);
 const char     *gpumem_source_get_name       (GpumemSource           source);

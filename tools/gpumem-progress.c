@@ -10,8 +10,8 @@
 #define BAR_WIDTH     32
 #define PERCENT_WIDTH 11  /* brackets, percentage, gaps, and the last column */
 
-/* A progress bar on the last line of the terminal on standard error. Draws nothing if standard
- * error is not a terminal; the lines of the report then show the progress. */
+/* A progress bar on standard error, on the last line of the terminal. If standard error is not a
+ * terminal, draws nothing; the lines of the report then show the progress. */
 struct _GpumemProgress
 {
   gboolean  terminal;
@@ -40,8 +40,8 @@ gpumem_progress_free (GpumemProgress *progress)
   g_free (progress);
 }
 
-/* Returns: (transfer full): the first @width characters. A longer line would wrap, and its first
- * part would stay on the screen. */
+/* Returns: (transfer full): the first @width characters. A longer label would wrap, and erasing the
+ * bar would not erase its first line */
 static char *
 clip (const char *label,
       int         width)

@@ -15,7 +15,7 @@ static const char *const state_names[N_STATES] = { "active", "pending", "held", 
 static const char *const viewer_states[N_STATES] = { "active_allocated", "active_pending_free",
                                                      "inactive", "inactive", NULL };
 
-/* The effect of an event on the counters. */
+/* The counters that events change. */
 typedef enum { LIVE, PENDING_FREE, RESERVED, N_COUNTERS } Counter;
 
 static const char *const counter_names[N_COUNTERS] = { "live", "pending", "reserved" };
@@ -172,7 +172,7 @@ add_blocks (JsonBuilder *builder,
   json_builder_end_array (builder);
 }
 
-/* A segment without holes. */
+/* Adds a segment of contiguous blocks, none of which is unmapped. */
 static void
 add_segment (JsonBuilder *builder,
              guint64      address,
@@ -232,7 +232,7 @@ read_block (GVariant  *dict,
   block->requested = block->size;
   g_variant_lookup (dict, "requested", "t", &block->requested);
   if (block->requested > block->size)
-    return refuse (error, "segment", number, "a block with more requested than it has");
+    return refuse (error, "segment", number, "a block whose requested size exceeds its size");
 
   return TRUE;
 }
@@ -268,7 +268,7 @@ add_segments (JsonBuilder  *builder,
       if (!read_block (dict, block, error, number))
         return FALSE;
       if (block->size > G_MAXINT64 - address)
-        return refuse (error, "segment", number, "it ends beyond all addresses");
+        return refuse (error, "segment", number, "the end is beyond the largest address");
       address += block->size;
       has_holes |= block->state == UNMAPPED;
     }
@@ -394,8 +394,8 @@ add_failure (JsonBuilder *builder,
   json_builder_end_object (builder);
 }
 
-/* Processes the events, and writes them if @builder is not NULL. @values: the initial counters; set
- * to their lowest values. */
+/* Processes the events, and writes the counters over time if @builder is not NULL. @values: the
+ * initial values of the counters; set to the lowest values */
 static gboolean
 count (GVariant     *events,
        JsonBuilder  *builder,

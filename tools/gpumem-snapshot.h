@@ -15,8 +15,8 @@
  *   action       s  alloc, free_requested, free_completed, segment_alloc, segment_free,
  *                   segment_map, segment_unmap, oom or snapshot
  *   time         t  microseconds
- *   address      t  \ not for oom
- *   size         t  / and snapshot
+ *   address      t  not for oom and snapshot
+ *   size         t  not for oom and snapshot
  *   stream       u  optional
  *   device-free  t  bytes, only for oom
  */
@@ -26,8 +26,8 @@
 
 G_BEGIN_DECLS
 
-/* Returns the data of PyTorch's torch.cuda.memory._snapshot(); @events is nullable. The viewer of
- * PyTorch reads them as a pickle. */
+/* Returns data in the format of PyTorch's torch.cuda.memory._snapshot(). PyTorch's viewer reads the
+ * data as a pickle. @events is nullable. */
 JsonNode *gpumem_snapshot_to_viewer   (GVariant  *segments,
                                        GVariant  *events,
                                        GError   **error);
@@ -36,7 +36,7 @@ JsonNode *gpumem_snapshot_to_viewer   (GVariant  *segments,
  * empty pool, the counters begin with the lowest possible values. */
 JsonNode *gpumem_snapshot_to_perfetto (GVariant  *events,
                                        GError   **error);
-/* Returns the same values for Python's pickle.load(). */
+/* Returns the values of @node as a pickle, which Python's pickle.load() reads. */
 GBytes   *gpumem_snapshot_pickle      (JsonNode  *node);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The reader of status files. It trusts nothing in the folder: files of other users, links,
- * devices, large files and text of another form are ignored. */
+/* Reads status files. The contents of the folder are untrusted: ignores files of other users,
+ * links, device files, large files, and text in another format. */
 #include "config.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define MAX_SIZE  65536     /* bytes of a file */
 #define MAX_FILES 1024
 #define MAX_NAME  64        /* characters of a name */
-#define ATTEMPTS  16        /* to read a file that its writer replaces */
+#define ATTEMPTS  16        /* to read a file that its writer replaces meanwhile */
 
 void
 gpumem_pool_status_free (gpointer data)
@@ -37,7 +37,8 @@ gpumem_status_get_fragmentation (const GpumemPoolStatus *pool)
   return unused > 0 ? 1 - (double) pool->largest / unused : 0;
 }
 
-/* Names are printed: accept printable text only, so that a file cannot send escape sequences. */
+/* Returns whether a name in a file is valid. Only accepts printable text, so that the name cannot
+ * contain escape sequences for the terminal. */
 static gboolean
 is_name (const char *text)
 {
@@ -62,7 +63,8 @@ parse_numbers (char             **words,
          pool->largest <= pool->managed - pool->used;
 }
 
-/* "pool DEVICE KIND MANAGED ACTIVE USED LARGEST-FREE". Returns: (nullable) (transfer full) */
+/* Parses "pool DEVICE KIND MANAGED ACTIVE USED LARGEST-FREE". Returns: (nullable) (transfer full):
+ * the pool */
 static GpumemPoolStatus *
 parse_pool (const char *line,
             const char *name,
@@ -119,7 +121,7 @@ gpumem_status_parse (const char *text,
   return TRUE;
 }
 
-/* Returns whether @file is a file that only the user can have written. */
+/* Returns whether @file has the type @type, and only the user can have written it. */
 static gboolean
 is_trusted (int          file,
             mode_t       type,
@@ -140,9 +142,10 @@ is_same (int                folder,
          named.st_dev == status->st_dev && named.st_ino == status->st_ino;
 }
 
-/* The writer holds a lock on its file, so that a file without a lock is that of an ended process,
- * even if another process has its number by now. A live process replaces its file before it closes
- * the previous one: compare the name with the open file before the name is removed.
+/* Reads the file, or removes it if its writer has ended. A running writer holds a lock on its file,
+ * so a file without a lock belongs to a process that has ended, even if another process has the
+ * same number now. A running writer replaces its file by a new file before it closes the old one.
+ * Therefore, before a file is removed, check that the name still refers to the open file.
  * Returns: %FALSE if the file was replaced meanwhile */
 static gboolean
 read_file (int         folder,
@@ -179,8 +182,9 @@ read_file (int         folder,
   return is_complete;
 }
 
-/* ".PID.new" is the name of a file while it is written; a crash leaves the file under that name. If
- * this removes the file of a live process of another container, that process writes again. */
+/* A file has the name ".PID.new" while its process writes it. Removes such a file if the process
+ * has crashed. If the process runs in another container, which cannot be detected, it writes the
+ * file again. */
 static void
 remove_unfinished (int         folder,
                    const char *name)
@@ -215,7 +219,7 @@ GPtrArray *
 gpumem_status_list (void)
 {
   GPtrArray *pools = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
-  const char *runtime = g_getenv ("XDG_RUNTIME_DIR");   /* without GLib's fallback, as writers */
+  const char *runtime = g_getenv ("XDG_RUNTIME_DIR");   /* writers do not use GLib's fallback */
   g_autofree char *path = NULL;
   g_autoptr (GDir) dir = NULL;
   struct stat status;

@@ -28,7 +28,7 @@ gboolean   gpumem_status_parse        (const char  *text,
 /* Returns: (transfer full): the pools of all processes of the user, of GpumemPoolStatus. Removes
  * files of processes that have ended. Without XDG_RUNTIME_DIR the list is empty. */
 GPtrArray *gpumem_status_list         (void);
-/* The part of the free memory outside the largest free block, 0 to 1. */
+/* Returns the fraction of the free memory that is outside the largest free block, from 0 to 1. */
 double     gpumem_status_get_fragmentation (const GpumemPoolStatus *pool);
 
 G_END_DECLS

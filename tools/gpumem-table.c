@@ -29,7 +29,7 @@ row_free (gpointer data)
   g_free (row);
 }
 
-/* @columns must outlive the table. The first row shows the titles, if there are any. */
+/* @columns must outlive the table. If the columns have titles, the first row shows them. */
 GpumemTable *
 gpumem_table_new (const GpumemColumn *columns,
                   guint               n_columns)
@@ -54,7 +54,7 @@ gpumem_table_free (GpumemTable *table)
   g_free (table);
 }
 
-/* @cells: one for each column, NULL for an empty one. */
+/* @cells: the text of each column; NULL for an empty cell */
 void
 gpumem_table_add (GpumemTable       *table,
                   GpumemStyle        style,
@@ -97,8 +97,8 @@ natural_widths (GpumemTable *table)
 
 #define NARROWEST 4
 
-/* Shrinks the widest column that may shrink, until the table fits or no column can. With @force,
- * all columns may. */
+/* Shrinks the widest of the columns that may shrink, until the table fits or no column may shrink
+ * further. If @force is TRUE, all columns may shrink. */
 static void
 fit_widths (GpumemTable *table,
             guint       *widths,
@@ -123,7 +123,8 @@ fit_widths (GpumemTable *table,
     }
 }
 
-/* Splits up to @width characters off @text: at a space, else after a hyphen, else anywhere. */
+/* Removes up to @width characters from the start of @text, and returns them. Splits at a space. If
+ * there is none, splits after a hyphen; if there is no hyphen either, after @width characters. */
 static char *
 take_line (const char **text,
            guint        width)

@@ -9,7 +9,7 @@ typedef struct
 {
   const char *title;
   gboolean    right;      /* aligned */
-  guint       narrowest;  /* wraps down to this width if the table is too wide; 0: never */
+  guint       narrowest;  /* minimum width if the table is too wide; 0: does not shrink */
 } GpumemColumn;
 
 typedef struct _GpumemTable GpumemTable;

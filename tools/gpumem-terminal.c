@@ -27,7 +27,8 @@ has_colours (void)
   return colours;
 }
 
-/* Returns the escape sequence before text of @style; "" unless standard output is a terminal. */
+/* Returns the escape sequence that begins text of @style, or "" if standard output is not a
+ * terminal. */
 const char *
 gpumem_style_begin (GpumemStyle style)
 {
@@ -65,7 +66,7 @@ gpumem_terminal_width (void)
   return get_size (STDOUT_FILENO, &size) ? MAX (size.ws_col, NARROWEST) : NO_TERMINAL;
 }
 
-/* Returns the number of lines of standard output; 0 if it is not a terminal. */
+/* Returns the number of lines of the terminal on standard output, or 0 if there is none. */
 guint
 gpumem_terminal_height (void)
 {
@@ -74,7 +75,7 @@ gpumem_terminal_height (void)
   return get_size (STDOUT_FILENO, &size) ? size.ws_row : 0;
 }
 
-/* Returns the number of columns of standard error; 0 if it is not a terminal. */
+/* Returns the number of columns of the terminal on standard error, or 0 if there is none. */
 guint
 gpumem_terminal_error_width (void)
 {
@@ -83,7 +84,8 @@ gpumem_terminal_error_width (void)
   return get_size (STDERR_FILENO, &size) ? MAX (size.ws_col, NARROWEST) : 0;
 }
 
-/* Returns the column after the last gap of several spaces, where a description begins. */
+/* Returns the column of the word after the last gap of several spaces. In a list of options, the
+ * description begins there. */
 static guint
 find_indent (const char *line)
 {
@@ -134,7 +136,7 @@ append_wrapped (GString    *text,
   g_string_append_c (text, '\n');
 }
 
-/* Wraps each line of @text. Lines without indentation that follow each other are one paragraph. */
+/* Wraps each line of @text. Joins consecutive lines without indentation to a paragraph first. */
 char *
 gpumem_terminal_wrap (const char *text,
                       guint       width)

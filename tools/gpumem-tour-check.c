@@ -17,7 +17,7 @@ count_differences (GBytes        *result,
   return n;
 }
 
-/* Counts the bytes that differ from the expected ones by more than the tolerance of samplers. */
+/* Counts the bytes that differ from @expected by more than the tolerance for samplers. */
 static guint64
 count_distant (GBytes        *result,
                const guint32 *expected)
@@ -43,8 +43,8 @@ add_wrong (GString    *wrong,
                             " values differ", wrong->len > 0 ? "; " : "", name, n, n_values);
 }
 
-/* Every bit must match, except for pixels that a sampler interpolates. A wrong result is an outcome
- * of the device, not an error. */
+/* Compares the results with the reference. Every bit must match, except for pixels that a sampler
+ * interpolates. A wrong result sets the outcome of the device; it is not an error. */
 gboolean
 gpumem_work_check (GpumemWork  *work,
                    GError     **error)
@@ -84,7 +84,7 @@ gpumem_work_check (GpumemWork  *work,
   return TRUE;
 }
 
-/* OUTPUT/opencl-0-0-blur.png */
+/* Returns: (transfer full): the path of a picture, such as "OUTPUT/opencl-0-0-blur.png" */
 static char *
 picture_path (GpumemWork *work,
               const char *name)
@@ -123,7 +123,7 @@ save_resized (GpumemWork  *work,
   return save_one (work, "resized", resized, error);
 }
 
-/* Write wrong results, too: the pictures help to find the cause. */
+/* Also writes wrong results, because the pictures help to find the cause. */
 gboolean
 gpumem_work_save (GpumemWork  *work,
                   GError     **error)

@@ -3,8 +3,9 @@
 
 #include "tools/gpumem-tour-device.h"
 
-/* Minimum nanoseconds of all runs of a step. One run of a kernel is not enough, because some
- * drivers compile the kernel at its first run. */
+/* After two runs, a step is only repeated until its runs have taken this time in nanoseconds. A
+ * single run of a kernel is not enough, because some drivers compile the kernel at its first
+ * run. */
 #define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)
 
 static const struct
@@ -76,7 +77,7 @@ finish (GpumemResult  *result,
   result->message = g_strchomp (g_strdup (message));
 }
 
-/* Runs a step as often as the table states, and keeps the best time. */
+/* Runs a step as often as the table states, and records the best time. */
 static gboolean
 run_step (GpumemWork  *work,
           guint        index,
@@ -145,7 +146,7 @@ is_fit (GpuDevice     *device,
   return FALSE;
 }
 
-/* Runs the tour on one device. Sets a result even after an error. */
+/* Runs the tour on one device. Returns a result even after an error. */
 GpumemResult *
 gpumem_tour_run (GpumemTour *tour,
                  GpuDevice  *device)

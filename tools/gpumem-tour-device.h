@@ -51,12 +51,12 @@ gboolean gpumem_work_allocate        (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_upload          (GpumemWork  *work,
                                       GError     **error);
-/* Builds the program of a resource. */
+/* Builds the program whose source is the GResource @path. */
 GpuProgram *
          gpumem_work_load            (GpumemWork  *work,
                                       const char  *path,
                                       GError     **error);
-/* Sets the types of arguments, because not every driver reports them. */
+/* Gets a kernel, and sets the types of its arguments, because not every driver reports them. */
 gboolean gpumem_work_get_kernel      (GpuProgram  *program,
                                       const char  *name,
                                       const char  *types,

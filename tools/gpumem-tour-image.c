@@ -55,7 +55,7 @@ build (GpumemWork  *work,
          gpumem_work_get_kernel (program, "resize", "TST", &work->resize_kernel, error);
 }
 
-/* Five images, two samplers, two kernels. */
+/* Creates five images, two samplers and two kernels. */
 gboolean
 gpumem_work_make_images (GpumemWork  *work,
                          GError     **error)

@@ -18,7 +18,7 @@ typedef struct
   GError              **error;
 } Work;
 
-/* Reports the progress of pass @pass of 5. Returns FALSE if cancelled. */
+/* Reports the progress of @pass, one of five passes. Returns FALSE if the tour was cancelled. */
 static gboolean
 go_on (Work *work,
        guint pass,
@@ -52,7 +52,8 @@ compute_weights (guint32 weights[GPUMEM_N_WEIGHTS])
   weights[GPUMEM_BLUR_RADIUS] += rest;
 }
 
-/* A pixel is four bytes. All four are blurred in the same way, so their order does not matter. */
+/* Adds the bytes, multiplied by the weight, to the sums. The blur treats the four bytes of a pixel
+ * in the same way, so their order does not matter. */
 static void
 add_weighted (guint32      *sums,
               const guint8 *bytes,
@@ -212,7 +213,7 @@ count (Work          *work,
   return TRUE;
 }
 
-/* Interpolates between four pixels; the outermost pixels repeat. */
+/* Interpolates between four pixels. Outside the picture, repeats the outermost pixels. */
 static double
 interpolate (const GpumemPicture *picture,
              const guint8        *bytes,

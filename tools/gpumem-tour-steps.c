@@ -180,7 +180,8 @@ gpumem_work_count (GpumemWork  *work,
   return TRUE;
 }
 
-/* Copies the blurred picture from a mapping, if the device supports mapping. */
+/* Copies the blurred picture from a mapping. If the device does not support mapping, reads the
+ * picture instead. */
 gboolean
 gpumem_work_map (GpumemWork  *work,
                  GError     **error)

@@ -37,7 +37,7 @@ options_clear (Options *options)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* Nanoseconds. */
+/* Returns the time of a monotonic clock in nanoseconds. */
 gint64
 gpumem_tour_clock (void)
 {
@@ -47,7 +47,7 @@ gpumem_tour_clock (void)
   return now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
 }
 
-/* Returns: (transfer full): the devices asked for, or all */
+/* Returns: (transfer full): the devices of the option --device, or all devices */
 static GList *
 find_devices (const Options *options,
               GError       **error)
@@ -104,7 +104,7 @@ prepare (GpumemTour     *tour,
                    "Cannot create the folder '%s': %s", tour->output, g_strerror (code));
       return FALSE;
     }
-  /* The report may go to this folder. */
+  /* Check the report after the folder was created, because the report may be in this folder. */
   if (tour->report != NULL && !gpumem_html_check (tour->report, error))
     return FALSE;
   if (!gpumem_picture_save (tour->picture, input, error))

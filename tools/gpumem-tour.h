@@ -12,7 +12,8 @@ G_BEGIN_DECLS
 #define GPUMEM_N_WEIGHTS      (2 * GPUMEM_BLUR_RADIUS + 1)
 #define GPUMEM_N_COUNTS       (4 * 256)   /* of red, green, blue and luminance */
 
-/* Samplers in hardware interpolate with weights of about eight bits. */
+/* The maximum difference of a byte after interpolation, because samplers in hardware use weights of
+ * about eight bits. */
 #define GPUMEM_RESIZE_TOLERANCE 2
 
 /* The expected results of the kernels, computed in plain C. */
@@ -46,7 +47,7 @@ typedef struct
 typedef enum
 {
   GPUMEM_OUTCOME_RIGHT,
-  GPUMEM_OUTCOME_WRONG,                 /* it ran, but a result differs from the reference */
+  GPUMEM_OUTCOME_WRONG,                 /* a result differs from the reference */
   GPUMEM_OUTCOME_FAILED,
   GPUMEM_OUTCOME_SKIPPED
 } GpumemOutcome;
@@ -64,7 +65,7 @@ typedef struct
 {
   GpuDevice     *device;
   GpumemOutcome  outcome;
-  char          *message;               /* why the outcome is not right */
+  char          *message;               /* the reason for any other outcome than RIGHT; nullable */
   GPtrArray     *steps;                 /* of GpumemStep */
   GPtrArray     *pictures;              /* paths */
   guint64        hazard_waits;

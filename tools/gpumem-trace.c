@@ -122,7 +122,7 @@ add_alloc (Reader      *reader,
   return TRUE;
 }
 
-/* @size: nullable, the size according to the log */
+/* @size: (nullable): the size of the block, if the log states it */
 static gboolean
 add_free (Reader         *reader,
           guint64         id,
@@ -148,7 +148,7 @@ add_free (Reader         *reader,
 
 /* --- lines ------------------------------------------------------------------------ */
 
-/* A number, with or without "0x" where @base is 16. */
+/* Parses a number. If @base is 16, the number may begin with "0x". */
 static gboolean
 parse (Reader      *reader,
        const char  *what,
@@ -284,7 +284,7 @@ read_row (Reader  *reader,
   if (!parse (reader, "pointer", pointer, 16, &id, error)
       || !parse (reader, "size", words[reader->columns[SIZE]], 10, &size, error))
     return FALSE;
-  /* Some resources return NULL for an allocation of 0 bytes */
+  /* Ignore allocations of 0 bytes, for which some memory resources return NULL. */
   if (id == 0 && size == 0)
     return TRUE;
 
@@ -345,7 +345,7 @@ read_line (Reader  *reader,
     }
 }
 
-/* Parses complete lines, and keeps the rest for the next call. */
+/* Parses the complete lines of @data, and stores the rest for the next call. */
 static gboolean
 read_lines (Reader        *reader,
             const guint8  *data,
@@ -404,8 +404,8 @@ add_context (Reader    *reader,
   return FALSE;
 }
 
-/* Decompresses @data, which may contain the end of one file and the start of the next. @is_over:
- * set to whether a file ended */
+/* Decompresses @data, which may contain the end of a gzip member and the start of the next one.
+ * @is_over: set to TRUE if @data ended with a member */
 static gboolean
 unpack (Reader        *reader,
         GConverter    *gzip,

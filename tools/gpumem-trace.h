@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Recorded allocations, read from files: lines "a ID SIZE STREAM" and "f ID STREAM", or the log of
- * a memory resource of RMM, whose first line names the columns. Empty lines and lines that begin
- * with '#' are ignored. Both formats may be compressed with gzip.
+ * Recorded allocations, read from files. A file has lines "a ID SIZE STREAM" and "f ID STREAM", or
+ * is the log of a memory resource of RMM, with the names of the columns in its first line. Empty
+ * lines and lines that begin with '#' are ignored. Both formats may be compressed with gzip.
  */
 #pragma once
 

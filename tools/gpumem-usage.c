@@ -4,7 +4,8 @@
 #include "tools/gpumem-nvml.h"
 #include "tools/gpumem-usage.h"
 
-/* NVML comes first, because a context on an NVIDIA device uses hundreds of megabytes itself. */
+/* Tries NVML before the library, because a context on an NVIDIA device itself uses hundreds of
+ * megabytes. */
 gboolean
 gpumem_usage_get (GpuDevice    *device,
                   GpuContext  **context,

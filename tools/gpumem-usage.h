@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* Memory of a device, in bytes, in use by all processes. */
+/* The memory of a device in bytes. `used` is the memory that all processes use. */
 typedef struct
 {
   guint64 total;
@@ -13,7 +13,8 @@ typedef struct
   guint64 free;
 } GpumemUsage;
 
-/* @context: (inout): a context of the device, created if the query needs one, for later queries.
+/* @context: (inout): a context of the device, or NULL. If the query needs a context, creates one,
+ * which later queries can use.
  * Returns: %FALSE if the drivers do not report the memory that other processes use */
 gboolean gpumem_usage_get (GpuDevice    *device,
                            GpuContext  **context,

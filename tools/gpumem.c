@@ -67,14 +67,16 @@ usage_error (const char *word)
   return GPUMEM_EXIT_USAGE;
 }
 
-/* Runs at exit, because GOptionContext exits after --help. Lost output is a failure. */
+/* Closes standard output, and fails if output was lost. Runs at exit, because GOptionContext exits
+ * after --help. */
 static void
 close_output (void)
 {
   gboolean failed = ferror (stdout) != 0;
 
   errno = 0;
-  /* EBADF: standard output was closed from the start, and nothing was written to it. */
+  /* EBADF means that standard output was closed when the process started; nothing was written to
+   * it. */
   if (fclose (stdout) != 0 && errno != EBADF)
     failed = TRUE;
   if (!failed)

@@ -4,7 +4,7 @@
  * image.
  */
 
-/* One direction of the same blur as in tour.cl, with identical bits. */
+/* One direction of the same blur as in tour.cl. The results are identical to the last bit. */
 __kernel void
 blur_image (__read_only image2d_t  source,
             sampler_t              edge,
@@ -39,7 +39,7 @@ blur_image (__read_only image2d_t  source,
                  (uint4) (red >> 16, green >> 16, blue >> 16, alpha >> 16));
 }
 
-/* Scales to the size of the destination, by interpolation of the sampler. */
+/* Scales the source to the size of the destination. The sampler interpolates. */
 __kernel void
 resize (__read_only image2d_t  source,
         sampler_t              between,

@@ -18,7 +18,7 @@ luminance (uint pixel)
   return (int) (sum >> 8);
 }
 
-/* One direction of a Gaussian blur: along the rows, or else along the columns. The weights of the
+/* One direction of a Gaussian blur: along either the rows or the columns. The weights of the
  * 2 * radius + 1 taps add up to 65536. */
 __kernel void
 blur (__global const uint *source,
@@ -93,7 +93,7 @@ edges (__global const uint *source,
   destination[y * width + x] = 0xff000000 | (uint) (value | value << 8 | value << 16);
 }
 
-/* Counts into 4 tables of 256: red, green, blue and luminance. */
+/* Counts the values of red, green, blue and luminance, in four tables of 256 counts. */
 __kernel void
 histogram (__global const uint    *source,
            __global volatile uint *counts,
