@@ -162,8 +162,9 @@ open_memory (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* If code outside the library has already enabled or disabled access to the context, still change
- * the access to the library's pool and mappings. If this change fails, undo that of the context. */
+/* Changes the access to the context, and to the library's pool and mappings. Code outside the
+ * library may already have changed the access to the context; the pool and the mappings still need
+ * the change. If changing these fails, undoes the change of the context. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,

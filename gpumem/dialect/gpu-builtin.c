@@ -69,7 +69,7 @@ static const char *const atomics[] =
 };
 
 /* Types that may follow the prefixes "convert_" and "as_". A number of components may follow the
- * type; after "convert_", a suffix such as "_sat_rte" too. */
+ * type. In names that begin with "convert_", a suffix such as "_sat_rte" may follow as well. */
 static const char *const types[] =
 {
   "char", "double", "float", "half", "int", "long", "short", "uchar", "uint", "ulong", "ushort"

@@ -136,8 +136,8 @@ source_is (const GpuSource *source,
          && memcmp (source->text + token->start, word, token->length) == 0;
 }
 
-/* Returns whether an attribute begins at @i. CUDA has attributes that may precede the name of a
- * kernel; these are attributes, too. */
+/* Returns whether an attribute begins at @i. This includes the attributes of CUDA that may precede
+ * the name of a kernel. */
 static inline gboolean
 source_is_attribute (const GpuSource *source,
                      guint            i)

@@ -387,7 +387,7 @@ GpuNativeBuffer *
 void        _gpu_cuda_unregister   (gpointer           registration);
 
 /* gpu-cuda-host-memory.c */
-/* Caller has entered the context. @flags are those of cuMemHostAlloc(). */
+/* Caller has entered the context. @flags are flags of cuMemHostAlloc(). */
 GpuCudaBuffer *
             _gpu_cuda_alloc_locked (GpuCudaContext    *context,
                                     unsigned int       flags,

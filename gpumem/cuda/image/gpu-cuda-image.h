@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
                                           CUarray_format        *native,
                                           guint                 *n_channels);
-/* Sets @format to integer channels, not to normalized ones, if @native is an integer format.
+/* If @native is an integer format, sets @format to integer channels, never to normalized channels.
  * Returns FALSE for an unknown format. */
 gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
                                           guint                  n_channels,

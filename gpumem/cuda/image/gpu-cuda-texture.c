@@ -87,8 +87,9 @@ get_filter_mode (GpuFilterMode mode)
   return mode == GPU_FILTER_MODE_LINEAR ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
 }
 
-/* The device treats a 1D image as a 2D image and samples it at its edge. With a border, linear
- * filtering would blend in the border color there. Therefore unused axes clamp to the edge. */
+/* The device treats a 1D image as a 2D image with one row, and samples the edge of that row. If the
+ * unused axis had a border, the device would blend in the border color. Therefore unused axes clamp
+ * to the edge. */
 static void
 describe_addressing (const GpuCudaImage          *image,
                      const GpuSamplerDescription *sampler,

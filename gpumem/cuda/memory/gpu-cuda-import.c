@@ -43,7 +43,7 @@ typedef struct
   ImportKey      key;               /* owns its descriptor */
   gboolean       is_listed;
   CUdeviceptr    address;           /* start of the exported allocation */
-  guint64        size;              /* bytes there, as the driver reports them */
+  guint64        size;              /* bytes from address on, as the driver reports */
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
   CUexternalMemory external;        /* nullable */
