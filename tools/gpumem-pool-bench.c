@@ -218,8 +218,8 @@ run_random (Worker  *worker,
   return TRUE;
 }
 
-/* Each operation allocates with a probability of 73 %, until MAX_GROWN bytes are live; otherwise,
- * it frees. Two operations count as a pair. */
+/* Each operation allocates a block with a probability of 73 %, and otherwise frees one. At
+ * MAX_GROWN live bytes, it always frees a block. Two operations count as a pair. */
 static gboolean
 run_growing (Worker  *worker,
              guint64  n)

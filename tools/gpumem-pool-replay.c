@@ -222,7 +222,7 @@ play (Player  *player,
   return TRUE;
 }
 
-/* --- around it ----------------------------------------------------------------------------- */
+/* --- set-up and measurement ---------------------------------------------------------------- */
 
 const char *
 gpumem_pool_kind_get_name (GpuMemoryPoolKind kind)

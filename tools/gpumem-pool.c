@@ -409,7 +409,7 @@ const GpumemCommand gpumem_pool_bench_command = {
   .run = run_bench_command
 };
 
-/* --- both ------------------------------------------------------------------------------------ */
+/* --- the command with its subcommands -------------------------------------------------------- */
 
 static void
 print_usage (void)

@@ -215,7 +215,7 @@ run_tour (char **arguments)
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Write the pictures to the folder DIR [" DEFAULT_OUTPUT "]", "DIR" },
     { "device", 'd', 0, G_OPTION_ARG_STRING_ARRAY, &options.devices,
-      "Visit only this device; may be repeated", "ID" },
+      "Use only this device; may be repeated", "ID" },
     { "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
       "Write a page with the results and the machine, as .html", "FILE" },
     GPUMEM_JSON_ENTRIES (&options.json, &options.csv)
@@ -241,7 +241,7 @@ const GpumemCommand gpumem_tour_command = {
     "On each device it is uploaded, blurred, searched for edges, counted into histograms, mapped\n"
     "and read back. The results are written as pictures and compared bit for bit with the results\n"
     "of plain C on this CPU.\n\n"
-    "Exit status: 0 if the results of all visited devices are correct, 1 if a device failed or\n"
-    "was wrong, 2 for an invalid command line, 130 after Ctrl-C.",
+    "Exit status: 0 if the results of all devices are correct, 1 if a device failed or returned\n"
+    "wrong results, 2 for an invalid command line, 130 after Ctrl-C.",
   .run = run_tour
 };

@@ -78,7 +78,7 @@ complete -c gpumem -n "__gpumem_is pool bench" -l help -s h -d "Show help"
 
 complete -c gpumem -n "__gpumem_is tour" -F
 complete -c gpumem -n "__gpumem_is tour" -l output -s o -x -a "(__fish_complete_directories)" -d "Folder for the pictures"
-complete -c gpumem -n "__gpumem_is tour" -l device -s d -x -a "(__gpumem_devices)" -d "Visit only this device"
+complete -c gpumem -n "__gpumem_is tour" -l device -s d -x -a "(__gpumem_devices)" -d "Use only this device"
 complete -c gpumem -n "__gpumem_is tour" -l report -r -F -d "Write a report"
 complete -c gpumem -n "__gpumem_is tour" -l json -d "Print JSON"
 complete -c gpumem -n "__gpumem_is tour" -l csv -d "Print comma-separated values"
