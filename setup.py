@@ -68,7 +68,8 @@ class Finder:
         if name != "gi":
             return None
         for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target) if finder is not cls else None
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not cls else None
             if spec is not None:
                 break
         if spec is not None and spec.loader is not None:    # not the gi folder of the overrides

@@ -9,8 +9,8 @@ namespace Gpu {
         [CCode (cname = "_vala_gpu_buffer_read")]
         public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
-            GLib.Bytes result = this.read_bytes (stream, offset, this.get_size () - offset,
-                                                 cancellable);
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            GLib.Bytes result = this.read_bytes (stream, offset, size, cancellable);
             return result;
         }
 
@@ -18,8 +18,8 @@ namespace Gpu {
         [CCode (cname = "_vala_gpu_buffer_read_data")]
         public uint8[] read_data (size_t offset = 0, Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
-            GLib.Bytes bytes = this.read_bytes (stream, offset, this.get_size () - offset,
-                                                cancellable);
+            size_t size = size_t.max (this.get_size (), offset) - offset;
+            GLib.Bytes bytes = this.read_bytes (stream, offset, size, cancellable);
             uint8[] result = GLib.Bytes.unref_to_data ((owned) bytes);
             return result;
         }

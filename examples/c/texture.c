@@ -57,7 +57,7 @@ mirror (GpuContext *context, GdkTexture *texture, GError **error)
 {
   static const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
   const GpuExtent extent = { WIDTH, HEIGHT, 1 };
-  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GBytes) pixels = download (texture);
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
@@ -66,7 +66,8 @@ mirror (GpuContext *context, GdkTexture *texture, GError **error)
   g_autoptr (GpuImage) out = NULL;
   g_autoptr (GBytes) result = NULL;
 
-  if ((program = gpu_program_new_from_source (context, source, NULL, error)) == NULL ||
+  if ((stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error)) == NULL ||
+      (program = gpu_program_new_from_source (context, source, NULL, error)) == NULL ||
       (kernel = gpu_program_get_kernel (program, "mirror", error)) == NULL ||
       (sampler = gpu_sampler_new (context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                                   GPU_FILTER_MODE_NEAREST, error)) == NULL ||

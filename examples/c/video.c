@@ -87,14 +87,16 @@ static guint
 process (GpuContext *context, GstElement *camera, GstElement *player, GError **error)
 {
   g_autoptr (GstElement) frames = gst_bin_get_by_name (GST_BIN (camera), "frames");
-  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  g_autoptr (GpuProgram) program = gpu_program_new_from_source (context, source, NULL, error);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) memory = NULL;
   GstSample *sample;
   guint n = 0;
 
-  if (program == NULL || (kernel = gpu_program_get_kernel (program, "invert", error)) == NULL ||
+  if ((stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error)) == NULL ||
+      (program = gpu_program_new_from_source (context, source, NULL, error)) == NULL ||
+      (kernel = gpu_program_get_kernel (program, "invert", error)) == NULL ||
       (memory = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error)) == NULL)
     return 0;
 
