@@ -7,10 +7,12 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* From this size on, mmap() is used, which provides pages at the first write. */
+/* Buffers of at least this size are allocated with mmap(), which provides pages at the first
+ * write. */
 #define MAP_THRESHOLD (256 * 1024)
 
-/* Fills are copied from a first block of this size, which stays in the cache. */
+/* A fill writes one block of this size and copies it from there, because the block stays in the
+ * cache. */
 #define FILL_BLOCK 4096
 
 typedef struct
@@ -335,7 +337,7 @@ host_buffer_fill (GpuNativeStream  *stream,
   return _gpu_host_stream_submit (stream, fill, event, error);
 }
 
-/* Allocates immediately; only free_ordered() is ordered on the stream. */
+/* Allocates immediately. Only free_ordered() is ordered on the stream. */
 static GpuNativeBuffer *
 host_buffer_alloc_ordered (GpuNativeStream  *stream,
                            GpuMemoryFlags    flags,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An image consists of rows of texels in memory of the process, with all levels after each other.
+ * An image consists of rows of texels in memory of the process, one mip level after the other.
  * Images that use the memory of other objects, such as mip levels, have a borrowed buffer.
  */
 #include "config.h"
@@ -102,7 +102,7 @@ host_image_get_max_extent (GpuNativeContext *context G_GNUC_UNUSED,
 
 /* --- creation --------------------------------------------------------------------------------- */
 
-/* Returns the type that channels of @type are read as. */
+/* Returns the channel type that a kernel reads from channels of @type. */
 static GpuChannelType
 get_read_type (GpuChannelType type,
                GpuReadMode    mode)
@@ -160,7 +160,7 @@ get_level (const GpuNativeImage *image,
   *row_pitch = image->row_pitch;
   *slice_pitch = image->slice_pitch;
 
-  /* Images with several levels have no gaps. */
+  /* Images with several levels have no padding between rows, slices or levels. */
   if (level > 0)
     {
       _gpu_image_get_size (&image->description, level, &offset);

@@ -20,7 +20,7 @@ typedef struct
   guint64 offset;                   /* of the buffer in the file */
 } GpuHostHandle;
 
-/* A file that must not be mapped was not exported by this library. */
+/* EPERM, EACCES and ENODEV mean that the file cannot be mapped: this library did not export it. */
 static GpuError
 to_gpu_error (int code)
 {
@@ -87,7 +87,8 @@ map_pages (const GpuHostFile *file,
   return mmap (NULL, file->size, protection, flags, file->fd, (off_t) file->offset);
 }
 
-/* Older kernels refuse shared mappings of a file that is sealed against writing. */
+/* Falls back to a private mapping: older kernels refuse shared mappings of a file that is sealed
+ * against writing. */
 static gpointer
 map_constant (const GpuHostFile *file)
 {
@@ -199,7 +200,7 @@ file_use_locked (int        fd,
 
   files = g_slist_prepend (files, file);
 
-  /* All mappings of a file are tracked as one memory. */
+  /* Track all mappings of a file as the same memory. */
   if (found != NULL && !file->is_constant)
     {
       file->first = found->first != NULL ? found->first : found;
@@ -226,7 +227,8 @@ file_use (int        fd,
   return file;
 }
 
-/* A mapping from the start of a file is identified by its address, like wrapped memory. */
+/* If the first mapping begins at the start of the file, its address identifies the file, as for
+ * wrapped memory. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,

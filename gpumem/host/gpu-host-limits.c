@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory of the machine, within the limits of the memory cgroups of the process, versions 1 and
- * 2. Values are not cached, because a limit may change at any time. Only the folders of the cgroups
- * are cached for a short time, because /proc/self/mountinfo may have thousands of lines.
+ * The memory of the machine, within the limits of the memory cgroups (version 1 or 2) of the
+ * process. Values are not cached, because a limit may change at any time. Only the folders of the
+ * cgroups are cached for a short time, because /proc/self/mountinfo may have thousands of lines.
  */
 #include "config.h"
 
@@ -68,7 +68,7 @@ _gpu_host_read_value (const char *path,
   return NULL;
 }
 
-/* Returns the number in a file; @fallback if there is none, as for "max". */
+/* Returns the number in a file, or @fallback if the file has no number, for example "max". */
 static guint64
 read_number (const char *folder,
              const char *name,
@@ -131,7 +131,7 @@ cgroup_free (gpointer data)
   g_free (cgroup);
 }
 
-/* Adds the cgroup of the process and its ancestors, up to the mounted one. */
+/* Adds the cgroup of the process and all ancestors of that cgroup, up to the mounted one. */
 static void
 add_cgroups (GPtrArray         *cgroups,
              const char        *mount_point,
@@ -165,8 +165,8 @@ has_word (const char *list,
   return g_strv_contains ((const char *const *) words, word);
 }
 
-/* Returns the path of the process in the hierarchy of a version, from the lines of
- * /proc/self/cgroup: "NUMBER:CONTROLLERS:PATH". NULL if there is no such hierarchy. */
+/* Returns the path of the process in the hierarchy of a cgroup version, from the lines
+ * "NUMBER:CONTROLLERS:PATH" of /proc/self/cgroup. Returns NULL if there is no such hierarchy. */
 static char *
 find_cgroup (char              **lines,
              const CgroupFiles  *files)
@@ -226,7 +226,7 @@ add_mount (GPtrArray   *cgroups,
   if (path == NULL)
     return;
 
-  /* In a container the root of the mount may be the cgroup of the container. */
+  /* In a container, the root of the mount may be the cgroup of the container. */
   relative = path;
   mount_root = g_strcompress (fields[3]);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A binary is a shared object followed by a seal, a digest of it. The dynamic loader trusts its
- * input, so the seal is checked first: truncated files and other data must not reach the loader.
+ * A binary is a shared object followed by a seal, which contains a digest of the object. The
+ * dynamic loader trusts its input. The seal is therefore checked first: truncated files and other
+ * data must not reach the loader.
  */
 #include "config.h"
 
@@ -318,7 +319,8 @@ host_program_get_global (GpuNativeContext  *context G_GNUC_UNUSED,
   Dl_info info;
   Dl_info own;
 
-  /* The loader also searches the libraries that the program is linked with. */
+  /* Ignore symbols of other libraries: the loader also searches the libraries that the program is
+   * linked with. */
   if (!g_module_symbol (module->module, name, &address) || address == NULL
       || dladdr1 (address, &info, (void **) &symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL
       || symbol->st_size == 0 || address == (gpointer) module->entry

@@ -33,12 +33,12 @@ struct _GpuHostStream
 
   /* Used by the stream's thread only. */
   GpuHostFailure   *failure;
-  guint64           failed;         /* the last operation that failed with it */
-  guint64           failed_until;   /* all operations up to this one fail with it */
+  guint64           failed;         /* the last operation that failed with `failure` */
+  guint64           failed_until;   /* all operations up to this one fail with `failure` */
   guint32           random;
 };
 
-/* Whether operations may run in another order than submitted. */
+/* Returns whether operations may run in another order than they were submitted in. */
 static inline gboolean
 stream_is_out_of_order (const GpuHostStream *stream)
 {

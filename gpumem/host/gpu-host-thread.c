@@ -7,9 +7,9 @@
  * out-of-order stream, a record ends an epoch: its event completes after the operations of its
  * epoch and of all previous epochs.
  *
- * A stream fails when an operation fails or an event that it waits for fails. All operations that
- * were submitted before the thread detected the failure then fail without running, and so do later
- * operations until a caller has received the error.
+ * A stream fails when an operation fails or an event that it waits for fails. The operations that
+ * were submitted before the thread detected the failure then fail without running. Later operations
+ * fail in the same way until a caller has received the error.
  */
 #include "config.h"
 
@@ -93,8 +93,8 @@ set_failure (GpuHostStream  *stream,
   g_mutex_unlock (&stream->lock);
 }
 
-/* Fails the remaining work of a stream that was freed, because the context is lost and the memory
- * of the work may have been freed. Records and barriers use no memory and still run, so that
+/* Fails the remaining work of a stream that was freed. The context is then lost, and the memory
+ * that the work uses may have been freed. Records and barriers use no memory and still run, so that
  * waiters for their events return. */
 static void
 check_stopped (GpuHostStream    *stream,
@@ -381,8 +381,8 @@ process (GpuHostStream    *stream,
     }
 }
 
-/* Blocks for operations, and takes all of them, oldest first. Returns NULL after the stream was
- * freed and its queue is empty. */
+/* Blocks until the queue has operations, and takes all of them, oldest first. Returns NULL if the
+ * stream was freed and its queue is empty. */
 static GpuHostOperation *
 take_operations (GpuHostStream *stream)
 {

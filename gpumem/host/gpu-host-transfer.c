@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Operations for the staging engine. It has no advantage on this back end, except in tests of the
- * engine. */
+/* Operations for the staging engine. On this back end, staging has no advantage, and only tests of
+ * the engine use it. */
 #include "config.h"
 
 #include "gpumem/host/gpu-host.h"

@@ -12,8 +12,8 @@
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/host/gpu-host.h"
 
-/* The same as on GPUs. Smaller chunks could exceed the system's limit of about 65,000 mappings per
- * process. */
+/* The usual granularity of GPUs. Smaller chunks could exceed the system's limit of about 65,000
+ * mappings per process. */
 #define GRANULARITY ((gsize) 2 * 1024 * 1024)
 
 typedef struct

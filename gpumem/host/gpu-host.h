@@ -3,8 +3,8 @@
  * The host back end: streams are threads, buffers are memory of the process, and programs are
  * shared objects that the C compiler of the machine creates.
  *
- * Lock order: stream, then event. A thread never locks two streams at once, so events must complete
- * with no lock held: completion locks the waiting streams.
+ * Lock order: stream, then event. A thread never locks two streams at once. The completion of an
+ * event locks the streams that wait for it, so it must run with no lock held.
  */
 #pragma once
 
@@ -146,11 +146,12 @@ GpuHostFailure *_gpu_host_failure_ref         (GpuHostFailure          *failure)
 void            _gpu_host_failure_unref       (GpuHostFailure          *failure);
 
 GpuHostEvent   *_gpu_host_event_new           (gboolean                 is_timed);
-/* Completes the event, or fails it with @failure. FALSE if it has ended already. Call without
- * locks. */
+/* Completes the event, or fails it with @failure. Returns FALSE if the event has already ended. The
+ * caller must hold no locks. */
 gboolean        _gpu_host_event_end           (GpuHostEvent            *event,
                                                GpuHostFailure          *failure);
-/* Registers @stream to be woken when the event ends. FALSE if it has ended already. */
+/* Registers @stream to be woken when the event ends. Returns FALSE if the event has already
+ * ended. */
 gboolean        _gpu_host_event_add_stream    (GpuHostEvent            *event,
                                                GpuHostStream           *stream);
 void            _gpu_host_event_remove_stream (GpuHostEvent            *event,
@@ -209,8 +210,8 @@ void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                GError                 **error);
 /* Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the contexts of the process would hold more than the
  * memory of the device. The system itself accepts such allocations: it provides pages at the first
- * write, and kills a process if it has none. Reserves no memory, so concurrent allocations may
- * together exceed the limit. */
+ * write, and kills a process if no pages are left. Reserves no memory, so concurrent allocations
+ * may together exceed the limit. */
 gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
                                                gsize                    size,
                                                GError                 **error);

@@ -19,8 +19,8 @@ restore_sigchld (gpointer data G_GNUC_UNUSED)
   signal (SIGCHLD, SIG_DFL);
 }
 
-/* Returns NULL if possible, because with a setup function GLib uses fork() instead of
- * posix_spawn(). */
+/* Returns NULL unless this process ignores SIGCHLD, because GLib cannot use posix_spawn() with a
+ * setup function and falls back to fork(). */
 static GSpawnChildSetupFunc
 get_child_setup (void)
 {
@@ -30,7 +30,7 @@ get_child_setup (void)
                                                                                  : NULL;
 }
 
-/* Reads until all copies of the other end are closed. */
+/* Reads from a pipe until all copies of its write end are closed. */
 static void
 read_all (int      fd,
           GString *log)

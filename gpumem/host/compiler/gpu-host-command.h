@@ -11,9 +11,9 @@ G_BEGIN_DECLS
 
 /* Runs a program without a shell in @directory, which may be NULL. Its arguments are @command,
  * which ends with NULL, followed by @arguments. Appends its output to @log. Fails with GLib's
- * errors. If the exit status is lost, because the process ignores SIGCHLD or another thread reaps
- * all children, the command counts as successful if the file @product exists in @directory
- * afterwards or, with @product NULL, if the command printed text. */
+ * errors. The exit status is lost if the process ignores SIGCHLD or if another thread reaps all
+ * children. The command then counts as successful if the file @product exists in @directory or,
+ * with @product NULL, if the command printed text. */
 gboolean _gpu_host_command_run      (const char *const  *command,
                                      GPtrArray          *arguments,
                                      const char         *directory,

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 #define GPU_HOST_N_CHANNEL_ORDERS (GPU_CHANNEL_ORDER_SBGRA + 1)
 #define GPU_HOST_N_CHANNEL_TYPES  (GPU_CHANNEL_TYPE_UNORM_101010 + 1)
 
-/* The OpenCL C name and value of a channel order or channel type: "R" for CLK_R. */
+/* The OpenCL C name and value of a channel order or channel type; the name of CLK_R is "R". */
 typedef struct
 {
   const char *name;
@@ -23,20 +23,20 @@ typedef struct
 extern const GpuHostChannelName    _gpu_host_channel_orders[GPU_HOST_N_CHANNEL_ORDERS + 1];
 extern const GpuHostChannelName    _gpu_host_channel_types[GPU_HOST_N_CHANNEL_TYPES + 1];
 
-/* Returns the text before every program. @images adds the part for programs with vectors, images
- * or samplers. */
+/* Returns the text that precedes the source of every program. With @images, appends the part for
+ * programs with vectors, images or samplers. */
 char           *_gpu_host_prelude_new         (gboolean                 images);
 void            _gpu_host_prelude_append_images (GString               *text);
-/* Whether @text, a source or options, may contain vectors, images or samplers. */
+/* Returns whether @text, a source or options, may contain vectors, images or samplers. */
 gboolean        _gpu_host_text_has_images     (const char              *text);
-/* Whether @name is an image type, such as "image2d_t". */
+/* Returns whether @name is an image type, such as "image2d_t". */
 gboolean        _gpu_host_is_image_type       (const char              *name);
 /* Rewrites vector literals in a preprocessed source, such as "(float2) (x, y)", as C. */
 char           *_gpu_host_rewrite_vectors     (const char              *text);
 /* Rewrites a preprocessed program as C that exports a GpuHostProgramEntry. */
 char           *_gpu_host_rewrite             (const char              *text,
                                                GError                 **error);
-/* FALSE if there is no compiler. */
+/* Returns FALSE if there is no compiler. */
 gboolean        _gpu_host_compiler_check      (GError                 **error);
 /* Returns the path and version of the compiler. Any thread may call it. */
 const char     *_gpu_host_compiler_identify   (void);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Appends to the program, for each kernel, a function that runs work-items of a group, and a
- * description whose sizes and types the compiler evaluates.
+ * Appends two things to the program for each kernel: a function that runs work-items of a group,
+ * and a description. The compiler evaluates the sizes and types in the description.
  */
 #include "config.h"
 
 #include "gpumem/host/compiler/gpu-host-source.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
 
-/* Qualifiers of parameters that C does not have. */
+/* Qualifiers of parameters in OpenCL C that do not exist in C. */
 static const char *const qualifiers[] =
 {
   "gpu_host_global", "gpu_host_local", "gpu_host_constant", "gpu_host_read_only",
@@ -19,7 +19,7 @@ typedef struct
 {
   GpuHostArgumentKind kind;
   gboolean            read_only;
-  char               *type;     /* in C */
+  char               *type;     /* as the rewritten program spells it */
   char               *type_name;
   char               *name;
 } Parameter;
@@ -34,7 +34,7 @@ parameter_clear (gpointer data)
   g_free (parameter->name);
 }
 
-/* Whether "const" precedes the first "*", or the pointer is __constant. */
+/* Returns whether "const" precedes the first "*", or the pointer is __constant. */
 static gboolean
 is_pointer_to_const (GpuSource      *source,
                      GpuSourceRange  range)
@@ -133,7 +133,8 @@ parse_parameters (GpuSource          *source,
   return g_steal_pointer (&parameters);
 }
 
-/* Appends the function that the library calls. It reads the arguments once for all its items. */
+/* Appends the function that the library calls to run work-items of the kernel. The function reads
+ * the arguments once, before its first work-item. */
 static void
 append_run (GString    *output,
             const char *name,
@@ -219,7 +220,8 @@ append_arguments (GString    *output,
   g_string_append (output, "};\n");
 }
 
-/* Appends declarations of the symbols that the linker sets around the sizes of local variables. */
+/* Appends declarations of the symbols that the linker defines at the start and at the end of the
+ * section with the sizes of local variables. */
 static void
 append_local_bounds (GString    *output,
                      const char *name)

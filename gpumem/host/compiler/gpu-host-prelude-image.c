@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The second part of the prelude, for programs with vectors, images or samplers: vectors as
- * structures, and the functions that read and write images. The definitions only select a function
- * by the types of image and coordinates; gpu-host-sample.c implements the functions.
+ * structures, and the functions that read and write images. The macros only select a function by
+ * the types of the image and the coordinates; gpu-host-sample.c implements the functions.
  */
 #include "config.h"
 
@@ -81,7 +81,7 @@ static const char images[] =
   "#define CLK_FILTER_NEAREST 0\n"
   "#define CLK_FILTER_LINEAR GPU_HOST_SAMPLER_LINEAR\n";
 
-/* One function for each number of coordinates. */
+/* Functions that sample, fetch and store a texel, for one, two and four coordinates. */
 static const char accesses[] =
   "#define GPU_HOST_SAMPLE { image->functions->sample (image, sampler, p, lod, texel); }\n"
   "static inline void gpu_host_sample_1 (const GpuHostImage *image, sampler_t sampler, float c,\n"
@@ -184,7 +184,8 @@ _gpu_host_is_image_type (const char *name)
   return FALSE;
 }
 
-/* Also TRUE for #include and ##, because included files and pasted tokens are not examined. */
+/* Also returns TRUE for #include and ##, because included files and pasted tokens are not
+ * examined. */
 gboolean
 _gpu_host_text_has_images (const char *text)
 {
@@ -224,8 +225,8 @@ append_components (GString    *text,
   g_string_append (text, "; };");
 }
 
-/* The first member must be the structure of components, because initializers set the first member.
- * Vectors of three components have the size of four. */
+/* The structure of components must be the first member of the union, because initializers set the
+ * first member. Vectors of three components have the size of four. */
 static void
 append_vector (GString    *text,
                const char *type,

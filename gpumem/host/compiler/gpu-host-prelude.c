@@ -9,7 +9,7 @@
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
 
-/* The rewriter finds and removes the gpu_host_ words that are not functions. */
+/* Qualifiers expand to words such as gpu_host_kernel, which the rewriter finds and removes. */
 static const char language[] =
   "#define __GPUMEM_HOST__ 1\n"
   "#define __OPENCL_VERSION__ 120\n"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rewrites preprocessed OpenCL C as C: removes the words for address spaces, access and kernels,
- * and makes local variables thread-local, because one thread runs a group. Line breaks are
- * preserved, so that messages of the compiler have the right line numbers.
+ * Rewrites preprocessed OpenCL C as C: removes the qualifiers of kernels, address spaces and image
+ * access, and makes variables in local memory thread-local, because one thread runs all work-items
+ * of a group. Line breaks are preserved, so that messages of the compiler have the right line
+ * numbers.
  */
 #include "config.h"
 
@@ -54,8 +55,8 @@ replace_access (GpuHostRewriter *rewriter,
     }
 }
 
-/* Replaces a word for a kernel, an address space or access. Global variables outside functions are
- * exported. */
+/* Replaces a qualifier of a kernel, an address space or image access. Global variables outside
+ * functions are exported. */
 static void
 replace_word (GpuHostRewriter *rewriter,
               guint            i,
@@ -137,7 +138,7 @@ rewrite_body (GpuHostRewriter   *rewriter,
     }
 }
 
-/* Attributes that only OpenCL C compilers support. */
+/* Returns whether an attribute that only OpenCL C compilers support begins at token @i. */
 static gboolean
 is_kernel_attribute (GpuSource *source,
                      guint      i)
@@ -208,7 +209,7 @@ _gpu_host_rewrite (const char  *text,
   _gpu_host_rewriter_init (&rewriter, text);
   rewrite_text (&rewriter);
 
-  /* If a bracket is missing, append nothing, so that the compiler reports the right place. */
+  /* If a bracket is missing, append nothing, so that the compiler reports the right line. */
   description = rewriter.source.is_open ? g_strdup ("")
                                         : _gpu_host_source_describe (&rewriter.source, error);
 

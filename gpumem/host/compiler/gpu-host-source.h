@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Replaces tokens of a program, from the first to the last. */
+/* Replaces tokens of a program in ascending order. */
 typedef struct
 {
   GpuSource  source;
@@ -17,7 +17,7 @@ typedef struct
   gsize      copied;            /* bytes of the text that the output contains already */
 } GpuHostRewriter;
 
-/* The caller keeps @text, and later clears the source and frees the output. */
+/* @text must outlive @rewriter. The caller later clears `source` and frees `output`. */
 void      _gpu_host_rewriter_init      (GpuHostRewriter    *rewriter,
                                         const char         *text);
 /* Copies the text before token @i to the output, then @replacement instead of the token. */
@@ -26,7 +26,7 @@ void      _gpu_host_rewriter_replace   (GpuHostRewriter    *rewriter,
                                         const char         *replacement);
 void      _gpu_host_rewriter_copy_rest (GpuHostRewriter    *rewriter);
 
-/* Whether @function or anything it calls waits at a barrier. */
+/* Returns whether @function, or a function that it calls, waits at a barrier. */
 gboolean  _gpu_host_source_has_barrier (GpuSource          *source,
                                         GpuSourceFunction  *function);
 /* Returns the text to append to the program, which describes all kernels. */

@@ -11,7 +11,7 @@
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
-  /* The work-items of one call of a kernel function: from begin up to end of one group. */ \
+  /* The work-items of a group that one call of run() executes: begin up to, excluding end. */ \
   typedef struct _GpuHostItem GpuHostItem; \
   struct _GpuHostItem \
   { \
@@ -43,8 +43,9 @@
     int                  read_only; \
     GpuHostSize          size; \
   } GpuHostArgument; \
-  /* A sampler constant is a sum of these, with the address mode times GPU_HOST_SAMPLER_ADDRESS. \
-     Larger values are the address of a sampler of the library. */ \
+  /* A sampler constant is the sum of these flags and of the address mode times \
+     GPU_HOST_SAMPLER_ADDRESS. Values from GPU_HOST_SAMPLER_END on are the address of a sampler of \
+     the library. */ \
   typedef enum \
   { \
     GPU_HOST_SAMPLER_NORMALIZED = 1, \
@@ -53,8 +54,9 @@
     GPU_HOST_SAMPLER_END = 32 \
   } GpuHostSamplerBits; \
   typedef struct _GpuHostImage GpuHostImage; \
-  /* There are three coordinates: those within a layer, then the layer if there are layers; unused \
-     ones are 0. A texel is four 32-bit numbers. lod may be NULL, and sampler may be 0. */ \
+  /* All functions take three coordinates: those within a layer, then the layer if there are any. \
+     Unused coordinates are 0. A texel is four 32-bit numbers. lod may be NULL, and sampler may be \
+     0. */ \
   typedef struct \
   { \
     void (*sample) (const GpuHostImage *image, GpuHostSize sampler, const float *coordinates, \

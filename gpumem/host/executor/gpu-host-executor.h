@@ -20,7 +20,7 @@ typedef struct _GpuHostFile      GpuHostFile;
 typedef struct _GpuHostOperation GpuHostOperation;
 typedef struct _GpuHostStream    GpuHostStream;
 
-/* Kernels receive the address of the view. */
+/* Kernels receive the address of `view`. */
 typedef struct
 {
   GpuNativeImage  parent;
@@ -30,7 +30,7 @@ typedef struct
   GpuHostLevel    levels[];
 } GpuHostNativeImage;
 
-/* Runs on any thread, but never on two at once. */
+/* Runs an operation. Called on any thread, but only on one thread per operation. */
 typedef gboolean (*GpuHostRunFunc) (GpuHostOperation  *operation,
                                     GError           **error);
 
@@ -86,7 +86,7 @@ extern const GpuHostImageFunctions _gpu_host_image_functions;
 typedef void (*GpuHostPoolFunc) (gpointer data);
 
 /* Runs @func on a thread of the process-wide pool, or in the calling thread if the pool has no
- * thread and cannot start one. Call it without locks. */
+ * thread and cannot start one. The caller must hold no locks. */
 void            _gpu_host_pool_push           (GpuHostPoolFunc          func,
                                                gpointer                 data);
 /* Runs @func on this thread and on idle threads of the pool at the same time. Blocks until all of

@@ -3,7 +3,7 @@
 
 #include "gpumem/host/executor/gpu-host-fiber.h"
 
-/* Stacks begin at different offsets in their pages; with the same offset, they would compete for a
+/* Stacks begin at different offsets in their pages. With the same offset, they would compete for a
  * few cache lines. */
 #define N_COLOURS 32
 #define COLOUR_SIZE 128
@@ -65,8 +65,8 @@ append_fiber (GpuHostFibers *fibers)
   return fiber;
 }
 
-/* Returns the next fiber at the end of the ring: a new one if items have not begun, else the
- * thread. */
+/* Returns the fiber that runs after the last one of the ring: a newly appended fiber if some items
+ * have not begun and an unused fiber is left, or else the thread. */
 static G_GNUC_NO_INLINE GpuHostFiber *
 get_last (GpuHostFibers *fibers)
 {
@@ -90,8 +90,8 @@ _gpu_host_fiber_wait (GpuHostFiber *fiber)
   _gpu_host_stack_switch (&fiber->stack, &next->stack);
 }
 
-/* The first function on a fiber's stack. Entered once, it immediately switches back to the thread;
- * afterwards the thread switches to it for each group. */
+/* The first function on a fiber's stack. On entry, it immediately switches back to the thread.
+ * Later it runs items each time that the thread or another fiber switches to this fiber. */
 static GPU_HOST_NO_TSAN void fiber_main (gpointer data) G_GNUC_NORETURN;
 
 static GPU_HOST_NO_TSAN void
@@ -148,8 +148,8 @@ _gpu_host_fibers_reserve (GpuHostFibers *fibers,
   return TRUE;
 }
 
-/* Begins all items. Waiting items switch to fibers that begin the next ones, as long as there are
- * fibers; this function creates more. */
+/* Begins all items. An item that waits switches to an unused fiber, which begins the next item. If
+ * no unused fiber is left, control returns to this function, which creates one. */
 static gboolean
 begin_items (GpuHostFibers *fibers)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runs the work-items of a group on one thread, so that items may wait for each other. An item
- * runs on the stack of the previous item if that item has completed; an item that waits keeps its
- * stack. Uses only GLib, because the stand-in CUDA driver of the tests (tests/cuda-driver/) also
- * compiles this file.
+ * Runs the work-items of a group on one thread, and lets items wait for each other. An item runs on
+ * the stack of the previous item if that item has completed. An item that waits keeps its stack.
+ * Uses only GLib, because the stand-in CUDA driver of the tests (tests/cuda-driver/) also compiles
+ * this file.
  */
 #pragma once
 
@@ -27,7 +27,8 @@ struct _GpuHostFiber
 typedef void     (*GpuHostFiberFunc) (GpuHostFiber *fiber,
                                       gsize         index,
                                       gpointer      data);
-/* Called when every item has begun, and waits or has completed. FALSE if no item can continue. */
+/* Called when all items have begun and each of them either waits or has completed. Returns FALSE if
+ * no item can continue. */
 typedef gboolean (*GpuHostWakeFunc)  (gpointer      data);
 
 typedef enum
@@ -55,7 +56,8 @@ GpuHostFibersResult  _gpu_host_fibers_run     (GpuHostFibers    *fibers,
 /* Abandons all items. May be called in a signal handler. The stacks are unmapped without being
  * unwound. */
 void                 _gpu_host_fibers_stop    (GpuHostFibers    *fibers) G_GNUC_NORETURN;
-/* Called by an item: returns once every other item that is not blocked waits or has completed. */
+/* Called by an item. Returns once every other item that is not blocked has also reached a wait or
+ * completed. */
 void                 _gpu_host_fiber_wait     (GpuHostFiber     *fiber);
 
 G_END_DECLS

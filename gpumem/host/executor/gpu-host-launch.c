@@ -81,7 +81,7 @@ worker_clear (GpuHostWorker *worker)
 
 typedef struct
 {
-  GpuHostItem   item;           /* first member: the kernel's barrier passes its address */
+  GpuHostItem   item;           /* first member: item_barrier() casts its address */
   GpuHostFiber *fiber;
 } GpuHostFiberItem;
 
@@ -157,7 +157,8 @@ run_fibers (const GpuHostItem  *item,
       g_private_set (&thread_fibers, fibers);
     }
 
-  /* Reserve before the first item begins: an abandoned group would have changed memory. */
+  /* Reserve all stacks before the first item begins: a group that fails later has already changed
+   * memory. */
   if (_gpu_host_fibers_reserve (fibers, n_items, stack_size))
     return _gpu_host_fibers_run (fibers, n_items, run_item, NULL, &group)
            == GPU_HOST_FIBERS_COMPLETE;

@@ -4,7 +4,8 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/host/executor/gpu-host-executor.h"
 
-/* Work that several threads share. A worker that starts after the work has completed returns. */
+/* Work that several threads share. A worker that starts after the work has completed does
+ * nothing. */
 typedef struct
 {
   gatomicrefcount refs;
@@ -17,7 +18,8 @@ typedef struct
   gboolean        completed;
 } GpuHostShare;
 
-/* ThreadSanitizer supports 8128 threads, and counts each of up to 256 work-items as a thread. */
+/* ThreadSanitizer supports 8128 threads, and counts each work-item with its own stack as a thread.
+ * The limit allows for groups of 256 work-items. */
 #ifdef __SANITIZE_THREAD__
 #define MAX_THREADS 16u
 #else

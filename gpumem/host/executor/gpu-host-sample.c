@@ -4,7 +4,7 @@
 
 #include "gpumem/host/executor/gpu-host-executor.h"
 
-/* Descriptions of the sampler constants in kernel sources, by their value. */
+/* Descriptions of the sampler constants of kernel sources, indexed by the constant. */
 #define CONSTANT(filter, mode, normalized) \
   [(filter) * GPU_HOST_SAMPLER_LINEAR + (mode) * GPU_HOST_SAMPLER_ADDRESS \
    + (normalized) * GPU_HOST_SAMPLER_NORMALIZED] = { .normalized_coordinates = (normalized), \

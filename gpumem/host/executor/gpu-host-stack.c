@@ -35,8 +35,8 @@
 #endif
 #endif
 
-/* @fake_stack receives AddressSanitizer's data for the current stack; NULL if the current stack is
- * left for good. */
+/* @fake_stack receives AddressSanitizer's data for the current stack. It is NULL if nothing
+ * switches back to the current stack. */
 static inline GPU_HOST_NO_TSAN void
 announce_switch (void         **fake_stack,
                  GpuHostStack  *to)

@@ -21,7 +21,8 @@ G_BEGIN_DECLS
 #define GPU_HOST_TSAN 1
 #endif
 
-/* For functions that switch stacks: ThreadSanitizer's entry and exit hooks would not match. */
+/* For functions that switch stacks, because ThreadSanitizer's entry and exit hooks would not match
+ * in them. */
 #ifdef GPU_HOST_TSAN
 #define GPU_HOST_NO_TSAN __attribute__ ((no_sanitize ("thread")))
 #else
@@ -48,7 +49,8 @@ struct _GpuHostStack
   guint             valgrind_id;
 };
 
-/* Initializes @stack, which must be all 0, with the current stack. Call it again on each thread. */
+/* Initializes @stack, which must be all 0, with the current stack. Must be called again after a
+ * change of the thread. */
 void     _gpu_host_stack_adopt  (GpuHostStack     *stack);
 /* Initializes @stack, which must be all 0, with a new stack of @size bytes. Returns FALSE and sets
  * errno if there is no memory. */
@@ -66,8 +68,8 @@ void     _gpu_host_stack_enter  (GpuHostStack     *stack,
  * @from. */
 void     _gpu_host_stack_switch (GpuHostStack     *from,
                                  GpuHostStack     *to);
-/* Like _gpu_host_stack_switch(), but leaves the current stack for good. May be called in a signal
- * handler. */
+/* Like _gpu_host_stack_switch(), but nothing switches back to the current stack. May be called in a
+ * signal handler. */
 void     _gpu_host_stack_leave  (GpuHostStack     *to) G_GNUC_NORETURN;
 
 G_END_DECLS

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sampling of images, as chapter 8 of the OpenCL C specification defines it. Uses double precision,
- * because tests compare other devices with it. Where the specification leaves the result undefined,
- * no coordinate reads outside the image, including huge values and NaN.
+ * because tests use the results as the reference for other devices. Never reads outside the image,
+ * even for coordinates with undefined results, such as huge values and NaN.
  */
 #include "config.h"
 
@@ -54,8 +54,8 @@ wrap (double         coordinate,
                                                       : floor (coordinate));
 }
 
-/* Converts a coordinate to texels. Clamps to two texels beyond the edge, where all places read the
- * same. */
+/* Converts a coordinate to texels. Clamps to two texels beyond the edges, because all positions
+ * farther outside read the same value. */
 static double
 get_position (double         coordinate,
               gssize         size,
@@ -74,7 +74,7 @@ get_position (double         coordinate,
   return clamp (is_normalized ? coordinate * scale : coordinate, -2, scale + 2);
 }
 
-/* Like _gpu_host_texture_find(), for a @place at most one image size outside. */
+/* Like _gpu_host_texture_find(), for a @place that is at most one image size outside the image. */
 static gssize
 get_place (gssize         place,
            gssize         size,
@@ -151,7 +151,7 @@ get_axis (Axis           *axis,
 
 /* --- texels ----------------------------------------------------------------------------------- */
 
-/* The default border color is transparent black; formats without alpha make it opaque. */
+/* Formats without alpha make the border color opaque. */
 void
 _gpu_host_texture_border (const GpuHostTexture        *texture,
                           const GpuSamplerDescription *sampler,

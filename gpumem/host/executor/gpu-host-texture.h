@@ -10,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* 1 in the stand-in driver. A constant, because a test for each texel would cost time. */
+/* 1 in the stand-in CUDA driver. It is a constant, because a check for each texel would cost
+ * time. */
 #ifndef GPU_HOST_TEXTURE_CUDA
 #define GPU_HOST_TEXTURE_CUDA 0
 #endif
@@ -36,7 +37,8 @@ typedef struct
 /* Index of a place outside the image. */
 #define GPU_HOST_OUTSIDE -1
 
-/* Returns the index of the texel that @mode selects for any @place, or GPU_HOST_OUTSIDE. */
+/* Returns the index of the texel that @mode selects for @place, which may be any number, or
+ * GPU_HOST_OUTSIDE. */
 gssize _gpu_host_texture_find   (gint64                       place,
                                  gint64                       size,
                                  GpuAddressMode               mode);
