@@ -615,9 +615,9 @@ check_free (GpuMemoryPool        *pool,
  *   allocated on
  *
  * Drops a reference to @block, like gpu_memory_block_unref(). Dropping the last reference frees the
- * block: its memory may be reused after all work submitted to @stream so far. If references remain,
- * @stream is registered as a user of the block, as by gpu_memory_block_add_stream(). The call does
- * not block.
+ * block: the memory is reused only by requests that are ordered after all work submitted to @stream
+ * so far. If references remain, @stream is registered as a user of the block, as by
+ * gpu_memory_block_add_stream(). The call does not block.
  *
  * Since: 0.1
  */
@@ -684,7 +684,7 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
     }
 }
 
-/* @is_svm: allocates a GpuSvm, with the alignment of the pool's GpuSvmAllocator. */
+/* With @is_svm, allocates a GpuSvm, with the alignment of the pool's GpuSvmAllocator. */
 static GpuMemory *
 alloc_memory (GpuMemoryPool  *pool,
               gsize           size,
@@ -729,7 +729,7 @@ alloc_memory (GpuMemoryPool  *pool,
  * streams has completed, or after a wait for that work.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
- * and #GpuContext::memory-pressure. Blocks when gpu_memory_pool_alloc_block() does.
+ * and #GpuContext::memory-pressure. Blocks in the same cases as gpu_memory_pool_alloc_block().
  *
  * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
@@ -762,7 +762,7 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  *
  * Allocates shared virtual memory with undefined content, as gpu_memory_pool_alloc_buffer()
  * allocates a buffer. Host and device use the same address. Alignment and granularity are those of
- * the allocator of the pool. Blocks when gpu_memory_pool_alloc_block() does.
+ * the allocator of the pool. Blocks in the same cases as gpu_memory_pool_alloc_block().
  *
  * The host may access coarse grain memory only while it is mapped. The host may access fine grain
  * memory after earlier work that used the same memory has completed; gpu_stream_synchronize() with
@@ -772,7 +772,8 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  *
  * Returns: (transfer full) (nullable): the memory; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool does not come from a #GpuSvmAllocator,
- *   or cannot be divided for a pool of its kind, or with an error of gpu_memory_pool_alloc_buffer()
+ *   or cannot be divided as #GpuMemoryPool:kind requires, or with an error of
+ *   gpu_memory_pool_alloc_buffer()
  *
  * Since: 0.1
  */

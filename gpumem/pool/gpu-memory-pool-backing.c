@@ -142,8 +142,8 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Returns the maximum number of bytes of a segment that are lost, because its first block must
- * start at a multiple of the unit. On OpenCL, memory may start at any address. */
+/* Returns the number of bytes of a segment that may be lost: on OpenCL, memory may start at any
+ * address, but the first block must start at a multiple of the unit. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -448,8 +448,8 @@ _gpu_pool_takes_turns (GpuNativeContext *context)
          && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
-/* Returns the alignment of blocks. A sub-buffer may begin at any multiple of it, on every device of
- * the context. */
+/* Returns the alignment of blocks. A sub-buffer may begin at any multiple of this alignment on
+ * every device of the context. */
 static gsize
 get_unit (GpuNativeContext *context)
 {
@@ -461,8 +461,9 @@ get_unit (GpuNativeContext *context)
   return unit;
 }
 
-/* On OpenCL, buffers of the pool's own allocator may have addresses. Other allocators may return
- * memory without an address, except allocators of shared virtual memory. */
+/* Returns whether all memory of the pool has addresses. On OpenCL, buffers of the pool's own
+ * allocator may have addresses. Other allocators may return memory without an address, except
+ * allocators of shared virtual memory. */
 static gboolean
 has_addresses (GpuMemoryPool   *pool,
                GpuSvmAllocator *svm)

@@ -81,7 +81,8 @@ get_notify_queue (void)
   return (GQuark) g_atomic_int_get (&notify_queue);
 }
 
-/* Whether the g_object_unref() call that recycled the object has returned, on any thread. */
+/* Returns whether the g_object_unref() call that recycled the object has returned. Any thread may
+ * have made that call. */
 static gboolean
 is_unref_finished (GObject *object)
 {
@@ -120,7 +121,8 @@ drop_data (GObject *object)
   return FALSE;
 }
 
-/* Called when the last reference to @memory is dropped. TRUE if the object is kept for reuse. */
+/* Called when the last reference to @memory is dropped. Returns TRUE if the object is kept for
+ * reuse. */
 static gboolean
 recycle (GpuMemory *memory)
 {

@@ -28,7 +28,7 @@ const GpuPoolFigure _gpu_pool_figures[GPU_POOL_N_FIGURES] =
   { "n-refused", G_STRUCT_OFFSET (GpuPoolStats, n_refused) }
 };
 
-/* Belongs to the source. */
+/* Owned by the GSource. */
 typedef struct
 {
   GWeakRef     pool;

@@ -115,8 +115,8 @@ void          _gpu_memory_pool_stop_notifying      (GpuMemoryPool *pool);
 /* Follows a chain of adaptors. Returns the innermost allocator if it is a GpuSvmAllocator, or
  * NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Whether the host cannot access an allocation of shared virtual memory while the device uses any
- * part of it. Such an allocation cannot be divided into blocks. */
+/* Returns whether the host cannot access an allocation of shared virtual memory while the device
+ * uses any part of that allocation. Such an allocation cannot be divided into blocks. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
 /* Streams of a pool, implemented by timelines. */
@@ -151,17 +151,17 @@ void          _gpu_pool_core_release       (GpuPoolCore          *core,
  * memory when all work submitted so far to @timeline has completed. */
 void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
                                                    GpuTimeline        *timeline);
-/* The size in bytes, as requested. */
+/* Returns the size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* (transfer none): the view, valid until @suballocation is freed; NULL if the driver fails to
- * create it. */
+/* Returns (transfer none) the view, which is valid until @suballocation is freed, or NULL if the
+ * driver fails to create the view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
 GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
-/* The driver's handle of the memory. */
+/* Returns the driver's handle of the memory. */
 guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
 
 void          _gpu_pool_core_set_limits    (GpuPoolCore         *core,
@@ -178,12 +178,12 @@ void          _gpu_pool_status_remove      (GpuPoolCore        *core);
 void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
                                             GpuPoolStats       *stats);
 
-/* FALSE with an error for a pool that was never initialised. */
+/* Returns FALSE with @error if @pool was never initialised. */
 gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
                                             const char         *function,
                                             GError            **error);
-/* (transfer none): the timeline of @stream, which must belong to the pool's context. With @stream
- * NULL, the timeline of the default stream. */
+/* Returns (transfer none) the timeline of @stream, which must belong to the pool's context. With
+ * @stream NULL, returns the timeline of the default stream. */
 GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
                                              GpuStream          *stream,
                                              const char         *function,
@@ -206,9 +206,10 @@ GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             guint64             address,
                                             gsize               size,
                                             gpointer            key);
-/* (transfer full): the numbers assigned to streams so far, by key. */
+/* Returns (transfer full) the numbers assigned to streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
-/* Returns the number of @key, from 1, and assigns it on first use; 0 for a NULL @key. */
+/* Returns the number of @key, from 1, and assigns a number on first use. Returns 0 for a NULL
+ * @key. */
 guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
                                             gpointer            key);
 

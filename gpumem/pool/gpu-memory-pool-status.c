@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The status file of the process, which `gpumem monitor` reads: a line for each pool. A thread of
- * its own writes the file, so that allocations cost the same with and without the file. */
+/* The status file of the process, which `gpumem monitor` reads: a line for each pool. A separate
+ * thread writes the file, so that allocations cost the same with and without the file. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -42,8 +42,8 @@ static int file = -1;               /* open for its lock, which marks the writer
 static char *written;
 static gboolean is_exiting, is_reported;
 
-/* GLib's fallback for the runtime directory is the cache folder. Machines may share that folder,
- * and have processes of the same number. */
+/* Does not use GLib's fallback for the runtime directory, the cache folder: several machines may
+ * share that folder and have processes with the same id. */
 static char *
 find_folder (void)
 {
@@ -187,7 +187,7 @@ replace_file (int         folder,
   if (new_file < 0)
     return FALSE;
 
-  errno = ENOSPC;                   /* of a write of fewer bytes, which sets no error */
+  errno = ENOSPC;                   /* for a short write, which does not set errno */
 
   if (write (new_file, text, size) != size || fcntl (new_file, F_SETLK, &whole) != 0
       || renameat (folder, temporary, folder, name) != 0)
@@ -231,7 +231,7 @@ write_file (const char *text)
     close (folder);
 }
 
-/* FALSE after another process has removed or replaced the file. */
+/* Returns FALSE if another process has removed or replaced the file. */
 static gboolean
 is_in_place (void)
 {

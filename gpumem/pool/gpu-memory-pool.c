@@ -565,8 +565,9 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Immediate, so that the pool gets the error if an allocation fails. Deferred on the host back end:
- * large segments must not occupy memory before their blocks are used. */
+/* Creates an immediate allocator, so that the pool gets the error if an allocation fails. On the
+ * host back end, creates a deferred allocator instead: large segments must not occupy memory before
+ * their blocks are used. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
@@ -844,8 +845,8 @@ gpu_memory_pool_new (GpuContext         *context,
  * @error: return location for an error
  *
  * Creates an empty pool of memory from @allocator. The allocator should provide the memory before
- * its call returns, as #GpuImmediateAllocator does. If the memory is provided only at its first use
- * and that fails, the pool can no longer free other memory and try again. Does not block.
+ * its call returns, as #GpuImmediateAllocator does. If the memory is provided only at its first
+ * use, an error occurs too late for the pool to free other memory and try again. Does not block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
  *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits

@@ -158,7 +158,7 @@ bins_set_held (GpuPoolBins *bins,
   bins_push (bins, item);
 }
 
-/* Whether the unused memory exceeds the release threshold. */
+/* Returns whether the unused memory exceeds the release threshold. */
 static inline gboolean
 bins_have_excess (const GpuPoolBins *bins)
 {

@@ -141,7 +141,7 @@ count_changes (GpuPoolBins *bins)
   return bins->stats.n_frees + bins->n_freed;
 }
 
-/* NULL without an error if the bin is empty. */
+/* Returns NULL without an error if the bin is empty. */
 static GpuPoolItem *
 take (GpuPoolRequest  *request,
       GError         **error)
@@ -374,7 +374,8 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Creates a fence first: without a fence that covers a use, its completion cannot be queried. */
+/* Creates a fence first, because the completion of a use cannot be queried without a fence that
+ * covers the use. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {
@@ -384,8 +385,8 @@ fence_and_check (GpuPoolItem *item)
   return _gpu_pool_item_is_completed (item);
 }
 
-/* Whether more than @keep bytes, or more than the limits allow, are managed. Caller holds the
- * lock. */
+/* Returns whether more than @keep bytes are managed or, with @keep NULL, more than the limits
+ * allow. Caller holds the lock. */
 static gboolean
 have_more (GpuPoolBins   *bins,
            const guint64 *keep)

@@ -2,8 +2,8 @@
 /*
  * The core of GpuMemoryPool for memory that cannot be suballocated. Its owner (the code that
  * created the pool) allocates whole items. The pool caches freed items in bins by size, as the
- * pools of PyOpenCL and PyCUDA do. It handles sizes and streams (gpu-pool-stream.h), and calls no
- * driver.
+ * pools of PyOpenCL and PyCUDA do. The core handles sizes and streams (gpu-pool-stream.h), and
+ * calls no driver.
  *
  * All functions are thread-safe. The ops of the owner and of streams are called without the lock.
  */
@@ -24,7 +24,7 @@ typedef struct _GpuPoolBins GpuPoolBins;
 /* The metadata of an item; freed with the item. */
 typedef struct _GpuPoolItem GpuPoolItem;
 
-/* The number of the bin for @size bytes: the exponent of the highest power of two in @size,
+/* Returns the number of the bin for @size bytes: the exponent of the highest power of two in @size,
  * followed by the @bits bits after the leading bit. */
 static inline guint
 gpu_pool_bin_number (guint bits,
@@ -36,7 +36,7 @@ gpu_pool_bin_number (guint bits,
   return exponent << bits | (guint) (leading & ((1u << bits) - 1));
 }
 
-/* The largest size in @bin, which must be below 64 << @bits. All items of the bin have this
+/* Returns the largest size in @bin. @bin must be below 64 << @bits. All items of the bin have this
  * size. */
 static inline gsize
 gpu_pool_bin_size (guint bits,
@@ -56,8 +56,8 @@ gpu_pool_bin_size (guint bits,
 /* The source of items. The functions may call the pool. */
 typedef struct
 {
-  /* NULL with an error on failure; GPU_ERROR_OUT_OF_DEVICE_MEMORY and _OUT_OF_HOST_MEMORY make
-   * the pool try its fallbacks. */
+  /* Returns NULL with an error on failure. GPU_ERROR_OUT_OF_DEVICE_MEMORY and _OUT_OF_HOST_MEMORY
+   * make the pool try its fallbacks. */
   gpointer (*alloc_item) (gpointer   owner,
                           gsize      size,
                           GError   **error);
@@ -76,7 +76,7 @@ GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
                                           const GpuPoolBinsOps    *ops,
                                           gpointer                 owner,
                                           const GpuPoolStreamOps  *stream_ops);
-/* All items must have been freed. Waits for pending uses. */
+/* Waits for pending uses, then frees the pool. All items must have been freed. */
 void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 
 /* The caller must not allocate any more. The pool frees items when their uses have completed. Calls
@@ -84,8 +84,8 @@ void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
                                           GDestroyNotify           notify,
                                           gpointer                 data);
-/* (transfer full): the keys of streams with pending uses of held items. The caller owns a reference
- * to each key. */
+/* Returns (transfer full) the keys of streams with pending uses of held items. The caller owns a
+ * reference to each key. */
 GPtrArray   *_gpu_pool_bins_list_pending (GpuPoolBins             *bins);
 
 /* @key identifies a stream; NULL for the host. A request of the host blocks if all available items

@@ -176,7 +176,7 @@ unlink_cache (GpuPool      *pool,
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);
 }
 
-/* Runs when a thread exits. Returns its cached blocks to the pools that still exist. */
+/* Runs when a thread exits. Returns the thread's cached blocks to the pools that still exist. */
 static void
 flush_thread (gpointer data)
 {
@@ -218,7 +218,7 @@ init_threads (void)
     g_error ("gpumem: the process has no thread-specific data key left");
 }
 
-/* Frees the caches that this thread has of pools that no longer exist. */
+/* Frees this thread's caches of pools that no longer exist. */
 static void
 free_dead_caches (void)
 {
@@ -317,7 +317,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   return stream;
 }
 
-/* The first size class, from @bin up to @end, that has nodes; @end if there is none. */
+/* Returns the first size class from @bin up to @end that has nodes, or @end if there is none. */
 static guint
 next_filled (GpuPoolStreamCache *stream_cache,
              guint               bin,
@@ -357,9 +357,9 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* If the class of @bin is full, evicts half of it. Otherwise the cache is full: each call evicts
- * the next size class, and after the last class the whole cache, so that blocks of unused sizes do
- * not remain in the cache. */
+/* If the class of @bin is full, evicts half of it. Otherwise the cache as a whole is full, and each
+ * call evicts the next size class. The call after the last class evicts the whole cache, so that
+ * blocks of unused sizes do not remain in the cache. */
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,

@@ -48,7 +48,7 @@ struct _GpuPoolCache
   GpuPoolCache       *pool_next;
 };
 
-/* A single pointer fits into the static TLS block even if the library is loaded late. */
+/* A single pointer fits into the static TLS block even if the library is loaded with dlopen(). */
 extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
@@ -62,7 +62,7 @@ GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
-/* Finds a node in the next larger classes and updates @bin; NULL if there is none. */
+/* Finds a node in the next larger classes and updates @bin. Returns NULL if there is none. */
 GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
                                             guint              *bin);
 /* Flushes part of the cache after a block of class @bin did not fit. Caller holds `lock`. */
@@ -70,10 +70,11 @@ void           _gpu_pool_cache_flush_some (GpuPool            *pool,
                                            GpuPoolCache       *cache,
                                            GpuPoolStreamCache *stream_cache,
                                            guint               bin);
-/* Flushes the cache of this thread; TRUE if it had any blocks. Caller holds `lock`. */
+/* Flushes the cache of this thread. Returns TRUE if the cache had any blocks. Caller holds
+ * `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Flushes the caches of all threads; TRUE if any had blocks. With @streams, also unpins the streams
- * of the caches, so that the streams can be swept. Caller holds `lock`. */
+/* Flushes the caches of all threads. Returns TRUE if any cache had blocks. With @streams, also
+ * unpins the streams of the caches, so that the streams can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
@@ -146,7 +147,7 @@ gpu_pool_cache_find (GpuPoolCache *cache,
   return NULL;
 }
 
-/* NULL if no block of class @bin or slightly larger is cached. */
+/* Returns NULL if no block of class @bin or a slightly larger class is cached. */
 static inline GpuPoolNode *
 gpu_pool_cache_pop (GpuPoolCache *cache,
                     gpointer      key,
@@ -182,8 +183,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Whether freeing @node on the stream of @slot covers all uses of @node. FALSE if @node was
- * allocated to another stream while earlier uses were pending. */
+/* Returns whether freeing @node on the stream of @slot covers all uses of @node. Returns FALSE if
+ * @node was allocated to another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
@@ -191,7 +192,7 @@ gpu_pool_use_is_covered (const GpuPoolNode *node,
   return gpu_pool_use_slot (node->use) == slot || gpu_pool_use_seq (node->use) == 0;
 }
 
-/* FALSE if the cache has no room for @node. */
+/* Returns FALSE if the cache has no room for @node. */
 static inline gboolean
 gpu_pool_cache_push (GpuPool      *pool,
                      GpuPoolCache *cache,

@@ -77,7 +77,7 @@ void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
 
 /* --- placements: caller holds lock ---------------------------------------------------- */
 
-/* Finds the cheapest placement for the request; FALSE if there is none. */
+/* Finds the cheapest placement for the request. Returns FALSE if there is none. */
 gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *best);
 /* Makes the nodes of @placement busy. The unmapped ranges among them are not mapped yet. */

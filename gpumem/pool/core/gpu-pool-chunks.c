@@ -13,8 +13,9 @@
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
-/* If the managed memory would exceed this multiple of the allowed waste, wait for pending uses
- * instead of growing. The waits end: a program that has all the memory it needs stops growing. */
+/* If the waste would exceed this multiple of the allowed waste, wait for pending uses instead of
+ * growing. A program does not wait forever: once its pool has all the memory that the program
+ * needs, the pool no longer grows. */
 #define PATIENCE       1.3
 /* The number of granules above the allowed memory that are tolerated. */
 #define SLACK          4

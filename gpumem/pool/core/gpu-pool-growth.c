@@ -11,7 +11,7 @@ is_out_of_memory (const GError *error)
   return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* Bytes left below the limit. */
+/* Returns the number of bytes left below the limit. */
 static guint64
 get_room (GpuPool *pool)
 {
@@ -100,7 +100,8 @@ add_segment (GpuPool              *pool,
   return node;
 }
 
-/* Whether an unused area id is left: a node stores its area id in 16 bits. */
+/* Returns whether an unused area id is left. The number of ids is limited, because a node stores
+ * its area id in 16 bits. */
 static gboolean
 has_id (GpuPool *pool)
 {

@@ -174,9 +174,9 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Ranges of different streams are only joined once both uses have completed. Otherwise a stream
- * that needs only its own range would have to wait for the other stream. A pool with a single
- * stream may always join. */
+/* Ranges of different streams are only joined once both uses have completed. If they were joined
+ * earlier, a stream that needs only its own range would have to wait for the other stream. A pool
+ * with a single stream may always join. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,

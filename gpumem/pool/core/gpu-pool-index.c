@@ -25,7 +25,7 @@ scan (GpuPoolNode *node,
   return best;
 }
 
-/* The first bin, starting at @bin, that is not empty; G_MAXUINT if there is none. */
+/* Returns the first bin, starting at @bin, that is not empty, or G_MAXUINT if there is none. */
 static guint
 next_bin (const GpuPoolIndex *index,
           guint               bin)

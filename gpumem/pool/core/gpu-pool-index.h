@@ -21,7 +21,7 @@ typedef struct
   GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
 } GpuPoolIndex;
 
-/* The bin that contains ranges of @units. */
+/* Returns the bin that contains ranges of @units. */
 static inline guint
 gpu_pool_index_bin (guint32 units)
 {
@@ -79,10 +79,10 @@ gpu_pool_index_remove (GpuPoolIndex *index,
     }
 }
 
-/* A range of at least @units: the best fit among a few candidates. */
+/* Returns a range of at least @units: the best fit among a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
-/* A range of the largest size, or of nearly the largest size if its bin has many ranges. */
+/* Returns a range of the largest size, or of nearly the largest size if its bin has many ranges. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
 /* Iterates over the ranges from the largest bin down; @bin starts as G_MAXUINT. */
 GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,

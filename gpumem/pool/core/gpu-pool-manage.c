@@ -63,7 +63,7 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* An upper bound for the number of waits of a trim. */
+/* Returns an upper bound for the number of waits of a trim. */
 static guint
 count_pending (GpuPool *pool)
 {

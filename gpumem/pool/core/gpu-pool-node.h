@@ -77,7 +77,7 @@ GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,
                                     GpuPool      *pool);
 void         _gpu_pool_nodes_clear (GpuPoolNodes *nodes);
 
-/* Never NULL: aborts like GLib when the host is out of memory. */
+/* Never returns NULL: aborts the process, like GLib, if the host is out of memory. */
 static inline GpuPoolNode *
 gpu_pool_node_new (GpuPoolNodes *nodes,
                    GpuPool      *pool)

@@ -103,8 +103,9 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
-/* Bytes of active blocks, including rounding, without the counts that threads have not flushed yet.
- * The sum may be negative for a moment, if a thread frees a block that another thread allocated. */
+/* Returns the bytes of active blocks, including rounding, without the counts that threads have not
+ * flushed yet. The sum may be negative for a moment, if a thread frees a block that another thread
+ * allocated. */
 static inline guint64
 gpu_pool_used_bytes (GpuPool *pool)
 {
@@ -120,7 +121,7 @@ void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
  * the pool holds beyond its limits. */
 void          _gpu_pool_unlock_and_release_excess (GpuPool           *pool,
                                                    gboolean           has_excess);
-/* Adds @bytes to the managed bytes; negative for memory returned to the owner. Caller
+/* Adds @bytes to the managed bytes. @bytes is negative for memory returned to the owner. Caller
  * holds `lock`. */
 void          _gpu_pool_count_managed     (GpuPool           *pool,
                                            gint64             bytes);
@@ -152,11 +153,11 @@ GpuPoolNode  *_gpu_pool_heap_add          (GpuPool           *pool,
 /* Removes @node from its index and marks it busy. */
 void          _gpu_pool_heap_remove       (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* Best fit in the free list of @slot. */
+/* Finds the best fit in the free list of @slot. */
 GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
                                            guint              slot,
                                            guint32            units);
-/* Cuts @units out of a busy node, @pad units from its start. The rest becomes free; its use is the
+/* Cuts @units out of a busy node, @pad units from its start. The rest becomes free and keeps the
  * use of @node. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
                                            GpuPoolNode       *node,
@@ -190,7 +191,7 @@ gpu_pool_heap_use (GpuPool *pool,
   return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
 }
 
-/* A use by @stream that starts now. */
+/* Returns a use by @stream that starts now. */
 static inline guint64
 gpu_pool_get_use_now (GpuPoolStream *stream)
 {
@@ -243,8 +244,8 @@ void          _gpu_pool_set_refused       (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-/* Returns unused memory to the owner until at most @keep bytes are managed; TRUE if any was
- * returned. */
+/* Returns unused memory to the owner until at most @keep bytes are managed. Returns TRUE if any
+ * memory was returned. */
 gboolean      _gpu_pool_shrink            (GpuPool              *pool,
                                            guint64               keep);
 
@@ -266,7 +267,8 @@ gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
  * is blocked by the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Whether freeing @node leaves memory to return to the owner. Caller holds `lock`. */
+/* Returns whether the free of @node leaves memory that must be returned to the owner. Caller holds
+ * `lock`. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,
                      const GpuPoolNode *node)

@@ -36,8 +36,9 @@ _gpu_pool_streams_free (GpuPoolStreams *streams)
   g_free (streams);
 }
 
-/* Reuses a swept stream for another key if there is one. Its use sequence continues, so that a
- * stale use of the old key is never mistaken for a pending use of the new key. */
+/* Reuses a swept stream for @key if there is one, or else creates a stream. A reused stream
+ * continues its use sequence, so that a stale use of the old key is never mistaken for a pending
+ * use of the new key. */
 static GpuPoolStream *
 make_stream_locked (GpuPoolStreams *streams,
                     gpointer        key)
@@ -245,7 +246,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* If the array is full, replace the second newest fence: the newest fence covers all its uses. */
+  /* If the array is full, drop the second newest fence: the newest fence covers all its uses. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];

@@ -31,7 +31,7 @@ typedef struct
   gboolean (*add_fence)        (gpointer   key,
                                 guint64   *seq,
                                 GError   **error);
-  /* Whether @seq, which add_fence() returned, has completed. Does not block. */
+  /* Returns whether @seq, which add_fence() returned, has completed. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
   /* Orders later work of @key after the point @seq of @after. Does not block. */
@@ -42,10 +42,10 @@ typedef struct
   /* Blocks until @seq has completed or failed. */
   void     (*wait)        (gpointer   key,
                            guint64    seq);
-  /* Whether the stream accepts no more work and all its work has completed. */
+  /* Returns whether the stream accepts no more work and all its work has completed. */
   gboolean (*is_gone)     (gpointer   key);
-  /* Whether the pending work of @key completes without action by the program. Called with locks of
-   * the pool held, so it must be fast. NULL: always. */
+  /* Returns whether the pending work of @key completes without action by the program. Called with
+   * locks of the pool held, so it must be fast. Nullable: all pending work then counts as such. */
   gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 
@@ -59,32 +59,34 @@ typedef struct
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
 /* Gets the stream for @key, and creates it on first use. Returns NULL for a NULL @key, which stands
- * for the host; its uses have always completed. The stream is freed with @streams. A sweep
- * completes all uses of the stream, which may then be reused for another key. */
+ * for the host. Uses by the host always count as completed. The stream is freed with @streams.
+ * After a sweep of the stream, all its uses count as completed, and the stream may be reused for
+ * another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* Like _gpu_pool_streams_get(), and protects the stream from sweeps until it is unpinned. */
 GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
                                               gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
-/* (transfer full): the key; NULL after the stream was swept. */
+/* Returns (transfer full) the key, or NULL after the stream was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
-/* (transfer full): the keys of the GpuPoolStream pointers in @streams, except for swept streams. */
+/* Returns (transfer full) the keys of the GpuPoolStream pointers in @streams, except for swept
+ * streams. */
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
-/* Polls all pending fences; TRUE if any has completed. */
+/* Polls all pending fences. Returns TRUE if any has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
 /* Sweeps the streams for which is_gone() is TRUE: counts all their uses as completed, and drops the
  * streams unless they are pinned. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
-/* Whether the number of streams has doubled since the last sweep. */
+/* Returns whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
-/* A small number from 1, unique among current streams; 0 for the host. */
+/* Returns a small number from 1, unique among current streams, or 0 for the host. */
 guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
-/* The use sequence to record for a free that happens now; 0 for the host. Callable from any thread
- * without a lock. */
+/* Returns the use sequence to record for a free that happens now, or 0 for the host. May be called
+ * from any thread without a lock. */
 guint64         _gpu_pool_stream_get_use_seq (GpuPoolStream          *stream);
-/* Whether the use has completed. Polls existing fences and creates none. */
+/* Returns whether the use has completed. Polls existing fences and creates none. */
 gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
 /* Creates a fence that covers the use, unless one exists or the use has completed. */
 gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
@@ -136,7 +138,7 @@ struct _GpuPoolStreams
   guint            n_swept;         /* streams that remained after the last sweep */
 };
 
-/* The key; NULL after the stream was swept. */
+/* Returns the key, or NULL after the stream was swept. */
 gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
 /* Calls GpuPoolStreamOps.is_free(). */
 gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);

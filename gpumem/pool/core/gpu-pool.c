@@ -5,7 +5,7 @@
 
 /* --- creating and freeing ---------------------------------------------------------- */
 
-/* The configured unit, doubled until an area has at most 2^32 units. */
+/* Returns the shift of the configured unit, doubled until an area has at most 2^32 units. */
 static guint
 choose_unit_shift (const GpuPoolConfig *config)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The core of GpuMemoryPool: a suballocator that cuts blocks from memory supplied by its owner (the
- * code that created the pool), and reuses freed blocks. It handles addresses, sizes and streams
- * (gpu-pool-stream.h), and calls no driver.
+ * code that created the pool), and reuses freed blocks. The core handles addresses, sizes and
+ * streams (gpu-pool-stream.h), and calls no driver.
  *
  * All functions are thread-safe. The owner's ops are called without locks of the pool, except the
  * lock that serializes growth.
@@ -119,7 +119,7 @@ void            _gpu_pool_free        (GpuPool                 *pool);
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
-/* (transfer full): the keys of streams with pending uses of freed memory. The caller owns a
+/* Returns (transfer full) the keys of streams with pending uses of freed memory. The caller owns a
  * reference to each key. */
 GPtrArray      *_gpu_pool_list_pending (GpuPool                *pool);
 gpointer        _gpu_pool_get_owner   (GpuPool                 *pool);
@@ -136,14 +136,15 @@ void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
 /* Like _gpu_pool_release() with the allocation stream. */
 void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
-/* (transfer full): the key of the allocation stream. NULL for the host, or if all uses of the
- * stream have completed. */
+/* Returns (transfer full) the key of the allocation stream, or NULL for the host. Also returns NULL
+ * if all uses of the stream have completed. */
 gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
 /* Like _gpu_pool_release() with several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
                                        guint                    n_keys);
-/* Allocates all blocks under one lock; blocks of size 0 are NULL. On failure, none is allocated. */
+/* Allocates all blocks under one lock. Blocks of size 0 are NULL. On failure, no block is
+ * allocated. */
 gboolean        _gpu_pool_alloc_n     (GpuPool                 *pool,
                                        const gsize             *sizes,
                                        guint                    n,
@@ -157,7 +158,7 @@ void            _gpu_pool_release_n   (GpuMemoryBlock *const   *blocks,
 GpuPool        *_gpu_pool_block_get_pool    (const GpuMemoryBlock *block);
 guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
-/* Bytes, including rounding. */
+/* Returns the size in bytes, including rounding. */
 gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
 /* One bit for use by the owner, initially FALSE. */
 gboolean        _gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block);
