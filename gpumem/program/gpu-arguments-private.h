@@ -24,7 +24,7 @@ typedef enum
   GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
-/* A number is stored in each type that an argument may have, because a launch has no buffer to hold
+/* A number is stored in every type that an argument may have, because a launch has no buffer for
  * converted values. */
 typedef struct
 {
@@ -64,13 +64,14 @@ struct _GpuArguments
   GPtrArray       *indirect;        /* nullable; of GpuMemory, see gpu_arguments_add_indirect() */
 };
 
-/* Get the size in bytes and the OpenCL C name of the type with the code @type; 0 and NULL for an
- * unknown code. */
+/* Return the size in bytes and the OpenCL C name of the type with the code @type, or 0 and NULL for
+ * an unknown code. */
 gsize         _gpu_argument_type_get_size (char               type);
 const char   *_gpu_argument_type_get_name (char               type);
 gboolean      _gpu_argument_type_is_float (char               type);
 
-/* Checks the number of the variable arguments of gpu_stream_launch() by the values at their end. */
+/* Checks the number of the variable arguments of gpu_stream_launch() by means of the two values
+ * that the macro appends to them. */
 gboolean      _gpu_arguments_check_va     (GpuKernel         *kernel,
                                            va_list            ap,
                                            GError           **error);
@@ -107,7 +108,7 @@ gboolean      _gpu_arguments_resolve_indirect (GpuArguments   *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* (transfer full): a list with the same items. */
+/* Returns (transfer full) a list with the same items. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 
 /* Checks @arguments against @kernel and fills in @values and @memories. Both arrays have
@@ -121,8 +122,8 @@ gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* Adds @memory for a kernel that uses only @size bytes of it, from @offset on. The kernel gets the
- * address of @memory. */
+/* Adds @memory for a kernel that uses only the @size bytes of @memory at @offset. The kernel gets
+ * the address of @memory, not of those bytes. */
 void _gpu_arguments_add_range (GpuArguments *arguments,
                                GpuMemory    *memory,
                                gsize         offset,

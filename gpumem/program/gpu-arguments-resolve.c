@@ -66,7 +66,7 @@ _gpu_argument_type_is_float (char type)
   return type == 'e' || type == 'f' || type == 'd';
 }
 
-/* The prefix of every error about one argument. */
+/* Returns the prefix of every error about one argument. */
 static char *
 describe (GpuKernel             *kernel,
           const GpuArgumentInfo *info,
@@ -151,7 +151,7 @@ set_undeclared (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Uses 15 digits if they parse back to @value, otherwise 17. */
+/* Uses 15 digits if the text parses back to @value, or else 17. */
 static void
 format_double (char    *text,
                gsize    size,
@@ -194,7 +194,7 @@ is_past_int64 (const GpuArgumentItem *item)
                                                 && item->value.number.real >= 0x1p63;
 }
 
-/* Whether the number is an integer that fits into @size bytes. */
+/* Returns whether the number is an integer that fits into @size bytes. */
 static gboolean
 integer_fits (const GpuArgumentItem *item,
               gsize                  size,
@@ -217,7 +217,7 @@ integer_fits (const GpuArgumentItem *item,
   return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
 }
 
-/* Returns the bytes of the number in the type @type; NULL if the type cannot hold the number. */
+/* Returns the bytes of the number in the type @type, or NULL if the type cannot hold the number. */
 static gconstpointer
 number_as (const GpuArgumentItem *item,
            char                   type)
@@ -312,8 +312,8 @@ has_textures (GpuKernel *kernel)
   return backend->image != NULL && backend->image->has_textures;
 }
 
-/* Whether the kernel takes images as texture and surface objects. The driver describes such objects
- * as 64-bit values or not at all. */
+/* Returns whether the kernel takes images as texture and surface objects. The driver describes such
+ * objects as 64-bit values or not at all. */
 static gboolean
 takes_object (GpuKernel              *kernel,
               const GpuArgumentInfo  *info)
@@ -497,7 +497,7 @@ resolve_texture (const GpuArgumentItem  *item,
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-/* For OpenCL. */
+/* Passes an address as a pointer on OpenCL. */
 static gboolean
 resolve_pointer (const GpuArgumentItem  *item,
                  GpuKernel              *kernel,
@@ -748,7 +748,8 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* Skips one variable argument as read_argument() reads it. Returns FALSE if its kind is unknown. */
+/* Skips one variable argument, which has the type that read_argument() reads. Returns FALSE if the
+ * kind of the argument is unknown. */
 static inline gboolean
 skip_argument (const GpuArgumentInfo  *info,
                va_list                *ap)

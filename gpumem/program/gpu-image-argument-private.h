@@ -5,12 +5,14 @@
 
 G_BEGIN_DECLS
 
-/* Whether the flags of the image allow kernels to write the image (if @is_written) or to read it.
- * The error message begins with a verb, so the caller must prefix the name of the object. */
+/* Returns whether the flags of the image allow kernels to write the image (if @is_written) or to
+ * read the image. The error message begins with a verb, so the caller must prefix the name of the
+ * object. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,
                                     GError                   **error);
-/* Whether the format of the image can be read with the filter and read modes of @sampler. */
+/* Returns whether the format of the image can be read with the filter and read modes of
+ * @sampler. */
 gboolean _gpu_image_check_texture  (GpuImage                  *image,
                                     const GpuSamplerDescription *sampler,
                                     GError                   **error);

@@ -48,8 +48,8 @@ _gpu_kernel_get_core (GpuKernel *kernel)
   return kernel->core;
 }
 
-/* Returns the arguments as last declared; without a declaration, as described by the driver. Valid
- * while @kernel exists. @n_arguments may be NULL. */
+/* Returns the arguments as last declared or, without a declaration, as described by the driver. The
+ * result is valid while @kernel exists. @n_arguments may be NULL. */
 static inline const GpuArgumentInfo *
 _gpu_kernel_get_arguments (GpuKernel *kernel,
                            guint     *n_arguments)
@@ -63,8 +63,8 @@ _gpu_kernel_get_arguments (GpuKernel *kernel,
 /* (transfer none); NULL for a kernel that was never initialised. */
 GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
 
-/* (transfer floating): the arguments of all kernels of the program, for the cache; NULL if the
- * driver cannot list the kernels. */
+/* Returns (transfer floating) the arguments of all kernels of the program, for the cache, or NULL
+ * if the driver cannot list the kernels. */
 GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
 /* @descriptions comes from _gpu_kernel_describe_all(). Fills in the fields of @arguments that the
  * driver did not report. The strings remain owned by @descriptions. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Argument descriptions of kernels as GVariants, for the program cache: most drivers describe
- * arguments only for programs built from source.
+ * Argument descriptions of kernels as GVariants. The program cache stores them, because most
+ * drivers describe arguments only for programs built from source.
  */
 #include "config.h"
 

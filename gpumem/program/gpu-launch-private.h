@@ -50,9 +50,9 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
 
 /* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
  * kernel only reads. Memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as only read. This is safe:
- * _gpu_arguments_resolve() refuses such memory if the description lets the kernel write it, and
- * without a description the program must ensure that the kernel does not. Memory that is passed
- * twice gets two accesses. */
+ * _gpu_arguments_resolve() rejects such memory if the kernel may write it according to the
+ * description of the arguments. Without a description, the program must ensure that the kernel does
+ * not write such memory. Memory that is passed twice gets two accesses. */
 static inline void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)

@@ -55,7 +55,8 @@ has_match (const char *pattern,
                                0);
 }
 
-/* The number of words that the option at @words takes; 0 if the option is not in the list. */
+/* Returns the number of words that the option at @words takes, or 0 if the option is not in the
+ * list. */
 static guint
 count_words (char **words)
 {
@@ -102,7 +103,7 @@ are_parts_known (const char *unquoted)
     {
       guint n = count_words (words + i);
 
-      /* Check text after '#', which is a comment for a shell but not for drivers. */
+      /* Check text after '#' too: such text is a comment for a shell, but not for drivers. */
       if (n == 0 && words[i][0] != '\0' && strchr ("-@#", words[i][0]) != NULL)
         return FALSE;
       i += MAX (n, 1);

@@ -29,8 +29,8 @@ void           _gpu_program_cache_store  (const char        *key,
                                           GVariant          *descriptions,
                                           const char        *log);
 
-/* Returns FALSE if the build may depend on files or the clock. Set @any_assembly if the program may
- * contain assembly because the assembler of the back end cannot read files. */
+/* Returns FALSE if the build may depend on files or the clock. With @any_assembly, the program may
+ * contain assembly; set it if the assembler of the back end cannot read files. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);

@@ -54,7 +54,7 @@ cached_file_free (gpointer data)
   g_free (file);
 }
 
-/* NULL if the cache is disabled. */
+/* Returns NULL if the cache is disabled. */
 static char *
 get_directory (void)
 {
@@ -298,8 +298,8 @@ _gpu_program_cache_load (const char *key)
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* Record the use. Ignore failure: in a directory that is not writable, this process does not
-   * evict entries either. */
+  /* Record the use. Ignore failure: this process cannot evict entries from a directory that is not
+   * writable. */
   if (entry != NULL)
     g_utime (path, NULL);
 
@@ -316,8 +316,8 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* Also accepts the name of a temporary file, to which an entry is written, and sets @is_temporary
- * for it. */
+/* Also accepts the name of a temporary file to which an entry is written. Sets @is_temporary for
+ * such a name. */
 static gboolean
 is_entry_name (const char *name,
                gboolean   *is_temporary)
@@ -334,8 +334,8 @@ is_entry_name (const char *name,
   return length == 0 || (length == TEMP_LENGTH && name[strlen (name) - TEMP_LENGTH] == '.');
 }
 
-/* Removes the file if it begins like an entry of any version. A temporary file may be truncated at
- * any byte, so a partial header is enough for it. */
+/* Removes the file if it begins like an entry of any version. A temporary file may end at any byte,
+ * so a partial header is enough to remove it. */
 static gboolean
 remove_entry (int         directory,
               const char *name,
@@ -370,7 +370,7 @@ cached_file_new (const char        *name,
 }
 
 /* Lists the files whose name is that of an entry, and their total size. Does not open the files,
- * because it runs at every store. Removes temporary files left by crashed processes. */
+ * because this function runs at every store. Removes temporary files left by crashed processes. */
 static GPtrArray *
 list_entries (DIR     *dir,
               guint64 *total)
@@ -447,8 +447,8 @@ evict_from (const char *directory,
   closedir (dir);
 }
 
-/* Removes an untrustworthy file before its entry is replaced: newer GLib (2.84 of Debian 13) gives
- * the new file the mode of the file that it replaces. */
+/* Removes an untrustworthy file before its entry is replaced: recent GLib (2.84 in Debian 13)
+ * copies the mode of the replaced file to the new file. */
 static void
 remove_untrustworthy (const char *path)
 {

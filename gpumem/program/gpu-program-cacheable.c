@@ -3,8 +3,8 @@
  * Checks whether the result of a build depends only on source and options. A build that may read a
  * file or the clock must not be cached.
  *
- * The check does not preprocess the text. It prefers to reject: a directive in a comment or a
- * string also prevents caching. A macro with ## can build new words from the identifiers in the
+ * The check does not preprocess the text, and rejects in case of doubt: a directive in a comment or
+ * a string also prevents caching. A macro with ## can build new words from the identifiers in the
  * text, so a forbidden word counts as present if it can be built from those identifiers.
  */
 #include "config.h"
@@ -33,8 +33,8 @@ has_match (const char *pattern,
   return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* The length of the line splice (a backslash and the end of the line) at @text; 0 if there is none.
- * Compilers allow blanks after the backslash. */
+/* Returns the length of the line splice (a backslash and the end of the line) at @text, or 0 if
+ * there is none. Compilers allow blanks after the backslash. */
 static gsize
 get_splice_length (const char *text)
 {
@@ -125,16 +125,16 @@ has_file_directive (const char *text)
   return FALSE;
 }
 
-/* Whether @text contains a string, or a '#' operator that may create one. */
+/* Returns whether @text contains a string, or a '#' operator that may create a string. */
 static gboolean
 has_string (const char *text)
 {
   return strchr (text, '"') != NULL || has_match ("[^\\s#][ \t]*#(?!#)", text);
 }
 
-/* Assemblers read files with .incbin and .include, and macros can hide these directives. Any
- * assembly therefore prevents caching, as does any attribute whose string is passed to the
- * assembler. */
+/* Assemblers read files with .incbin and .include, and macros can hide these directives. Without
+ * @any_assembly, any assembly therefore prevents caching, and so does any attribute whose string is
+ * passed to the assembler. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
@@ -165,8 +165,8 @@ static const char *const assembly_words[] =
   "weakref", "__weakref__", "ifunc", "__ifunc__", NULL
 };
 
-/* Returns the parameters of the macro that @line defines. NULL if @line cannot be parsed; the
- * caller then assumes that any operand may be a parameter. */
+/* Returns the parameters of the macro that @line defines. Returns NULL if @line cannot be parsed.
+ * The caller then assumes that any operand may be a parameter. */
 static char **
 get_parameters (const char *line)
 {
@@ -184,7 +184,7 @@ get_parameters (const char *line)
   return g_regex_split_simple ("[\\s,.]+", list, G_REGEX_RAW, 0);
 }
 
-/* Whether pasting @operands may produce @word. A parameter may stand for any text. */
+/* Returns whether pasting @operands may produce @word. A parameter may stand for any text. */
 static gboolean
 can_make (const char  *word,
           char       **operands,
@@ -201,8 +201,8 @@ can_make (const char  *word,
   return TRUE;
 }
 
-/* Whether a chain of ## in @line can produce @word. An operand that is not a plain word is an empty
- * string in the list of operands, and may stand for any text. */
+/* Returns whether a chain of ## in @line can produce @word. An operand that is not a plain word is
+ * an empty string in the list of operands, and may stand for any text. */
 static gboolean
 can_paste (const char *line,
            const char *word)
@@ -224,7 +224,7 @@ can_paste (const char *line,
   return FALSE;
 }
 
-/* Whether @word is a concatenation of two or more of @tokens. */
+/* Returns whether @word is a concatenation of two or more of @tokens. */
 static gboolean
 can_join (const char *word,
           GHashTable *tokens)
@@ -293,8 +293,8 @@ is_text_cacheable (const char *text,
 {
   g_autofree char *joined = join_lines (text);
 
-  /* "??/" is the trigraph of the backslash. Only some options make it start a line splice: reject
-   * it always. */
+  /* "??/" is the trigraph of the backslash. Whether it starts a line splice depends on the options,
+   * so reject it always. */
   if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
     return FALSE;
 

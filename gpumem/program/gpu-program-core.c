@@ -85,8 +85,8 @@ check_support (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* With names: the descriptions of the kernels, and a map from names in the source to names in the
- * binary. */
+/* The type of the descriptions of a program built with names: the descriptions of the kernels, and
+ * a map from names in the source to names in the binary. */
 #define NAMED_TYPE "(va{ss})"
 
 static gboolean
@@ -304,8 +304,8 @@ _gpu_program_core_build (GpuNativeContext        *context,
 
   if (inputs->source != NULL)
     {
-      /* Only check whether the back end can compile at all. If only the compiler is missing, let
-       * the build fail: its error message is better. */
+      /* Only check whether the back end can compile at all. If it can, but the compiler is missing,
+       * let the build fail: the error message of the build is better. */
       if (ops->build_source == NULL &&
           !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE, "programs in source", error))
         return NULL;

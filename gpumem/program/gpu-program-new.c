@@ -291,7 +291,8 @@ is_ptx (const char *text)
     }
 }
 
-/* Whether @data is UTF-8 text with a NUL byte. Sets @offset to the offset of the first NUL byte. */
+/* Returns whether @data is UTF-8 text with a NUL byte. Sets @offset to the offset of the first NUL
+ * byte. */
 static gboolean
 is_text_with_nul (const char *data,
                   gsize       size,
@@ -323,7 +324,7 @@ is_text_with_nul (const char *data,
  *
  * Builds or loads a program from a file. Blocks until the program is ready.
  *
- * The content of the file determines the format, not its name:
+ * The content of the file, not its name, determines the format:
  *
  * - a file that begins with the magic number of SPIR-V: gpu_program_new_from_il()
  * - PTX, or data that is not valid UTF-8: gpu_program_new_from_binary()

@@ -38,7 +38,7 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
-/* Returns the name in the binary for @name in the source; @name itself if it is not mangled. */
+/* Returns the name in the binary for @name in the source, or @name itself if it is not mangled. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 

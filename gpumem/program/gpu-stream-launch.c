@@ -67,8 +67,8 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* Prepends the samplers to @core in the list of retained objects. @core must be the last: the
- * timeline keeps the last object, and compares it with the last object of the next launch. */
+/* Prepends the samplers to @core in the list of retained objects. @core must be the last object:
+ * the timeline keeps the last object, and compares it with the last object of the next launch. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
@@ -90,7 +90,7 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
-/* @accesses is modified: pass a copy. */
+/* Modifies @accesses, so the caller passes a copy. */
 G_ALWAYS_INLINE static inline gboolean
 submit_as (const char       *function,
            GpuTimeline      *timeline,
@@ -342,10 +342,10 @@ launch_init (GpuLaunch        *launch,
  * - half, float and double: #gdouble
  * - any other value: a pointer to its bytes
  *
- * A macro of the same name ends the arguments with two values, from which the function determines
- * whether their number is right. Where integers and real numbers are passed in different registers,
- * as on x86-64, it also notices an integer in place of a real number and the reverse. A pointer of
- * a wrong type is undefined behavior.
+ * A macro of the same name appends two values to the arguments. The function uses them to check the
+ * number of arguments. On platforms that pass integers and real numbers in different registers,
+ * such as x86-64, the function also detects an integer in place of a real number and the reverse.
+ * Passing a pointer of a wrong type is undefined behavior.
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong, if memory is %NULL, or if the
