@@ -10,8 +10,8 @@ A test with a fixture gpu_device, gpu_context or gpu_stream runs once for each d
 
 --gpu=WORDS, or GPUMEM_TEST in the environment, selects the devices, as a comma-separated list of
 words: an id (opencl:0:0), a back end (cuda), a back end and a part of its platform (opencl:pocl),
-or a part of a name. Without it, tests run on all devices; unusable devices are skipped with the
-reason.
+or a part of a name. By default, tests run on all devices. Tests of unusable devices are skipped
+with the reason.
 
 A test that needs an optional capability names it, and is skipped on devices without it:
 
@@ -114,7 +114,7 @@ def pytest_report_header(config):
 
 
 def _names_of(mark):
-    """Returns the argument names of a parametrize mark, which are one text or several."""
+    """Returns the argument names of a parametrize mark, which are one string or several."""
     names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
     return names.replace(",", " ").split() if isinstance(names, str) else names
 

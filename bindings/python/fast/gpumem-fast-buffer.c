@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Properties of memory, and blocking reads and writes. If no work is pending, a transfer runs at
- * once. Otherwise it is submitted, and the wait runs in slices, so that Ctrl-C ends it. */
+ * once. Otherwise the transfer is submitted, and the wait runs in slices, so that Ctrl-C ends the
+ * wait. */
 #include "gpumem-fast.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@ typedef gboolean (*MoveFunc) (GpuBuffer  *buffer,
                               gsize       size,
                               GError    **error);
 
-/* Returns whether the data were moved; FALSE without an exception while other work is pending. */
+/* Returns whether the data were moved. Returns FALSE without an exception while other work is
+ * pending. */
 static gboolean
 try_move (PyObject   *self,
           MoveFunc    move,
@@ -51,7 +53,7 @@ release_held (gpointer data)
 
 /* Returns a GBytes over the memory of @data, and takes ownership of @data. The helper thread of the
  * overrides releases @data after the library has freed the bytes, because a thread of a driver must
- * not wait for the interpreter. NULL with an exception. */
+ * not wait for the interpreter. Returns NULL with an exception on failure. */
 static GBytes *
 hold (Py_buffer *data)
 {
@@ -68,7 +70,7 @@ hold (Py_buffer *data)
 
   held = g_new (Py_buffer, 1);
   *held = *data;
-  /* As PyBuffer_FillInfo() sets it: shape points to len of the structure itself. */
+  /* PyBuffer_FillInfo() makes `shape` point to `len` of the structure itself. */
   if (held->shape == &data->len)
     held->shape = &held->len;
   bytes = gpu_bytes_new_for_address ((guintptr) held->buf, held->len,
@@ -91,8 +93,8 @@ typedef gboolean (*SubmitFunc) (GpuStream  *stream,
                                 GBytes     *bytes,
                                 GError    **error);
 
-/* Submits a transfer behind the pending work and waits. NULL with an exception. The transfer stays
- * in flight after KeyboardInterrupt, so the bytes must own their memory. */
+/* Submits a transfer behind the pending work and waits. Returns NULL with an exception on failure.
+ * The transfer stays in flight after KeyboardInterrupt, so the bytes must own their memory. */
 static PyObject *
 submit_and_wait (PyObject   *self,
                  GpuStream  *given,
@@ -122,8 +124,9 @@ submit_and_wait (PyObject   *self,
   return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
 }
 
-/* Returns whether small data go through a copy. The target of read_into(), whose export is writable
- * unlike that of the new bytes of read(), must be filled even after KeyboardInterrupt. */
+/* Returns whether small data may go through a copy. The target of read_into() may not: it must be
+ * filled even after KeyboardInterrupt. Its export is writable, while the export of the new bytes of
+ * read() is read-only. */
 static gboolean
 may_copy (SubmitFunc        submit,
           const Py_buffer  *data)
@@ -150,8 +153,8 @@ move_small (PyObject   *self,
   return result;
 }
 
-/* Moves data at once if no work is pending, otherwise behind the pending work. Takes ownership of
- * @data. True, or NULL with an exception. */
+/* Moves data at once if no work is pending, or else behind the pending work. Takes ownership of
+ * @data. Returns True, or NULL with an exception. */
 static PyObject *
 move_data (PyObject   *self,
            MoveFunc    move,
@@ -202,7 +205,8 @@ buffer_read (PyObject         *self,
   if (data == NULL)
     return NULL;
 
-  /* bytes cannot export writable memory, but these are not shared yet. */
+  /* A bytes object exports no writable memory, but no other code has a reference to this new
+   * object. */
   PyBuffer_FillInfo (&view, data, PyBytes_AS_STRING (data), size, TRUE, PyBUF_SIMPLE);
   moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
                      &view);

@@ -54,7 +54,7 @@ has_numpy (void)
   return numpy_types.boolean != NULL;
 }
 
-/* Leave an integer outside both ranges to the overrides. */
+/* Returns FALSE for an integer that neither 64-bit type can hold: the overrides handle it. */
 static gboolean
 add_int (GpuArguments *arguments,
          PyObject     *value)
@@ -97,7 +97,8 @@ add_bytes (GpuArguments *arguments,
   return TRUE;
 }
 
-/* As in _gpumem_values.py: a number is converted to the type of the parameter, if that is known. */
+/* As in _gpumem_values.py, a number is converted to the type of the parameter if that type is
+ * known. */
 static gboolean
 add_numpy (GpuArguments *arguments,
            GpuKernel    *kernel,
@@ -158,7 +159,7 @@ add_argument (GpuArguments *arguments,
   return TRUE;
 }
 
-/* NULL, without an exception, if one of the values has another type. */
+/* Returns NULL, without an exception, if one of the values has another type. */
 static GpuArguments *
 make_arguments (GpuKernel        *kernel,
                 PyObject *const  *values,
@@ -316,9 +317,9 @@ gpu_fast_install_launch (void)
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,
                   "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=()",
-                  "Launches a kernel over a grid of work-items, which is "
-                  "an int or a tuple of up to three. An argument is memory, an array over memory, "
-                  "None, a number, or any other bytes-like object for its bytes.");
+                  "Launches a kernel over a grid of work-items. The grid is an int or a tuple of "
+                  "up to three ints. An argument is memory, an array over memory, None, a number, "
+                  "or any other bytes-like object for its bytes.");
   static PyMethodDef launch_prepared_def =
     GPU_FAST_DEF ("launch_prepared", stream_launch_prepared,
                   "launch",

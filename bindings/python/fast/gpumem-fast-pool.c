@@ -10,8 +10,8 @@
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* guards the fields below; Python code uses trylock, since in a
-                                     * forked child it may stay locked forever */
+  GMutex           lock;            /* guards the fields below; threads with the GIL use trylock,
+                                     * because in a forked child the lock may never be released */
   gboolean         closed;          /* the pool was finalized */
   guint            n_spare;
   PyGObject       *spare[MAX_SPARE];  /* without a reference */
@@ -24,7 +24,7 @@ static destructor wrapper_dealloc;  /* of PyGObject */
 
 /* Wrappers whose pool was finalized on a thread that could not take the GIL. */
 static GMutex shells_lock;
-static PyGObject *shells;           /* by their weakreflist */
+static PyGObject *shells;           /* linked through weakreflist */
 
 static void
 spares_unref (gpointer data)
@@ -190,7 +190,7 @@ recycle (PyGObject *self)
   return vacated && push (found.spares, self);
 }
 
-/* Python's deallocator of heap types calls that of the base class in C last. */
+/* The deallocator of the base class. Python's deallocator of heap types calls it last. */
 static void
 buffer_dealloc (PyObject *self)
 {

@@ -45,8 +45,8 @@ stream_copy (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. FALSE, possibly without
- * an exception, for a pattern that only the override handles. */
+/* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. Returns FALSE, possibly
+ * without an exception, for a pattern that only the override handles. */
 static gboolean
 get_pattern (PyObject  *value,
              guint8    *byte,
@@ -98,8 +98,8 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* FALSE without an error if large data would have to wait for other work; the override then decides
- * whether to copy them. */
+/* Returns FALSE without an error if large data would have to wait for other work. The override then
+ * decides whether to copy the data. */
 static gboolean
 write_data (GpuStream        *stream,
             GpuBuffer        *destination,
@@ -207,10 +207,10 @@ gpu_fast_install_stream (void)
   static PyMethodDef copy_def =
     GPU_FAST_DEF ("copy", stream_copy,
                   "destination, source, size=None, destination_offset=0, source_offset=0",
-                  "Copies memory, by default all of the source. As in all methods that read, "
-                  "write and fill, a contiguous Gpu.Array, an array over memory, or a part of "
-                  "one means its bytes in the memory: see Gpu.memory_of(). "
-                  "Gpu.Array.copy_to_device() copies elements.");
+                  "Copies memory, by default all of the source. All methods that read, write "
+                  "and fill also accept a contiguous Gpu.Array, an array over memory, or a part "
+                  "of such an array, and then use its bytes in the memory: see "
+                  "Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements.");
   static PyMethodDef fill_def =
     GPU_FAST_DEF ("fill", stream_fill,
                   "destination, pattern, offset=0, size=None",

@@ -113,7 +113,7 @@ gpu_fast_finish (gboolean  success,
   return PyBool_FromLong (success);
 }
 
-/* Reject arrays of objects, which are not data, and data that must be made contiguous first. */
+/* Rejects arrays of Python objects, and data that must be made contiguous first. */
 gboolean
 gpu_fast_export (PyObject  *data,
                  gboolean   writable,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The methods that Python programs call most, without the overhead of introspection. They replace
- * those of the overrides of Gpu, and call the replaced method for all unusual arguments.
+ * methods of the Gpu overrides, and call the replaced method for all unusual arguments.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ G_BEGIN_DECLS
 
 #define GPU_FAST_MAX_PARAMETERS 8
 
-/* Bytes, as in the overrides: from this size on, data of pending transfers are referenced instead
- * of copied. */
+/* Size in bytes from which data of pending transfers are referenced instead of copied, as in the
+ * overrides. */
 #define GPU_FAST_HELD_SIZE (1 << 16)
 
 /* The classes of the overrides, and one of their functions. */
@@ -61,12 +61,12 @@ typedef struct
   { name, (PyCFunction) (void (*) (void)) func, METH_FASTCALL | METH_KEYWORDS, \
     name "($self, " signature ")\n--\n\n" doc }
 
-/* Installs the method @def in @type; FALSE with an exception. */
+/* Installs the method @def in @type. Returns FALSE with an exception on failure. */
 gboolean  gpu_fast_replace  (PyTypeObject      *type,
                              PyMethodDef       *def,
                              GpuFastMethod     *method);
-/* Gets the values by parameter, NULL for omitted parameters. FALSE, without an exception, if they
- * do not match; the original then raises the error. */
+/* Gets the values by parameter, NULL for omitted parameters. Returns FALSE, without an exception,
+ * if the arguments do not match the parameters; the original method then raises the error. */
 gboolean  gpu_fast_parse    (const GpuFastCall *call,
                              PyObject         **values);
 /* Calls the original method. */
@@ -74,16 +74,16 @@ PyObject *gpu_fast_pass_on  (const GpuFastCall *call);
 /* Returns the result of a function of the library as introspection does. */
 PyObject *gpu_fast_finish   (gboolean           success,
                              GError            *error);
-/* Waits for all work submitted to the stream, in slices; signal handlers run in between. True, or
- * NULL with an exception. */
+/* Waits in slices for all work submitted to the stream. Signal handlers run between two slices.
+ * Returns True, or NULL with an exception. */
 PyObject *gpu_fast_wait_for_stream (GpuStream     *stream);
-/* Exports the memory of bytes-like data in place. FALSE, without an exception, for data that only
- * the overrides handle. */
+/* Exports the memory of bytes-like data in place. Returns FALSE, without an exception, for data
+ * that only the overrides handle. */
 gboolean  gpu_fast_export   (PyObject          *data,
                              gboolean           writable,
                              Py_buffer         *buffer);
 
-/* Returns the object of a wrapper; NULL if the wrapper is not of @type or has no object. */
+/* Returns the object of a wrapper, or NULL if the wrapper is not of @type or has no object. */
 static inline gpointer
 gpu_fast_peek (PyObject     *value,
                PyTypeObject *type)
@@ -91,7 +91,8 @@ gpu_fast_peek (PyObject     *value,
   return PyObject_TypeCheck (value, type) ? (gpointer) ((PyGObject *) value)->obj : NULL;
 }
 
-/* Like gpu_fast_peek(), for an argument that may be omitted or None. FALSE for another type. */
+/* Like gpu_fast_peek(), for an argument that may be omitted or None. Returns FALSE for another
+ * type. */
 static inline gboolean
 gpu_fast_peek_optional (PyObject     *value,
                         PyTypeObject *type,
@@ -102,7 +103,7 @@ gpu_fast_peek_optional (PyObject     *value,
   return *object != NULL || value == NULL || value == Py_None;
 }
 
-/* FALSE, without an exception, unless @value is an int in the range of a size. */
+/* Returns FALSE, without an exception, unless @value is an int in the range of a size. */
 static inline gboolean
 gpu_fast_get_size (PyObject *value,
                    gsize    *size)

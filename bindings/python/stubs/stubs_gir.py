@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reads a GIR in the form that PyGObject exposes: without lengths of arrays, and with out arguments
-as results."""
+"""Reads a GIR as PyGObject exposes it: without lengths of arrays, and with out arguments as
+results."""
 
 import keyword
 import re

@@ -6,8 +6,8 @@ copied to and from the device at the speed of memcpy: the library gets the addre
 and never converts single elements. Arrays that are not C-contiguous are copied to a contiguous
 array first.
 
-Sizes, offsets and counts are integers: anything that operator.index() accepts, except truth values.
-A float raises TypeError, as in NumPy.
+Sizes, offsets and counts are integers: anything that operator.index() accepts, except booleans. A
+float raises TypeError, as in NumPy.
 
 stream=None selects the default stream of the context.
 
@@ -211,8 +211,8 @@ class Context(AsyncContext, Gpu.Context):
 
     @contextlib.contextmanager
     def current(self):
-        """Makes this the driver's current context for a with statement, for libraries that use the
-        current context."""
+        """Makes this context the driver's current context during a with statement, for libraries
+        that use the current context."""
         self.push_current()
         try:
             yield self
@@ -221,7 +221,8 @@ class Context(AsyncContext, Gpu.Context):
 
     @contextlib.contextmanager
     def profiled(self):
-        """Lets a profiler record a with statement. Waits for the work of the context at its end."""
+        """Lets a profiler record the work of a with statement. At its end, the statement waits for
+        the work of the context."""
         self.start_profiler()
         try:
             yield self
@@ -354,10 +355,10 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return Gpu.Buffer.new_from_fd(context, flags, kind, fd, whole_size, offset, size)
 
     def export_fd(self, kind=Gpu.FdKinds.OPAQUE):
-        """Exports a buffer that was created with Gpu.MemoryFlags.SHAREABLE. Returns a file
-        descriptor, which the caller closes, the size of the whole shared memory, and the offset of
-        the buffer in it. Gpu.Buffer.new_from_fd(context, *buffer.export_fd(), buffer.size) opens
-        the same buffer."""
+        """Exports a buffer that was created with Gpu.MemoryFlags.SHAREABLE. Returns a tuple of a
+        file descriptor, which the caller must close, the size of the whole shared memory, and the
+        offset of the buffer in that memory. Gpu.Buffer.new_from_fd(context, *buffer.export_fd(),
+        buffer.size) opens the same buffer."""
         return Gpu.Buffer.export_fd(self, kind)
 
     def export_handle(self):
@@ -378,7 +379,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return stream
 
     def _write_exported(self, exported, offset, stream):
-        """Writes exported data and releases them."""
+        """Writes exported data, and releases the export."""
         address, size = exported.address, exported.size
         if self._try(exported, self.try_write_address, stream, offset, address, size):
             return True
@@ -387,7 +388,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return stream.synchronize()
 
     def _read_exported(self, exported, offset, stream):
-        """Reads into exported memory and releases it."""
+        """Reads into exported memory, and releases the export."""
         address, size = exported.address, exported.size
         if self._try(exported, self.try_read_address, stream, offset, address, size):
             return True
@@ -397,9 +398,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     @staticmethod
     def _try(exported, move, *args):
-        """Moves the data at once and releases them. Returns False, and does nothing, while other
-        work is pending, since waiting for it may take any time. The C module tries this before it
-        calls this method."""
+        """Moves the data at once and releases the export. Returns False, and does nothing, while
+        other work is pending, because a wait for that work may take arbitrarily long."""
         moved = True
         try:
             moved = move(*args)
@@ -602,7 +602,7 @@ class HostMemory(AsyncHostMemory, HostMemoryMethods, Gpu.HostMemory):
 HostMemory = override(HostMemory)
 
 
-# Before its subclasses, which inherit from the override
+# Must precede the overrides of its subclasses, which inherit from this override
 class Allocator(AllocatorMethods, Gpu.Allocator):
     __doc__ = AllocatorMethods.__doc__
 
@@ -727,7 +727,7 @@ LoggingAllocator = override(LoggingAllocator)
 
 class OomAllocator(Gpu.OomAllocator):
     """Gpu.OomAllocator(upstream): an allocator that emits the signal out-of-memory when an
-    allocation fails. A handler that freed memory returns True, and the allocation is tried
+    allocation fails. If a handler frees memory and returns True, the allocator tries the allocation
     again."""
 
     def __new__(cls, upstream):
@@ -767,9 +767,9 @@ class Mapping(Gpu.Mapping):
     """A range of memory that is mapped for the host until the end of a with statement or the
     release of the last reference.
 
-    numpy.asarray (mapping) and view() access that memory without a copy. They keep the mapping
-    alive. While one of them exists, unmap() raises BufferError, as mmap.mmap.close() does. Views of
-    read-only mappings are read-only."""
+    numpy.asarray (mapping) and view() access that memory without a copy. Their results are views,
+    which keep the mapping alive. While a view exists, unmap() raises BufferError, as
+    mmap.mmap.close() does. Views of read-only mappings are read-only."""
     memory = _property("memory")
     flags = _property("flags")
     mapped = _property("mapped")
@@ -798,9 +798,9 @@ class Mapping(Gpu.Mapping):
         return view if flags & writes or not flags else view.toreadonly()
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
-        """Returns a NumPy array over the mapped bytes, or over the texels of an image. Without a
-        type and a shape, a mapping of all of a Gpu.Svm.shaped() has the type and shape of that
-        memory."""
+        """Returns a NumPy array over the mapped bytes, or over the texels of an image. If no type
+        and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the array has the type and
+        shape of that memory."""
         memory = self.props.memory
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
@@ -844,7 +844,8 @@ class Mapping(Gpu.Mapping):
         try:
             self.unmap()
         except (BufferError, GLib.Error):
-            # A traceback may hold views; do not replace the exception that ended the block.
+            # A traceback may hold views, so that unmap() fails. Do not replace the exception that
+            # ended the block.
             if kind is None:
                 raise
 
@@ -960,7 +961,8 @@ Program = override(Program)
 
 
 class Kernel(Gpu.Kernel, _Attributes):
-    """A kernel of a program. Calling it launches it: kernel (stream, grid, block, *arguments)."""
+    """A kernel of a program. A call launches the kernel: kernel (stream, grid, block,
+    *arguments)."""
     name = _get("name")
     n_arguments = _get("n_arguments")
     program = _get("program")
@@ -1024,7 +1026,7 @@ class Stream(AsyncStream, Gpu.Stream):
     def __hash__(self):
         return self.hash()
 
-    _is_fast = False    # whether the C module has tried before an override runs
+    _is_fast = False    # whether the C module tries before it calls an override
 
     def write(self, destination, data, offset=0, copy=True):
         """Copies bytes-like data to memory. The caller may change the data after the call: mutable
@@ -1054,9 +1056,10 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.fill(self, *to_range(destination, offset, size), to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
-        """Copies memory, by default all of the source. As in all methods that read, write and fill,
-        a contiguous Gpu.Array, an array over memory, or a part of one means its bytes in the
-        memory: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements."""
+        """Copies memory, by default all of the source. All methods that read, write and fill also
+        accept a contiguous Gpu.Array, an array over memory, or a part of such an array, and then
+        use its bytes in the memory: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies
+        elements."""
         source, source_offset, size = to_range(source, source_offset, size)
         destination, destination_offset, size = to_range(destination, destination_offset, size)
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
@@ -1101,7 +1104,7 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
         """Enqueues a map of memory for the host. The Gpu.Mapping is valid once the stream has
-        completed it."""
+        completed the map."""
         memory, offset, size = to_range(memory, offset, size)
         return Gpu.Stream.map(self, memory, flags, offset, size)
 
@@ -1118,14 +1121,15 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
         """Enqueues a map of a region of an image for the host. The Gpu.Mapping is valid once the
-        stream has completed it."""
+        stream has completed the map."""
         origin = to_origin(origin)
         extent = checked(image, Gpu.Image, "image")._rest(origin, extent)
         return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE, indirect=()):
-        """Launches a kernel over a grid of work-items, which is an int or a tuple of up to three.
+        """Launches a kernel over a grid of work-items. The grid is an int or a tuple of up to three
+        ints.
 
         An argument is memory, an array over memory, None for a null pointer, a Gpu.MemoryBlock for
         its address, a Gpu.Local, a sampler, (image, sampler) for a texture object of CUDA C++, a
@@ -1219,8 +1223,9 @@ def devices():
 # --- C module -------------------------------------------------------------------------------------
 
 def _install_fast():
-    """Replaces the most frequent methods by those of the C module, if it is built. Results are the
-    same. GPUMEM_PYTHON_FAST=0 disables the module and the warning about a missing one."""
+    """Replaces the most frequently called methods with those of the C module, if the module is
+    built. The results are the same. GPUMEM_PYTHON_FAST=0 disables the module, and the warning about
+    a missing module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         return
     try:

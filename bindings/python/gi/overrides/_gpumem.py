@@ -44,13 +44,14 @@ bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
 _SIMPLE = 0
 _WRITABLE = 1
 
-# Bytes: from this size on, another copy costs more than releasing the original on another thread.
+# Size in bytes from which a copy of the data takes longer than the release of the original on
+# another thread.
 HELD_SIZE = 1 << 16
 
 
 def loaded_numpy():
-    """Returns the numpy module if the program has imported it. Otherwise no object can be
-    NumPy's."""
+    """Returns the numpy module if the program has imported it. Without that import, no object can
+    be a NumPy object."""
     return sys.modules.get("numpy")
 
 
@@ -133,8 +134,8 @@ def _copy(exported):
 
 
 def to_glib_bytes(data, copy=True):
-    """Returns a GLib.Bytes with the data. With copy the caller may change the data at once, without
-    it only once the bytes have been freed."""
+    """Returns a GLib.Bytes with the data. With copy, the caller may change the data at once.
+    Without copy, the caller must not change the data before the bytes have been freed."""
     if isinstance(data, GLib.Bytes):
         return data
     exported = Exported(data)

@@ -61,7 +61,7 @@ class AllocatorMethods:
 
 class SvmAllocatorMethods:
     """Gpu.SvmAllocator(context): an allocator of shared virtual memory. With a stream, memory is
-    freed after the work that was submitted to the stream before."""
+    freed after all work submitted to that stream before the free."""
 
     def __new__(cls, context, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE, alignment=0,
                 stream=None):
@@ -83,7 +83,7 @@ class ExternalAllocatorMethods:
                 raise
             except Exception as exception:
                 raise _to_error(exception) from exception
-        # PyGObject takes the user data of all functions except the last as a tuple
+        # PyGObject requires a tuple as the user data of every function except the last
         return Gpu.ExternalAllocator.new(context, guarded, (),
                                          lambda handle, size, *data: free(handle, size))
 
@@ -120,7 +120,7 @@ class StatisticsAllocatorMethods:
 
     @contextlib.contextmanager
     def counting(self):
-        """Counts for a with statement, which gets a dictionary. The dictionary receives the
+        """Counts during a with statement. The statement gets a dictionary, which receives the
         counters at the end of the statement."""
         counters = {}
         self.push()
@@ -131,8 +131,9 @@ class StatisticsAllocatorMethods:
 
 
 class TrackingAllocatorMethods:
-    """Gpu.TrackingAllocator(upstream): an allocator that records allocations in use. blocks is a
-    list of dictionaries, report() a text. with allocator.tagged("name") tags new allocations."""
+    """Gpu.TrackingAllocator(upstream): an allocator that records allocations in use. The attribute
+    blocks is a list of dictionaries, and report() returns a text. During a with statement of
+    allocator.tagged("name"), new allocations have that tag."""
 
     def __new__(cls, upstream, backtrace_depth=0):
         return Gpu.TrackingAllocator.new(upstream, backtrace_depth)
@@ -183,8 +184,8 @@ class LoggingAllocatorMethods:
 
 class DeferredFreeAllocatorMethods:
     """Gpu.DeferredFreeAllocator(upstream): an allocator that frees memory later, once more than
-    max_count allocations or max_bytes are pending, or when an allocation fails. Within with
-    allocator.deferring() it frees nothing."""
+    max_count allocations or max_bytes are pending, or when an allocation fails. During a with
+    statement of allocator.deferring(), the allocator frees nothing."""
 
     def __new__(cls, upstream, max_count=None, max_bytes=None):
         allocator = Gpu.DeferredFreeAllocator.new(upstream)

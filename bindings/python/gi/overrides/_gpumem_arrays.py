@@ -12,7 +12,7 @@ Gpu = get_introspection_module("Gpu")
 
 def export(memory, data, readonly=False):
     """Returns a memoryview of host-accessible memory. The view keeps a reference to the memory and
-    to data, its GLib.Bytes."""
+    to data, the GLib.Bytes of the memory."""
     exported = (ctypes.c_uint8 * memory.get_size()).from_address(memory.address)
     exported._owner = data
     exported._memory = memory
@@ -63,8 +63,8 @@ class ArrayMethods:
 
     @classmethod
     def empty(cls, context, shape, dtype=float, order="C", **kwargs):
-        """Returns a NumPy array over new memory, like numpy.empty(). The memory lives as long as
-        the array and its views. Gpu.memory_of() returns the memory; kernels and copies accept the
+        """Returns a NumPy array over new memory, like numpy.empty(). The array and its views keep
+        the memory allocated. Gpu.memory_of() returns the memory; kernels and copies accept the
         array in its place. The keywords are those of the constructor."""
         return cls._array(context, Form.of(shape, dtype, order), **kwargs)
 

@@ -15,7 +15,8 @@ Gpu = get_introspection_module("Gpu")
 
 
 def _or_callback(class_name, name):
-    """Calls the C function if an argument is a callback, otherwise the coroutine."""
+    """Decorates a coroutine: if an argument of a call is a callback, the call goes to the C
+    function instead."""
     def decorate(function):
         @functools.wraps(function)
         def method(*args, **kwargs):
@@ -55,8 +56,8 @@ class AsyncBuffer:
         """copy() for asyncio."""
         stream = self._get_stream(stream)
         if isinstance(source, Gpu.Buffer) and source.get_context() is not self.get_context():
-            # Not every stream can copy between contexts; the C function then copies on another
-            # thread.
+            # Not every stream can copy between contexts. If this stream cannot, the C function
+            # copies on another thread.
             source, source_offset, size = to_range(source, source_offset, size)
             return await wait_for(
                 lambda cancellable, callback: Gpu.Buffer.copy_async(

@@ -10,7 +10,7 @@ _caches = weakref.WeakSet()
 
 
 def _to_key(*args, **kwargs):
-    # Equal numbers of different types make different kernels.
+    # Equal numbers of different types need different keys, because they may make different kernels.
     key = args, tuple(map(type, args))
     if kwargs:
         named = sorted(kwargs.items())
@@ -63,10 +63,10 @@ def memoize(function=None, *, key=None):
         def get_kernel(context, type_name):
             return Gpu.Program(context, SOURCE % type_name).get_kernel("scale")
 
-    A result lives as long as Python refers to the first argument. A result may itself refer to the
-    first argument, as a program refers to its context; this does not extend the lifetime. Keep a
-    reference to the context of a stream if only the stream refers to it. If the first argument has
-    Python attributes of its own, it stays alive while its results refer to it, until
+    A result is kept as long as Python refers to the first argument. A result may itself refer to
+    the first argument, as a program refers to its context; this does not extend the lifetime. Keep
+    a reference to the context of a stream if only the stream refers to that context. If Python
+    attributes are set on the first argument, results that refer to it keep it alive until
     clear_caches().
 
     The other arguments must be hashable. Results differ by the values and types of these arguments,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Strict checks of the arguments of all functions of the library. PyGObject truncates a fraction
 that is passed for an integer, takes True for 1, and ends a string at a null character; here each of
-these raises an error. So do values for properties, except in GObject.new() and
+these raises an error. Wrong values for properties also raise errors, except in GObject.new() and
 GObject.Object.__init__(), which belong to PyGObject: the classes here have constructors of their
 own."""
 
@@ -23,7 +23,7 @@ _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
 
 def to_index(value, name):
-    """Converts to int anything that operator.index() accepts, except truth values."""
+    """Converts to int anything that operator.index() accepts, except booleans."""
     if type(value) is int:
         return value
     if type(value).__name__ not in ("bool", "bool_"):       # also those of NumPy
@@ -95,7 +95,7 @@ def to_property(name, value, spec):
 
 
 def _describe(info, name, new_name):
-    """Calls a method that newer versions of PyGObject have under another name."""
+    """Calls a method that has another name in newer versions of PyGObject."""
     return getattr(info, new_name if hasattr(info, new_name) else name)()
 
 
@@ -139,8 +139,9 @@ def find_checks(info):
             for argument in _list_arguments(info)]
 
 
-# The code of each check. It calls the check only if the argument may be wrong: a call takes ten
-# times as long as the condition. The names end in an underscore, which no argument does.
+# The code of each check. This code calls the check only if the argument may be wrong: a call takes
+# ten times as long as the condition. The names in _NAMES end in an underscore, unlike the name of
+# any argument.
 _LINES = {
     to_index: "if type_({0}) is not int_: {0} = to_index_({0}, {0!r})",
     to_indices: "if {0} is not None: {0} = to_indices_({0}, {0!r})",
@@ -189,7 +190,7 @@ def _strict(info, checks, has_self):
 
 
 def _check_arguments(info, is_module=False):
-    """Returns the function with checks, or that of PyGObject if no argument needs a check."""
+    """Returns a function with checks, or the function of PyGObject if no argument needs a check."""
     checks = find_checks(info)
     if not any(check for _, check in checks):
         return info
@@ -297,7 +298,7 @@ def _set_properties(self, **values):
 
 
 def _replace_properties(owner):
-    """Replaces the setters of properties, of the first class below GObject.Object."""
+    """Replaces the setters of properties in a class that derives directly from GObject.Object."""
     if GObject.Object in owner.__bases__:
         owner.props = _PropertiesOf()
         owner.set_property = _set_property
@@ -305,9 +306,10 @@ def _replace_properties(owner):
 
 
 class _StrictModule(type(Gpu)):
-    """Replaces the functions of a class when the class is created, at its first use: a class that
-    is created before the override of its parent would not inherit from the override. Leaves out
-    Gpu.Arguments, whose numbers are values of kernel arguments, and may be True."""
+    """Replaces the functions of a class when PyGObject creates the class, at its first use. It must
+    not create classes earlier: a class that is created before the override of its parent does not
+    inherit from the override. Leaves out Gpu.Arguments, because True is a valid value of a kernel
+    argument."""
 
     def __getattr__(self, name):
         value = super().__getattr__(name)

@@ -74,8 +74,8 @@ def _default_device(context):
 
 
 def _wait_on(array, stream):
-    """Makes a stream wait for the work on an array. The stream is a Gpu.Stream, or a CUDA stream as
-    a number of DLPack and of the CUDA Array Interface. Without a stream the caller waits."""
+    """Makes a stream wait for the work on an array. The stream is a Gpu.Stream, or the number that
+    DLPack and the CUDA Array Interface use for a CUDA stream. Without a stream the caller waits."""
     is_cuda = array.context.get_device().get_backend() == "cuda"
     if stream is None or isinstance(stream, int) and not is_cuda:
         array.context.synchronize()
@@ -92,7 +92,7 @@ def _wait_on(array, stream):
     Gpu.Stream.wait_array(stream, array)
     if memory is not None:
         memory.add_stream(stream)
-        # Keep only this stream: others may be destroyed before the memory.
+        # Keep only the legacy stream: other streams may be destroyed before the memory.
         if handle == LEGACY_STREAM:
             memory._legacy_stream = stream
 
@@ -141,8 +141,8 @@ def _to_context(context, device):
 
 def take_capsule(capsule):
     """Renames the capsule, so that no other thread consumes its tensor. Returns the tensor and
-    whether it is versioned, or None. The C version also excludes other libraries, which do not use
-    this lock."""
+    whether it is versioned, or None. The lock does not exclude other libraries; the version in C
+    does."""
     with _taking:
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
@@ -175,8 +175,8 @@ class DLPackMethods:
         """Returns a capsule for from_dlpack() of another library. On CUDA the stream of that
         library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
         default stream, -1 skips the wait, and any other number is the handle of a stream. Without a
-        stream, and for host memory, the caller waits. For the device (1, 0) the elements are copied
-        to the host, unless copy=False."""
+        stream, and for host memory, the caller waits. For dl_device=(1, 0), elements on another
+        device are copied to the host; copy=False raises BufferError instead."""
         array = self
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
@@ -201,11 +201,12 @@ class DLPackMethods:
         memory; work that the library submits later is ordered after the import.
 
         The elements are copied if the context cannot access the memory, or if the library does not
-        export it, as NumPy before 2.1 for read-only arrays. copy=False raises an error instead.
+        export it: NumPy before 2.1 does not export read-only arrays. copy=False raises an error
+        instead.
 
-        Without a context, a context is created for the device, which is a Gpu.Device, a name or a
-        DLPack device, or else for the device of the memory. Capsules and OpenCL memory need a
-        context."""
+        Without a context, this method creates a context for the given device (a Gpu.Device, a name
+        or a DLPack device) or, without a device, for the device of the memory. Capsules and OpenCL
+        memory need a context."""
         context = _to_context(context, device)
         if not hasattr(data, "__dlpack__"):
             if type(data).__name__ != "PyCapsule":
@@ -370,7 +371,8 @@ def get_descr(dtype):
 
 
 def _order(array, theirs, ours):
-    """Orders the library and one stream after the work on a stream of another library."""
+    """Orders later work of this library on the array, and one stream as a whole, after the work on
+    a stream of another library."""
     if theirs is None:
         return
     other = Gpu.Stream.new_wrapped(array.context, theirs, Gpu.WrapMode.BORROW)

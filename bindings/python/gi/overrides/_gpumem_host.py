@@ -21,7 +21,7 @@ class HostMemoryMethods(ArrayMethods):
 
     Gpu.HostMemory.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
     memory. Pass flags for page-locked memory, or alignment for pageable memory with that alignment
-    in bytes; 0 means 4096."""
+    in bytes. An alignment of 0 means 4096."""
 
     def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE):
         return Gpu.HostMemory.new(context, flags, size)
@@ -31,9 +31,10 @@ class HostMemoryMethods(ArrayMethods):
 
     @classmethod
     def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
-        """Page-locks the memory of a contiguous bytes-like object, until the end of the with
-        statement or the release of the last reference, and until the work that uses the memory has
-        completed. The object must be writable, except with Gpu.HostMemoryFlags.READ_ONLY."""
+        """Page-locks the memory of a contiguous bytes-like object. The memory stays page-locked
+        until the with statement ends or the last reference is dropped, and the work that uses the
+        memory has completed. The object must be writable, except with
+        Gpu.HostMemoryFlags.READ_ONLY."""
         if isinstance(data, GLib.Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY

@@ -22,7 +22,7 @@ _NORMALIZED = {"int8": "snorm8", "uint8": "unorm8", "int16": "snorm16", "uint16"
 
 _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType.IMAGE_3D}
 
-# Including the dimension of the layers; all other types have three.
+# Numbers of dimensions, including that of the layers. All other types have three.
 _N_DIMENSIONS = {Gpu.ImageType.IMAGE_1D: 1, Gpu.ImageType.IMAGE_1D_BUFFER: 1,
                  Gpu.ImageType.IMAGE_1D_ARRAY: 2, Gpu.ImageType.IMAGE_2D: 2}
 
@@ -42,7 +42,7 @@ def _property(name):
 
 
 def to_format(value):
-    """Converts a Gpu.ImageFormat, or the text of one, such as "rgba-unorm8"."""
+    """Converts to a Gpu.ImageFormat: accepts a format, or its text, such as "rgba-unorm8"."""
     return Gpu.ImageFormat.new_from_string(value) if isinstance(value, str) else value
 
 
@@ -81,7 +81,7 @@ def _describe(flags, format, image_type, extent):
 
 def _to_texels(data, n_channels):
     """Returns the array for the texels of an image, and the length of its last dimension if that
-    holds the channels. The fields of a structure of equal types become the channels."""
+    dimension holds the channels. The fields of a structure of equal types become the channels."""
     import numpy
     data = numpy.asarray(data)
     data = numpy.ascontiguousarray(data, data.dtype.newbyteorder("="))
@@ -199,7 +199,7 @@ class ImageMethods:
     def __new__(cls, context, format, extent, image_type=None, flags=Gpu.MemoryFlags.NONE,
                 n_levels=1):
         """Creates an image. Without image_type, the image has as many dimensions as extent has
-        numbers; the trailing ones of a Gpu.Extent do not count."""
+        numbers; trailing dimensions of size 1 in a Gpu.Extent do not count."""
         if n_levels == 1:
             return cls.new(context, flags, format, image_type, extent)
         return cls.new_mipmapped(context, flags, format, image_type, extent, n_levels)
@@ -212,13 +212,13 @@ class ImageMethods:
                    image_type=None):
         """Creates an image from a copy of a NumPy array of one to three dimensions. With
         n_channels, the array has one more dimension, the last, which holds the 1, 2 or 4 channels
-        of a texel. Few devices support 3 channels: pad RGB to RGBA. The fields of a structure of
-        equal types are channels, too.
+        of a texel. Few devices support 3 channels: pad RGB to RGBA. If the elements are structures
+        whose fields all have one type, the fields are the channels.
 
         Kernels read integers as integers, for example with read_imageui(). With normalized=True
         they read fractions: uint8 becomes 0.0 to 1.0, as for textures in PyCUDA. Mode "r" is for
-        images that kernels only read, "w" for images that they only write. With an image_type of
-        arrays, the first dimension holds the layers."""
+        images that kernels only read, and "w" for images that kernels only write. If image_type is
+        an array type, the first dimension holds the layers."""
         array, n_channels = _to_texels(array, n_channels)
         shape = array.shape
         if n_channels is not None:
@@ -314,7 +314,7 @@ class ImageMethods:
 
     def _region(self, origin, extent):
         """Returns a region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. Rejects a
-        region that exceeds the image before the caller allocates memory."""
+        region that exceeds the image, so that the caller allocates no memory for such a region."""
         origin = to_origin(origin)
         lengths = self._rest(origin, extent)
         extent = Gpu.Extent.new(*lengths)
@@ -335,7 +335,7 @@ class ImageMethods:
         return checked(stream, Gpu.Stream, "stream")
 
     def _begin_write(self, data, origin, extent, row_pitch, slice_pitch, stream):
-        """Submits a write. Returns its stream."""
+        """Submits a write. Returns the stream of the write."""
         stream = self._get_stream(stream)
         origin = to_origin(origin)
         extent = to_extent(self._rest(origin, extent))
@@ -346,14 +346,15 @@ class ImageMethods:
         return stream
 
     def _begin_read(self, exported, origin, extent, stream):
-        """Submits a read into exported memory, which it releases. Returns its stream."""
+        """Submits a read into exported memory. The export is released after the read. Returns the
+        stream of the read."""
         target = hold(exported)
         stream = self._get_stream(stream)
         Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
         return stream
 
     def _begin_read_into(self, target, origin, extent, stream):
-        """Submits a read into a target. Returns its stream and the number of bytes."""
+        """Submits a read into a target. Returns the stream of the read and the number of bytes."""
         origin, extent, size = self._region(origin, extent)
         exported = Exported(target, writable=True)
         if exported.size != size:

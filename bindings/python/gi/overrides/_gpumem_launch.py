@@ -33,8 +33,8 @@ class Out(_Transfer):
 
 
 class InOut(_Transfer):
-    """A kernel argument: device memory with a copy of a writable bytes-like object, to which it is
-    copied back after the launch. The launch waits for the copy."""
+    """A kernel argument: device memory with a copy of a writable bytes-like object. After the
+    launch, the memory is copied back to the object. The launch waits for the copy."""
     to_device = True
     to_host = True
 
@@ -60,7 +60,8 @@ def _fetch(stream, memory, array):
 
 
 def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
-    """Launches a kernel, with the copies before and after."""
+    """Launches a kernel, with the copies before and after the launch that Gpu.In, Gpu.Out and
+    Gpu.InOut require."""
     transfers = []
     if not isinstance(args, Gpu.Arguments):
         args = list(args)

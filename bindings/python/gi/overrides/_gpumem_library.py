@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Loads the C library that lies beside the typelib, in a wheel or in a prefix that the dynamic
-linker does not search. The typelib names the library without a folder; the linker then uses the
-loaded one."""
+"""Loads the C library from the folder of the typelib or its parent, for a wheel or a prefix that
+the dynamic linker does not search. The typelib names the library without a folder, so that the
+linker then uses the loaded library."""
 
 import ctypes
 import os

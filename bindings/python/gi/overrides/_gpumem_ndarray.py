@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Gpu.Array and Gpu.DType: arrays of the device that read like those of NumPy."""
+"""Gpu.Array and Gpu.DType: device arrays with the interface of NumPy arrays."""
 
 import operator
 
@@ -139,7 +139,8 @@ class _Held:
         check_array(array)
         interface = array.__array_interface__
         self.offset, size = _get_range(array.shape, array.strides, array.itemsize)
-        # The bytes must not refer to themselves: the garbage collector sees no cycle through C.
+        # The callback must not refer to this object, which holds the bytes: the garbage collector
+        # cannot see a cycle through C.
         kept = [array]
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
@@ -247,8 +248,9 @@ class DeviceArrayMethods(DLPackMethods):
     @classmethod
     def empty(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
               strides=None):
-        """Creates an array with undefined contents. Strides, in bytes, replace the order. With a
-        negative stride the first element is not at the start of the memory, as in NumPy."""
+        """Creates an array with undefined contents. If strides (in bytes) are given, the order is
+        ignored. With a negative stride the first element is not at the start of the memory, as in
+        NumPy."""
         source, dtype, shape = _source(context, allocator), to_dtype(dtype), _to_shape(shape)
         if strides is None:
             return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
@@ -393,7 +395,8 @@ class DeviceArrayMethods(DLPackMethods):
 
     def copy_to(self, target, stream=None):
         """Copies to another array, or to a new array of a context or an allocator, of any driver.
-        Returns that array. The stream may belong to either side; None waits."""
+        Returns that array. The stream may belong to either context. With stream=None, the call
+        waits."""
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()

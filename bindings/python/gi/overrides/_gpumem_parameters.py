@@ -244,7 +244,7 @@ class OtherArgument(Argument):
         return f"Gpu.OtherArgument({self.declaration!r}, {self.name!r})"
 
 
-# --- lists of them -------------------------------------------------------------------------------
+# --- lists of arguments --------------------------------------------------------------------------
 
 def _parse_argument(text, with_offset):
     tokens = _TOKEN.findall(text)

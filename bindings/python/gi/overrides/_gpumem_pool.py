@@ -81,9 +81,9 @@ class MemoryBlockMethods:
 class MemoryPoolMethods:
     """Gpu.MemoryPool(context): an allocator that caches freed memory. pool(size),
     pool.allocate(size) and pool.alloc_buffer(size) return a buffer, pool.alloc_block(size) returns
-    a Gpu.MemoryBlock; all return None for a size of 0. with pool: is short for with
-    Gpu.using_allocator(pool):. It does not return cached memory to the driver at its end: call
-    trim().
+    a Gpu.MemoryBlock; all return None for a size of 0. "with pool:" is short for "with
+    Gpu.using_allocator(pool):". The end of the statement does not return cached memory to the
+    driver: call trim().
 
     All statistics are attributes, such as managed_bytes, and keys of the dictionary statistics."""
 

@@ -58,8 +58,9 @@ class SvmMethods(ArrayMethods):
 
     @classmethod
     def shaped(cls, context, shape, dtype=float, order="C", **kwargs):
-        """Creates memory, coarse- or fine-grained, for a NumPy array. A mapping of all of it
-        returns that array from to_numpy(). The keywords are those of the constructor."""
+        """Creates memory, coarse- or fine-grained, for a NumPy array. If a mapping covers all of
+        the memory, to_numpy() of the mapping returns that array. The keywords are those of the
+        constructor."""
         return cls._for_form(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod
@@ -74,8 +75,8 @@ class SvmMethods(ArrayMethods):
                       bool(self.get_flags() & Gpu.MemoryFlags.HOST_READ_ONLY))
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
-        """Returns a NumPy array over fine-grained memory. Without a type and a shape, it has those
-        of shaped() or empty(); other memory is an array of bytes."""
+        """Returns a NumPy array over fine-grained memory. Without a type and a shape, the array has
+        those given to shaped() or empty(). Other memory becomes an array of bytes."""
         return array_over(self, self.view(), dtype, shape, order)
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):

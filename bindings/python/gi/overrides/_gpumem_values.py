@@ -60,7 +60,7 @@ class Local:
 
 def _add_number(arguments, value, type_name):
     """Adds a NumPy number. If the type of the parameter is known, the number is converted, and
-    rejected if it is out of range. For any other parameter its bytes are passed."""
+    rejected if it is out of range. For any other parameter, the bytes of the number are passed."""
     numpy = loaded_numpy()
     if not type_name:
         arguments.add_value(value.tobytes())
