@@ -86,13 +86,13 @@ function _toLayout(value) {
         ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'a layout'));
 }
 
-// Converts a Gpu.ImageFormat, or the text of one, such as 'rgba-unorm8'.
+// Converts to a Gpu.ImageFormat: accepts a format, or its text, such as 'rgba-unorm8'.
 function _toFormat(value) {
     return typeof value === 'string' ? Gpu.ImageFormat.new_from_string(value) : value;
 }
 
-// Converts a Gpu.Color, a number for all components, or an array of up to four components. Omitted
-// components are 0, and omitted alpha is 1.
+// Converts to a Gpu.Color: accepts a color, a number for all components, or an array of up to four
+// components. Omitted components are 0, and omitted alpha is 1.
 function _toColor(value) {
     if (value instanceof Gpu.Color)
         return value;
@@ -190,7 +190,8 @@ function _buffer(prototype) {
         return _as(bytes.toArray(), type);
     };
 
-    // Reads from the buffer into a typed array, ArrayBuffer or DataView, and resolves to it.
+    // Reads from the buffer into a typed array, ArrayBuffer or DataView, and resolves to that
+    // object.
     prototype.readInto = async function (target, offset = 0,
         {stream = null, cancellable = null} = {}) {
         const bytes = _toUint8Array(target);
@@ -206,7 +207,7 @@ function _buffer(prototype) {
             yield await this.read(offset, Math.min(size, this.get_size() - offset), options);
     };
 
-    // Fills the buffer with a repeated pattern, which is data or the number of one byte.
+    // Fills the buffer with a repeated pattern: data, or a number for a single byte.
     prototype.fill = async function (pattern, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         const on = stream ?? this.get_context().get_default_stream();
@@ -281,8 +282,9 @@ function _array(class_) {
         },
     });
 
-    // Reads all elements in C order, to a typed array of their type, or to bytes without such a
-    // type. bfloat16, and float16 without Float16Array, are read as bits to a Uint16Array.
+    // Reads all elements in C order to a typed array of the element type, or to a Uint8Array if
+    // JavaScript has no such typed array. bfloat16, and float16 without Float16Array, are read as
+    // bits to a Uint16Array.
     class_.prototype.read = async function ({stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, Gpu.ArrayOrder.C, cancellable);
         const data = bytes.get_data() ?? new Uint8Array();
@@ -375,7 +377,7 @@ function _image(prototype) {
     };
 }
 
-// get_max_image_extent() returns only the Gpu.Extent.
+// Makes get_max_image_extent() return only the Gpu.Extent, without the boolean of the C function.
 function _context(prototype) {
     const native = prototype.get_max_image_extent;
     prototype.get_max_image_extent = function (type) {
@@ -383,7 +385,7 @@ function _context(prototype) {
     };
 }
 
-// Constructors with default arguments.
+// Adds default arguments to constructors.
 function _constructors() {
     const newContext = Gpu.Context.new;
     const newPool = Gpu.MemoryPool.new;
@@ -396,7 +398,7 @@ function _constructors() {
         newWrapped(context, handle, size, mode, owner);
 }
 
-// Constructors of images that accept formats as texts, and sizes as arrays.
+// Makes constructors of images accept formats as strings, and sizes as arrays.
 function _imageConstructors() {
     const native = {};
     for (const name of ['new', 'new_mipmapped', 'new_from_bytes', 'new_for_host_bytes',
@@ -529,15 +531,16 @@ function _mapping(prototype) {
     };
 
     // Returns the mapped memory for reading. gjs up to 1.74 returns an array over the memory, which
-    // stays mapped as long as the array or another view of its buffer lives. Newer versions cannot
+    // stays mapped as long as the array or another view of its buffer exists. Newer versions cannot
     // wrap foreign memory and return a copy; writes to the copy are lost.
     prototype.toUint8Array = function () {
         return this.get_bytes().toArray();
     };
     prototype.to_array = prototype.toUint8Array;
 
-    // Unmaps at once. Unreachable arrays of toUint8Array() are collected first. Fails with
-    // Gpu.Error.BUSY if an array is still reachable, for example through a variable.
+    // Unmaps at once. If arrays of toUint8Array() prevent that, runs the garbage collector and
+    // tries again. Fails with Gpu.Error.BUSY if an array is still reachable, for example through a
+    // variable.
     const native = prototype.unmap;
     prototype.unmap = function () {
         try {
@@ -567,7 +570,8 @@ function _hostMemory(prototype) {
     };
 
     // Returns the memory for reading. Wait with synchronize_async() first. gjs up to 1.74 returns
-    // an array over the memory, newer versions a copy: see toUint8Array() of Gpu.Mapping.
+    // an array over the memory, and newer versions return a copy: see toUint8Array() of
+    // Gpu.Mapping.
     prototype.toUint8Array = function () {
         return this.get_bytes().toArray();
     };
@@ -585,7 +589,8 @@ function _event(prototype) {
     }
 }
 
-// Accepts data for arguments that are a GBytes or an array of bytes in C, by their position
+// Makes functions accept data for arguments that are a GBytes or an array of bytes in C. The
+// numbers are the positions of these arguments.
 function _acceptData() {
     const functions = [
         [Gpu.Arguments.prototype, 'add_value', 0],
@@ -645,7 +650,7 @@ function _checkTexts() {
     }
 }
 
-// Returns results of these functions as a Uint8Array
+// Makes these functions return a Uint8Array
 function _returnData() {
     const functions = [
         [Gpu.Buffer.prototype, 'export_fds'],
@@ -662,7 +667,8 @@ function _returnData() {
     }
 }
 
-// Iteration and destructuring: for (const device of Gpu.Device), const [width, height] = extent
+// Adds iteration, as in for (const device of Gpu.Device), and destructuring, as in
+// const [width, height] = extent
 function _iterators() {
     const fields = [
         [Gpu.Color, 'red', 'green', 'blue', 'alpha'],
@@ -691,7 +697,7 @@ function _iterators() {
     };
 }
 
-// The driver attributes of an object, as an object.
+// Adds the property attributes, which returns the driver attributes as an object.
 function _attributes(prototype) {
     Object.defineProperty(prototype, 'attributes', {
         get() {
@@ -700,7 +706,7 @@ function _attributes(prototype) {
     });
 }
 
-// The text of an object, for print(): one line, only from getters that do not block.
+// Adds toString(), for print(). It returns one line, and only calls getters that do not block.
 function _strings() {
     const on = context => {
         const ids = context?.list_devices().map(device => device.get_id()) ?? [];
