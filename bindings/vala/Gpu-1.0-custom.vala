@@ -14,7 +14,7 @@ namespace Gpu {
             return result;
         }
 
-        // The same as an array of less than 2 GiB
+        // Like read(), but returns an array. There must be less than 2 GiB to read
         [CCode (cname = "_vala_gpu_buffer_read_data")]
         public uint8[] read_data (size_t offset = 0, Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -217,7 +217,7 @@ namespace Gpu {
             return result;
         }
 
-        // The memory as an array of less than 2 GiB; empty after its release
+        // The memory, which must be less than 2 GiB, as an array; empty after its release
         [CCode (cname = "_vala_gpu_host_memory_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
@@ -237,7 +237,7 @@ namespace Gpu {
             return result;
         }
 
-        // The same as an array of less than 2 GiB
+        // Like read(), but returns an array. There must be less than 2 GiB to read
         [CCode (cname = "_vala_gpu_image_read_data")]
         public uint8[] read_data (Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -286,7 +286,7 @@ namespace Gpu {
         [CCode (cname = "gpu_mapping_get_data")]
         public void* get_pointer ();
 
-        // The mapped range as an array of less than 2 GiB; empty after unmapping
+        // The mapped range, which must be less than 2 GiB, as an array; empty after unmapping
         [CCode (cname = "_vala_gpu_mapping_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
