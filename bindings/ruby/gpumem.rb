@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The module Gpu. Ruby makes all constructors of a class one overloaded method, new(), which cannot
-# distinguish constructors with arguments of the same types. So each constructor is a method of the
-# class, too: Gpu::Buffer.new_from_bytes(context, :none, bytes).
+# The module Gpu. The GObject binding of Ruby makes all constructors of a class one overloaded
+# method, new(), which cannot distinguish constructors with arguments of the same types. So this
+# file also makes each constructor a method of the class: Gpu::Buffer.new_from_bytes(context, :none,
+# bytes).
 
 require 'gobject-introspection'
 
