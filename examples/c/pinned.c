@@ -9,7 +9,7 @@
 #define PIECE (1 << 16)
 #define PIECE_SIZE (PIECE * sizeof (gint32))
 
-/* Dropping the memory does not wait: the allocator only reuses the memory after the copy. */
+/* Dropping the memory does not wait: the allocator reuses the memory only after the copy. */
 static gboolean
 upload (GpuHostAllocator *allocator, GpuStream *stream, GpuBuffer *buffer, int piece,
         GError **error)

@@ -51,7 +51,7 @@ download (GdkTexture *texture)
   return g_bytes_new_take (pixels, HEIGHT * STRIDE);
 }
 
-/* The kernel does not use the colours, so the order of the channels does not matter to it. */
+/* The kernel does not use the colours, so the order of the channels does not matter. */
 static GdkTexture *
 mirror (GpuContext *context, GdkTexture *texture, GError **error)
 {

@@ -26,7 +26,7 @@ typedef struct
   GstMapInfo  map;
 } Frame;
 
-/* Called when the device has copied the frame, maybe in another thread */
+/* Called when the device has copied the frame, possibly in another thread */
 static void
 frame_free (gpointer data)
 {

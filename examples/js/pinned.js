@@ -14,7 +14,7 @@ async function run() {
     const allocator = Gpu.HostAllocator.new(context, Gpu.HostMemoryFlags.NONE);
     const buffer = Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, 4 * N);
 
-    // Dropping the memory does not wait: the allocator only reuses the memory after the copy.
+    // Releasing the memory does not wait: the allocator reuses the memory only after the copy.
     const source = allocator.alloc(4 * N);
     await source.write(Int32Array.from({length: N}, (_, i) => i));
     stream.copy(buffer, source);

@@ -33,7 +33,7 @@ def run():
         if not np.array_equal(result, numbers):
             sys.exit("pinned: the numbers are wrong")
 
-    # This array uses page-locked memory of the library. The memory lives as long as the array.
+    # This array uses page-locked memory of the library. The array keeps the memory allocated.
     memory = Gpu.HostMemory(context, numbers.nbytes)
     stream.copy(memory, buffer)
     array = memory.to_numpy(np.int32)

@@ -41,7 +41,8 @@ def to_texture(pixels):
 def mirror(context, texture):
     program = Gpu.Program(context, SOURCE)
     exact = Gpu.Sampler(context, False, Gpu.AddressMode.CLAMP_TO_EDGE, Gpu.FilterMode.NEAREST)
-    # gdk_texture_download() cannot be called from Python. The pixbuf is RGBA.
+    # gdk_texture_download() cannot be called from Python, so a pixbuf, which is RGBA, holds the
+    # pixels.
     pixbuf = Gdk.pixbuf_get_from_texture(texture)
     source = Gpu.Image.new_from_data(context, "rgba-unorm8", (WIDTH, HEIGHT),
                                      pixbuf.read_pixel_bytes(), flags=Gpu.MemoryFlags.READ_ONLY,

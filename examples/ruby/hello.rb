@@ -30,6 +30,6 @@ text = duplicate.read_bytes(stream, 0, SIZE, nil).to_s
 puts format('%s says: %s', context.device.id, text[0, 50])
 raise 'the text is wrong' unless text == ('........' + GREETING).ljust(SIZE, '.')
 
-# Constructors whose arguments are those of another constructor need their whole name.
+# If another constructor takes the same arguments, use the full name of the constructor.
 copied = Gpu::Buffer.new_from_bytes(context, :none, bytes)
 raise 'the copy is wrong' unless copied.read_bytes(stream, 0, bytes.size, nil).to_s == GREETING

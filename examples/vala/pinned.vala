@@ -12,7 +12,7 @@ void run () throws Error {
     var allocator = new Gpu.HostAllocator (context, Gpu.HostMemoryFlags.NONE);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 4 * N);
 
-    // Dropping the memory does not wait: the allocator only reuses the memory after the copy.
+    // Releasing the memory does not wait: the allocator reuses the memory only after the copy.
     var source = allocator.alloc (4 * N);
     unowned var numbers = (int32[]) source.get_data ();
     for (int i = 0; i < N; i++)
