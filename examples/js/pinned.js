@@ -30,7 +30,7 @@ async function run() {
         if (numbers[i] !== i)
             throw new Error(`number ${i} is ${numbers[i]}`);
     }
-    print(`$copied {N} numbers to the device and back`);
+    print(`copied ${N} numbers to the device and back`);
 }
 
 try {
