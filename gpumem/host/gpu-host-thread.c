@@ -7,9 +7,10 @@
  * out-of-order stream, a record ends an epoch: its event completes after the operations of its
  * epoch and of all previous epochs.
  *
- * A stream fails when an operation fails or an event that it waits for fails. The operations that
- * were submitted before the thread detected the failure then fail without running. Later operations
- * fail in the same way until a caller has received the error.
+ * A stream fails when an operation that its thread runs fails, or when an event that it waits for
+ * fails. The operations that were submitted before the thread detected the failure then fail
+ * without running. Later operations fail in the same way until a caller has received the error. An
+ * operation that fails on the pool only fails the event of its epoch.
  */
 #include "config.h"
 
