@@ -96,9 +96,9 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* Drops a reference. If it is the last, returns (transfer full) the timelines that use the block
- * besides the allocation stream. If references remain, returns NULL and registers @timeline as a
- * user of the block; with @timeline NULL, registers the allocation stream. */
+/* Drops a reference. If it was the last, returns (transfer full) the timelines that use the block
+ * besides the allocation stream. If references remain, returns NULL and registers @timeline or,
+ * with @timeline NULL, the allocation stream as a user of the block. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,

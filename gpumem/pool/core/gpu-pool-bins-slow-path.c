@@ -6,8 +6,8 @@
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
-/* Maximum number of retries, in addition to one for each held item. Retries are needed because
- * other threads keep allocating and freeing. */
+/* Maximum number of retries, in addition to one retry for each held item. Retries are needed
+ * because other threads may take the memory that this thread frees. */
 #define MAX_MORE_ROUNDS 256
 
 void

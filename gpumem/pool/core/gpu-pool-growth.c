@@ -160,7 +160,7 @@ grow_segments (GpuPool               *pool,
   if (!has_id (pool))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "the pool has %d areas, which is the most that it can manage",
+                   "the pool has the maximum of %d areas",
                    GPU_POOL_MAX_AREAS);
       return NULL;
     }

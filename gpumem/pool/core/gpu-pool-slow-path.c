@@ -187,7 +187,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
       if (!_gpu_pool_lock_growth (pool))
         {
           g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                               "the pool is already being grown by the calling thread");
+                               "the calling thread is already allocating memory for this pool");
           return NULL;
         }
 

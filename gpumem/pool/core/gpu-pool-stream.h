@@ -2,13 +2,14 @@
 /*
  * Streams, and the conditions for reusing memory that was freed on another stream.
  *
- * A free records the current use sequence of its stream, which takes one load and no driver call. A
+ * A free only records the current use sequence of its stream, with one load and no driver call. A
  * fence is created only when another stream needs the memory. The fence covers all earlier use
  * sequences, and work that the program submitted to the driver's stream directly.
  *
  * The use sequence is the number of fences created so far. To create a fence, a thread increments
- * the use sequence and then records a point on the stream. If another thread reads the old number,
- * its work was submitted before that point, because the stream's lock orders both.
+ * the use sequence and then records a point on the stream. If another thread still reads the old
+ * number, it has submitted its work before that point: the stream's lock orders the two
+ * submissions.
  */
 #pragma once
 

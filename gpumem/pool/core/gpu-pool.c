@@ -103,7 +103,7 @@ make_request (GpuPool         *pool,
 
   if (units + align > G_MAXUINT32)
     {
-      _gpu_pool_set_refused (pool, request, "no range is that large", error);
+      _gpu_pool_set_refused (pool, request, "the size exceeds that of any range", error);
       return FALSE;
     }
 
