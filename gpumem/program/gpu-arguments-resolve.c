@@ -843,9 +843,9 @@ _gpu_arguments_check_va (GpuKernel  *kernel,
   return fail_number (kernel, infos, n_arguments, error);
 }
 
-/* Reads one variable argument; no other function uses its value. Consumes the argument, unless its
- * kind is unknown. Returns FALSE if the argument needs a GpuArgumentItem, because it is invalid or
- * because _gpu_arguments_resolve() must convert it. */
+/* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
+ * the argument needs a GpuArgumentItem, because it is invalid or because _gpu_arguments_resolve()
+ * must convert it. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,
