@@ -22,9 +22,9 @@ check_address (const char  *function,
   return FALSE;
 }
 
-/* Returns the timeline of @stream, or NULL without an error if it has pending work. Queries the
- * driver for work that is not known to be complete: otherwise `if_idle` would take completed work
- * for pending. Called before a copy is staged, so that a large copy is not staged in vain. */
+/* Returns the timeline of @stream, or NULL without an error if the stream has pending work. Queries
+ * the driver, because `if_idle` counts work as pending until its completion is known. Called before
+ * a copy is staged, so that a large copy is not staged in vain. */
 static GpuTimeline *
 get_idle_timeline (GpuBuffer   *buffer,
                    GpuStream   *stream,
@@ -38,7 +38,7 @@ get_idle_timeline (GpuBuffer   *buffer,
   if (timeline == NULL)
     return NULL;
 
-  /* In a forked child, work stays pending forever. */
+  /* In a forked child, pending work never completes. */
   if (!_gpu_native_context_check (timeline->context, error))
     {
       g_prefix_error (error, "%s: ", function);
@@ -69,12 +69,13 @@ end_try (GpuTimeline  *timeline,
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @offset: offset of the range in @buffer, in bytes
- * @address: address of writable memory of @size bytes, for exclusive use until the call returns
+ * @address: address of writable memory of @size bytes, which no other thread may access until the
+ *   call returns
  * @size: the number of bytes
  * @error: return location for an error
  *
- * Reads like gpu_buffer_read(), but only if no earlier work is pending: for callers that must not
- * block on other work.
+ * Reads like gpu_buffer_read(), but only if no earlier work is pending. For callers that must not
+ * wait for earlier work.
  *
  * Returns: like gpu_buffer_read(), or %FALSE without an error, and without reading, if earlier work
  *   is pending
@@ -115,8 +116,8 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
  * @size: the number of bytes
  * @error: return location for an error
  *
- * Writes like gpu_buffer_write(), but only if no earlier work is pending: for callers that must not
- * block on other work.
+ * Writes like gpu_buffer_write(), but only if no earlier work is pending. For callers that must not
+ * wait for earlier work.
  *
  * Returns: like gpu_buffer_write(), or %FALSE without an error, and without writing, if earlier
  *   work is pending
@@ -190,21 +191,22 @@ bytes_released (gpointer data)
  * gpu_bytes_new_for_address:
  * @address: address of memory of @size bytes
  * @size: the number of bytes
- * @context: (nullable): the #GMainContext that calls @released, %NULL for the default main context
+ * @context: (nullable): the #GMainContext in which @released is called, %NULL for the default main
+ *   context
  * @released: (scope async): called when the memory is no longer in use
  * @user_data: data for @released
  * @error: return location for an error
  *
- * Wraps memory of another owner in a #GBytes, without a copy, for languages that have the address
- * of their memory as a number. The memory must remain valid until @released is called. @context
- * calls it, usually after another thread has dropped the last reference; if @context is not
- * iterated, @released is never called.
+ * Wraps memory of the program in a #GBytes, without a copy, for languages that represent addresses
+ * as numbers. The memory must remain valid until @released is called in @context. If @context is
+ * not iterated, @released is never called. Another thread, such as one of the library, may drop the
+ * last reference.
  *
- * Work that reads the bytes, like that of gpu_stream_write(), uses the contents at the time when
- * the device executes it. gpu_stream_read_into() changes the contents.
+ * Work that reads the bytes, as submitted by gpu_stream_write(), reads them when it executes, not
+ * when it is submitted. gpu_stream_read_into() changes the contents.
  *
- * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @address is 0;
- *   @released is not called then
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
+ *   and @size is not; in that case @released is not called
  *
  * Since: 0.1
  */

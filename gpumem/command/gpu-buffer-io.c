@@ -102,7 +102,7 @@ gpu_buffer_write (GpuBuffer      *buffer,
  *
  * Reads @buffer into new host memory and waits until the operation completes (OpenCL:
  * clEnqueueReadBuffer, clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancellation
- * ends the wait, not the work.
+ * ends the wait, but the read continues.
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read_bytes(), the
  *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -225,8 +225,8 @@ gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Writes @bytes to @buffer and waits until the operation completes (OpenCL: clEnqueueWriteBuffer,
- * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize). Cancellation ends the wait, not
- * the work, which holds a reference to @bytes.
+ * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize). Cancellation ends the wait, but
+ * the write continues and holds a reference to @bytes.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -341,7 +341,7 @@ gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Fills a range of @buffer with a pattern and waits until the operation completes, see
- * gpu_stream_fill(). Cancellation ends the wait, not the work.
+ * gpu_stream_fill(). Cancellation ends the wait, but the fill continues.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -383,8 +383,8 @@ gpu_buffer_fill (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Copies from @source to @buffer and waits until the operation completes, see gpu_stream_copy().
- * Cancellation ends the wait, not the work; only a copy that the calling thread performs itself is
- * stopped.
+ * Cancellation ends the wait, but the copy continues, unless the calling thread performs it (see
+ * gpu_stream_copy()). In that case the copy stops.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy(), the error of earlier work on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -486,9 +486,9 @@ copy_in_thread (GTask        *task,
  * @user_data: data for @callback
  *
  * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
- * context of the calling thread. If gpu_stream_copy() would block for the whole copy, between two
- * back ends without page-locked memory, a worker thread performs the copy, and other work in
- * @stream does not wait for it.
+ * context of the calling thread. If gpu_stream_copy() would block until the copy completes, as
+ * between two back ends without page-locked memory, a worker thread performs the copy. Later work
+ * in @stream does not wait for such a copy.
  *
  * Since: 0.1
  */

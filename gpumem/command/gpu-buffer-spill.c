@@ -13,7 +13,7 @@ typedef enum
 } Move;
 
 /* Returns the reason why the memory cannot be spilled, or NULL if it can. Caller holds the lock of
- * the storage, because a move changes its kind. */
+ * the storage: a concurrent move would change `storage->kind`. */
 static const char *
 get_obstacle_locked (GpuBuffer *buffer)
 {
@@ -48,7 +48,7 @@ set_move_error (GpuMemory   *memory,
                  function, (void *) memory, memory->size);
 }
 
-/* Changes the state from @from to MOVING, as the first step of a move to @to. */
+/* Changes the state from @from to MOVING, as the first step of a move to the state @to. */
 static Move
 begin_move (GpuMemory       *memory,
             GpuMemoryState   from,
@@ -61,7 +61,8 @@ begin_move (GpuMemory       *memory,
   gboolean can_begin = FALSE;
   GpuMemoryState state;
 
-  /* Check without the lock first: the moving thread holds it while the driver reads. */
+  /* Check without the lock first: a thread that moves the memory may hold the lock while the driver
+   * reads. */
   state = (GpuMemoryState) g_atomic_int_get (&memory->state);
 
   if (state == GPU_MEMORY_STATE_MOVING)
@@ -119,7 +120,7 @@ end_move (GpuMemory      *memory,
   _gpu_storage_unuse (storage);
 }
 
-/* Creates an object over the same storage, which remains usable while @memory is not. */
+/* Creates a buffer with the same storage, which is usable while @memory is in the state MOVING. */
 static GpuBuffer *
 make_twin (GpuMemory *memory)
 {
@@ -151,7 +152,7 @@ spill (GpuMemory   *memory,
   g_autoptr (GpuBuffer) twin = make_twin (memory);
   g_autoptr (GBytes) content = NULL;
 
-  /* Untracked work and registered streams do not order the read. */
+  /* The read is not ordered after untracked work and work of registered streams. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
@@ -180,27 +181,28 @@ notify_spilled (GpuBuffer *buffer)
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @error: return location for an error
  *
- * Moves the contents of @buffer to ordinary host memory and frees its device memory, or returns it
- * to its pool, until gpu_buffer_unspill(). The object stays valid, but operations on it fail with
- * %GPU_ERROR_BUSY. The contents are never moved back implicitly, because that can take long and can
- * fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill buffers to make room
- * without data loss.
+ * Moves the contents of @buffer to pageable host memory and frees its device memory, or returns the
+ * device memory to its pool. The object stays valid, but operations on it fail with %GPU_ERROR_BUSY
+ * until gpu_buffer_unspill(). The contents are never moved back implicitly, because the move can
+ * take long and can fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill
+ * buffers to make room without data loss.
  *
- * Handles and addresses of @buffer are 0 while it is spilled; they and gpu_memory_hash() differ
- * after it is unspilled. Streams registered with gpu_memory_add_stream() are no longer registered.
- * The memory must not be known outside of @buffer: exported handles and objects that wrap the
- * memory do not follow. Spilling a spilled buffer does nothing.
+ * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles,
+ * addresses and gpu_memory_hash() have new values. Streams registered with gpu_memory_add_stream()
+ * are no longer registered. Exported handles and objects that wrap the memory become invalid, so
+ * the program must not use any. Spilling a spilled buffer does nothing.
  *
- * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync), which
- * is ordered after the last work that wrote the memory, on any stream. Without a pool it also
- * blocks until all work that uses the memory has completed. May be called from any thread.
+ * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). The
+ * read is ordered after the last work that wrote the memory, on any stream. If @buffer is not from
+ * a pool, the call also blocks until all work that uses the memory has completed. May be called
+ * from any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer unchanged, and %GPU_ERROR_NOT_SUPPORTED for a slice, for
  *   pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory tracked by an
- *   adaptor of allocators, or if its pool no longer exists, %GPU_ERROR_BUSY while slices, images,
- *   mappings or prepared launches of it exist, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let
- *   the host read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the
- *   driver's error
+ *   adaptor of allocators, or if the pool of @buffer no longer exists, %GPU_ERROR_BUSY while
+ *   slices, images, mappings or prepared launches of @buffer exist, %GPU_ERROR_INVALID_ARGUMENT if
+ *   the flags do not let the host read and write the memory, or @stream belongs to another context,
+ *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -343,15 +345,15 @@ unspill (GpuMemory    *memory,
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @error: return location for an error
  *
- * Allocates memory for a buffer that gpu_buffer_spill() moved to the host, from its pool if it has
- * one, and submits a write of its contents to @stream (OpenCL: clCreateBuffer,
- * clEnqueueWriteBuffer; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). The buffer can be used at once, on
- * all streams. For a buffer that is not spilled it does nothing. Blocks only as long as the
- * allocation does. May be called from any thread.
+ * Allocates memory for a buffer that gpu_buffer_spill() moved to the host, and submits a write of
+ * its contents to @stream (OpenCL: clCreateBuffer, clEnqueueWriteBuffer; CUDA: cuMemAlloc,
+ * cuMemcpyHtoDAsync). The memory is from the same pool as before, if any. The buffer can be used at
+ * once, on all streams. Does nothing if @buffer is not spilled. Blocks only during the allocation.
+ * May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
- *   %GPU_ERROR_BUSY if another thread is moving it, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs
- *   to another context, %GPU_ERROR_RELEASED, or the driver's error
+ *   %GPU_ERROR_BUSY if another thread is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream
+ *   belongs to another context, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */

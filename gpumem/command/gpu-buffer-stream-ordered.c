@@ -27,7 +27,7 @@ run_allocate (gconstpointer     operation,
   return *allocation->buffer != NULL;
 }
 
-/* Out of memory is not fatal: a handler of GpuContext::memory-pressure may free some. */
+/* If the device is out of memory, emits GpuContext::memory-pressure and tries again. */
 static GpuNativeBuffer *
 allocate (GpuContext      *context,
           GpuTimeline     *timeline,
@@ -63,11 +63,11 @@ allocate (GpuContext      *context,
  * @error: return location for an error
  *
  * Allocates device memory in the order of @stream (CUDA: cuMemAllocAsync): work submitted to
- * @stream later can use it, and work on other streams waits for the allocation automatically, as
- * for any use of memory. The contents are undefined. When the last reference to the buffer is
- * dropped, its memory is freed in the order of @stream as well, without waiting for the device
- * (CUDA: cuMemFreeAsync), unless other streams still use it. If the driver is out of memory,
- * #GpuContext::memory-pressure is emitted. Does not block.
+ * @stream later can use the buffer, and work on other streams waits for the allocation
+ * automatically, as for any use of memory. The contents are undefined. When the last reference to
+ * the buffer is dropped, its memory is also freed in the order of @stream, without waiting for the
+ * device (CUDA: cuMemFreeAsync), unless work on other streams still uses the memory. If the driver
+ * is out of memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_STREAM_ORDERED, or the errors of gpu_buffer_new()

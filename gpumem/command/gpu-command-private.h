@@ -6,8 +6,8 @@
 G_BEGIN_DECLS
 
 /* The operations shared by the methods of GpuStream and the blocking methods of GpuBuffer. If
- * @pending is not NULL, it is set to the operation to wait for; it has no event if there was
- * nothing to do. */
+ * @pending is not NULL, it is set to the operation to wait for. Its event is NULL if there is
+ * nothing to wait for. */
 gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,
@@ -17,7 +17,7 @@ gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            gsize         size,
                                            GpuPending   *pending,
                                            GError      **error);
-/* If @bytes is not NULL, it owns @data, and the operation holds a reference to it. */
+/* If @bytes is not NULL, @bytes owns @data, and the operation holds a reference to @bytes. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,
@@ -65,8 +65,8 @@ typedef struct
 {
   gpointer         data;
   gsize            size;            /* bytes */
-  const GpuLayout *layout;          /* nullable: from the first byte on, tightly packed */
-  GBytes          *bytes;           /* nullable: the owner of @data; the operation refs it */
+  const GpuLayout *layout;          /* nullable: offset 0, tightly packed */
+  GBytes          *bytes;           /* nullable: the owner of `data`, which the operation refs */
 } GpuHostBytes;
 
 gboolean     _gpu_timeline_write_region   (GpuTimeline         *timeline,
@@ -85,20 +85,22 @@ gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
                                            const GpuExtent     *extent,
                                            GpuPending          *pending,
                                            GError             **error);
-/* Returns FALSE if the region exceeds @memory; @name is used in the error: "destination". */
+/* Returns FALSE with an error if the region exceeds @memory. @name is for the error, such as
+ * "destination". */
 gboolean     _gpu_region_check            (GpuMemory           *memory,
                                            const GpuLayout     *layout,
                                            const GpuExtent     *extent,
                                            const char          *function,
                                            const char          *name,
                                            GError             **error);
-/* (transfer full): allocates memory for a tightly packed region, to be read into. */
+/* (transfer full): allocates host memory for a read of a tightly packed region. */
 GBytes      *_gpu_region_bytes_new        (GpuMemory           *memory,
                                            const GpuExtent     *extent,
                                            const char          *function,
                                            GpuHostBytes        *host,
                                            GError             **error);
-/* Allocates host memory for a read to fill; NULL with an error if there is none. */
+/* (transfer full): allocates uninitialized host memory and returns its address in @data. Returns
+ * NULL with an error if out of host memory. */
 GBytes      *_gpu_bytes_new               (gsize         size,
                                            const char   *function,
                                            gpointer     *data,

@@ -17,11 +17,11 @@ GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
                                     GError           **error);
-/* Whether the caller may block, if no stream can execute the copy. */
+/* The behaviour of a copy that no stream can execute, so that the calling thread would block. */
 typedef struct
 {
   GCancellable *cancellable;        /* nullable */
-  gboolean      must_not_block;     /* instead, nothing is submitted and would_block is set */
+  gboolean      must_not_block;     /* submit nothing and set would_block instead */
   gboolean      would_block;
 } GpuPatience;
 

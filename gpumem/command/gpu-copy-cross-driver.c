@@ -16,7 +16,8 @@
 typedef struct
 {
   GpuTimeline *partner;
-  GPtrArray   *user_events[2];      /* by side, nullable: user events that may fail it */
+  GPtrArray   *user_events[2];      /* by side, nullable: user events whose failure fails the
+                                     * copy */
 } DriveData;
 
 typedef struct
@@ -74,8 +75,8 @@ partner_new (GpuNativeContext  *context,
   return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
 }
 
-/* (transfer none): gets the stream in @context for copies of @timeline from or to there. Each
- * timeline has its own partner: a shared one would make unrelated streams wait for each other. */
+/* (transfer none): gets the stream in @context for cross-driver copies of @timeline. Each timeline
+ * has its own partners: a shared partner would make unrelated streams wait for each other. */
 static GpuTimeline *
 get_partner (GpuTimeline       *timeline,
              GpuNativeContext  *context,
@@ -140,8 +141,8 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* If a user event fails, drivers report a failure of the work behind it without the cause, or
- * report nothing. */
+/* Returns the error of a failed user event, or NULL if none failed. If a user event fails, drivers
+ * report that work ordered after it failed, but not the cause, or report nothing. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -171,7 +172,7 @@ end_drive (gpointer data)
   drive_data_free (drive_data);
 }
 
-/* Records an event, if one is needed, at the end of the user's stream or for its last command. */
+/* Sets @event for the user's stream if a caller waits for the copy or the stream profiles. */
 static gboolean
 get_event (Copy             *copy,
            GpuNativeStream  *stream,
@@ -188,8 +189,8 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
-/* The first submission locks both streams; a later submission of the other side waits for no user
- * events. */
+/* Called for the first submission, for which the caller holds the locks of both streams. A later
+ * submission of one side waits for no user events. */
 static void
 list_user_events_locked (Copy *copy)
 {
@@ -270,7 +271,7 @@ get_cancellable (const Copy *copy)
   return copy->patience != NULL ? copy->patience->cancellable : NULL;
 }
 
-/* The operation holds a reference to the bytes, so the wait may be cancelled. */
+/* Cancellation is safe: the operation holds a reference to the bytes. */
 static gboolean
 wait_for_chunk (Copy         *copy,
                 GpuTimeline  *timeline,
@@ -308,7 +309,8 @@ copy_chunk (Copy    *copy,
          && wait_for_chunk (copy, to, error);
 }
 
-/* If earlier work on the stream fails, the copy fails, as it would in stream order. */
+/* Waits for earlier work on the user's stream. If such work fails, the copy fails, as it would in
+ * stream order. */
 static gboolean
 wait_for_turn (Copy    *copy,
                GError **error)
@@ -352,7 +354,8 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
-  /* Check before the streams have to wait, and without a lock that a spill may hold. */
+  /* Check before the streams wait for each other, and without a lock that a spill may hold for
+   * long. */
   if (!_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, error)
       || !_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, error))
     return FALSE;

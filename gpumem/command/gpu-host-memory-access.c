@@ -15,7 +15,7 @@ typedef struct
 {
   GArray   *uses;                   /* of GpuUse */
   guint     next;
-  gboolean  reads;                  /* if the last write failed, there is nothing to read */
+  gboolean  reads;                  /* the host reads: a failed last write is an error */
 } Wait;
 
 static void
@@ -74,8 +74,8 @@ wait_new (GpuHostMemory  *memory,
   return wait;
 }
 
-/* Returns whether @error, from the wait for @use, may be ignored. Failed work has completed, so
- * that only a failed last write matters, and only to a read. */
+/* Returns whether @error, from the wait for @use, may be ignored. Failed work no longer uses the
+ * memory, so only a read by the host fails, and only if the last write failed. */
 static gboolean
 can_ignore (const Wait   *wait,
             const GpuUse *use,
@@ -137,13 +137,15 @@ synchronize (GpuHostMemory  *memory,
  * @cancellable: (nullable): a #GCancellable
  * @error: return location for an error
  *
- * Blocks until the host may read or write @memory in place: to read, until the last work that
- * writes @memory has completed, on any stream; to write, until all work that uses @memory has
- * completed. Does not wait for work that other threads submit in the meantime. A #GpuMapping of the
- * memory does the same in stream order, and excludes other uses for its lifetime.
+ * Blocks until the host may access @memory in place. If @flags are %GPU_MAP_FLAGS_READ, blocks
+ * until the last work that writes @memory has completed, on any stream; otherwise until all work
+ * that uses @memory has completed. Does not wait for work that other threads submit in the
+ * meantime. Alternatively, gpu_stream_map() orders the access of the host in a stream, and rejects
+ * conflicting uses until the mapping is unmapped.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED, %GPU_ERROR_INVALID_ARGUMENT for unknown
- *   flags, %G_IO_ERROR_CANCELLED, or, for a read, the error of the last work that writes the memory
+ *   flags, %G_IO_ERROR_CANCELLED, or, if @flags include a read, the error of the last work that
+ *   writes the memory
  *
  * Since: 0.1
  */
@@ -286,8 +288,8 @@ release_view (gpointer data)
  *
  * Gets the memory as bytes, without copying it. The memory remains valid as long as the bytes
  * exist, even after @memory is released or finalized. Work that writes the memory changes the
- * bytes: call gpu_host_memory_synchronize() before reading them. For registered memory, these are
- * the bytes that it was created with. Does not block.
+ * bytes: call gpu_host_memory_synchronize() before reading them. For registered memory, returns the
+ * bytes passed to its constructor. Does not block.
  *
  * Returns: (transfer full) (nullable): the bytes, or %NULL once the memory is released
  *
@@ -316,8 +318,8 @@ gpu_host_memory_get_bytes (GpuHostMemory *memory)
                                      _gpu_storage_ref (storage));
 }
 
-/* Returns the address of @offset once the host may access it. On success, the caller must drop the
- * use of the storage. */
+/* Blocks until the host may access the memory, then returns the address of @offset. On success, the
+ * caller must call _gpu_storage_unuse(). */
 static guint8 *
 begin_access (GpuHostMemory  *memory,
               const char     *function,

@@ -6,7 +6,7 @@
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 
-/* The size of the caller's memory is unknown. */
+/* Describes memory of the caller, whose size is unknown. */
 static GpuHostBytes
 get_unbounded (gconstpointer    data,
                const GpuLayout *layout)
@@ -116,7 +116,7 @@ gpu_image_write (GpuImage         *image,
          && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
 }
 
-/* Allocates bytes for the region and submits a read into them; NULL with an error on failure. */
+/* Allocates bytes for the region and submits a read into them. Returns NULL on error. */
 static GBytes *
 submit_read (GpuTimeline      *timeline,
              const char       *function,
@@ -153,7 +153,7 @@ submit_read (GpuTimeline      *timeline,
  *
  * Reads a region of @image into new host memory with tightly packed rows and waits until the
  * operation completes (OpenCL: clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
- * Cancellation ends the wait, not the work.
+ * Cancellation ends the wait, but the read continues.
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read_region(), the
  *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -250,7 +250,8 @@ gpu_image_read_bytes_finish (GpuImage      *image,
   return g_task_propagate_pointer (G_TASK (result), error);
 }
 
-/* Fails if there are more bytes than the region holds. Resolving the region detects too few. */
+/* Fails if @size exceeds the size of the region. _gpu_timeline_write_region() fails if @size is too
+ * small. */
 static gboolean
 check_exact (GpuImage         *image,
              const GpuExtent  *extent,
@@ -315,8 +316,8 @@ submit_write (GpuTimeline      *timeline,
  * @error: return location for an error
  *
  * Writes @bytes to a region of @image and waits until the operation completes (OpenCL:
- * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancellation ends the wait, not the
- * work.
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancellation ends the wait, but the
+ * write continues.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write_region(),
  *   %GPU_ERROR_INVALID_ARGUMENT if both pitches are 0 and @bytes has more bytes than the region,
@@ -432,7 +433,7 @@ gpu_image_write_bytes_finish (GpuImage      *image,
  *
  * Fills a region of @image like gpu_stream_fill_image() and waits until the operation completes
  * (OpenCL: clEnqueueFillImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancellation ends the wait,
- * not the work.
+ * but the fill continues.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill_image(), the error of earlier work
  *   on the stream, or %G_IO_ERROR_CANCELLED

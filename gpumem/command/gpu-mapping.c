@@ -17,14 +17,14 @@
  * @see_also: #GpuStream, #GpuBuffer, #GpuImage, #GpuSvm
  */
 
-/* The mapped range, shared by the mapping and the bytes made from it. Dropping the last
- * reference unmaps it. */
+/* A mapped range, shared by the mapping and the bytes made from it. Dropping the last reference
+ * unmaps the range. */
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* excludes a new reference while `data` is taken out */
+  GMutex           lock;            /* guards `data` against range_ref() during range_take() */
   GpuTimeline     *timeline;
-  GpuStorage      *storage;         /* holds a use of it */
+  GpuStorage      *storage;         /* the range holds a use of it */
   gpointer         data;            /* atomic; NULL once unmapped */
   gsize            offset;          /* within the root */
   gsize            size;
@@ -55,10 +55,11 @@ typedef struct
  * A mapping ends with gpu_mapping_unmap(), or when the mapping and all bytes made from it are
  * finalized. The memory is unmapped on the stream that mapped it.
  *
- * While a range is mapped for writing, work that reads or writes it fails with %GPU_ERROR_BUSY, and
- * so does another mapping of it. While a range is mapped for reading, only work that writes it
- * fails. The range of an image region extends from its first texel to its last, including the rows
- * in between. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not checked.
+ * While a range is mapped for writing, work that reads or writes the range fails with
+ * %GPU_ERROR_BUSY, and the range cannot be mapped again. While a range is mapped for reading, only
+ * work that writes the range fails, and the range can be mapped again for reading. The range of an
+ * image region extends from its first texel to its last, including the rows in between. These
+ * checks do not apply to memory with %GPU_MEMORY_FLAGS_UNTRACKED.
  *
  * All methods may be called from any thread.
  *
@@ -125,7 +126,8 @@ range_unmap (MappedRange  *range,
   return success;
 }
 
-/* Adds a reference, which keeps the range mapped. Returns its address, NULL after unmapping. */
+/* Adds a reference, which keeps the range mapped, and returns the address of the range. Returns
+ * NULL if the range is unmapped. */
 static gpointer
 range_ref (MappedRange *range)
 {
@@ -142,7 +144,8 @@ range_ref (MappedRange *range)
   return data;
 }
 
-/* Removes the mapped address, if any, from @range; FALSE if the range is in use. */
+/* Moves the mapped address from @range to @data, NULL if already unmapped. Returns FALSE if bytes
+ * or another thread use the range. */
 static gboolean
 range_take (MappedRange *range,
             gpointer    *data)
@@ -344,7 +347,8 @@ map_image (const MapOperation  *map,
   return data;
 }
 
-/* Exclusive memory was acquired for the host through its root, also if a wrapper shares it. */
+/* Exclusive memory is acquired for the host through its root, even if @map is for a wrapper of
+ * it. */
 static gpointer
 map_buffer (const MapOperation  *map,
             GpuNativeStream     *stream,
@@ -416,8 +420,8 @@ check_map (const char        *function,
       return FALSE;
     }
 
-  /* A region of an image was checked in texels: the rows may be further apart than the size of the
-   * memory suggests. */
+  /* The caller has checked a region of an image in texels. A check in bytes could fail, because the
+   * padding of rows does not count in the size of the memory. */
   return (map->side != NULL
           || _gpu_memory_check_range (map->memory, function, "memory", map->offset, map->size,
                                       error))
@@ -514,13 +518,15 @@ _gpu_timeline_map_image (GpuTimeline      *timeline,
  *
  * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer; CUDA:
  * page-locked memory, cuMemcpyDtoHAsync). %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with
- * other flags. Does not block: the host may access the range only after the operation completes, so
- * wait with gpu_stream_synchronize() or an event first. gpu_buffer_map() includes the wait.
+ * other flags. Does not block: the host may access the range only after the operation has
+ * completed, so wait with gpu_stream_synchronize() or an event first. gpu_buffer_map() waits as
+ * well.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
- *   exceeds the memory or the flags do not allow it, %GPU_ERROR_BUSY if it conflicts with another
- *   mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, the error of the last write of the
- *   memory if that failed and @flags has %GPU_MAP_FLAGS_READ, or the driver's error
+ *   exceeds the memory, @flags are invalid or the flags of the memory forbid the access,
+ *   %GPU_ERROR_BUSY if the range conflicts with another mapping, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_NOT_SUPPORTED, the error of the last write of the memory if that failed and @flags
+ *   has %GPU_MAP_FLAGS_READ, or the driver's error
  *
  * Since: 0.1
  */
@@ -622,9 +628,9 @@ gpu_mapping_get_extent (GpuMapping *mapping,
  * gpu_mapping_get_row_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance between two rows in the mapped range: for an image the driver's choice, for a
- * buffer created with gpu_buffer_new_pitched() its row pitch, for any other buffer the size of the
- * range.
+ * Gets the distance between two rows in the mapped range. For an image the driver chooses the
+ * distance. For a buffer created with gpu_buffer_new_pitched() it is the row pitch of the buffer;
+ * for any other buffer it is the size of the range.
  *
  * Returns: the pitch in bytes
  *
@@ -649,8 +655,8 @@ gpu_mapping_get_row_pitch (GpuMapping *mapping)
  * gpu_mapping_get_slice_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance between two slices, or layers, in the mapped range: for an image the driver's
- * choice, for a buffer, which has one slice, the size of the range.
+ * Gets the distance between two slices, or layers, in the mapped range. For an image the driver
+ * chooses the distance. A buffer has one slice, and the distance is the size of the range.
  *
  * Returns: the pitch in bytes
  *
@@ -694,8 +700,8 @@ gpu_mapping_get_bytes (GpuMapping *mapping)
                                      mapping->range);
 }
 
-/* Returns the address of @offset, with a reference to the range, if the range has @size bytes
- * there; otherwise NULL with an error. */
+/* Returns the address of @offset and adds a reference to the range. Returns NULL with an error if
+ * the range has less than @size bytes from @offset on, or is unmapped. */
 static gpointer
 ref_range (GpuMapping  *mapping,
            const char  *function,
@@ -777,7 +783,7 @@ gpu_mapping_read_bytes (GpuMapping  *mapping,
  * Copies @bytes into a part of the mapped range, for languages without pointers.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the part exceeds the range or the
- *   range is not mapped for writing, or %GPU_ERROR_RELEASED once it is unmapped
+ *   range is not mapped for writing, or %GPU_ERROR_RELEASED once the range is unmapped
  *
  * Since: 0.1
  */
@@ -827,7 +833,7 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() exist or
  *   another thread is copying from or to @mapping, or with the driver's error, after which @mapping
- *   counts as unmapped regardless
+ *   is nevertheless unmapped
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The beginning and the end of blocking methods of memory, and of their asynchronous variants. */
+/* Helpers to begin and end the blocking methods of memory and their asynchronous variants. */
 #pragma once
 
 #include "gpumem/memory/gpu-memory-private.h"
@@ -7,7 +7,8 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none): gets the timeline for a method of @memory; NULL on error. */
+/* (transfer none): gets the timeline of @stream, or of the default stream. Returns NULL on
+ * error. */
 GpuTimeline *_gpu_memory_peek_timeline      (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -28,7 +29,7 @@ gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* Begins an asynchronous method. Returns its task and sets the timeline, to NULL on failure. */
+/* Begins an asynchronous method. Returns its task and sets @timeline, on failure to NULL. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -38,8 +39,8 @@ GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              gpointer              user_data,
                                              GpuTimeline         **timeline,
                                              GError              **error);
-/* Returns @result from the task once all work submitted to @timeline has completed, or @error at
- * once. Takes ownership of both. */
+/* If @error is NULL, the task returns @result once all work submitted to @timeline has completed.
+ * Otherwise the task returns @error at once. Takes ownership of @result and @error. */
 void         _gpu_memory_end_task           (GTask                *task,
                                              GpuTimeline          *timeline,
                                              gpointer              result,

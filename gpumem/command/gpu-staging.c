@@ -10,35 +10,35 @@
  * @title: Staging
  * @short_description: Fast copies of pageable memory
  *
- * A device copies pageable host memory, such as that of malloc() or of a NumPy array, slowly, and
- * the driver blocks the caller until the copy is done. Only page-locked memory is copied at the
+ * Copies of pageable host memory, such as that of malloc() or of a NumPy array, are slow, and the
+ * driver blocks the caller until the copy has completed. Only page-locked memory is copied at the
  * speed of the link. Therefore the library copies large amounts of pageable memory through
  * page-locked memory of its own: several threads copy the next chunks while the device transfers
  * the previous ones.
  *
  * Staging applies to all operations that read or write host memory, and to gpu_stream_copy() from
  * or to #GpuHostMemory that is not page-locked, with the drivers for CUDA and NVIDIA's driver for
- * OpenCL. Blocking operations are staged from 2 MiB from the device and 8 MiB to the device, where
- * staging is faster. Other operations are staged from 64 KiB from the device and 2 MiB to the
- * device, where the driver would block as well. Other drivers, and memory that is already
- * page-locked, by the library or by the program, do not need staging. Copies on profiling or
- * out-of-order streams, and copies that wait for user events, are not staged.
+ * OpenCL. Blocking operations are staged if staging is faster: reads of at least 2 MiB and writes
+ * of at least 8 MiB. Other operations are staged if the driver would block the caller: reads of at
+ * least 64 KiB and writes of at least 2 MiB. Other drivers do not need staging, nor does memory
+ * that the library or the program has page-locked. Copies on profiling or out-of-order streams, and
+ * copies that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
- * chunks of at most 4 MiB, and drivers block a caller that has submitted about 50 chunks, or 200
- * MiB, behind an incomplete one. The stream and the memory are locked for other threads meanwhile.
- * A caller that must never block submits smaller writes, or writes from #GpuHostMemory.
+ * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are
+ * pending. In the meantime, other threads that use the stream or the memory block as well. A caller
+ * that must never block submits smaller writes, or writes from #GpuHostMemory.
  *
- * If a copy cannot be finished, because the driver failed to report the completion of a chunk, it
- * fails like any operation: its events fail, and their waiters get the error.
+ * If the driver fails to report the completion of a chunk, the copy fails like any operation: its
+ * events fail, and waits for them return the error.
  *
  * Each context has at most 64 MiB of page-locked memory for staging. It is allocated on first use
- * and freed when memory runs short. If none can be allocated, or no thread can be started, the
- * driver copies the memory without staging, and the library logs that once.
+ * and freed when memory runs short. If no page-locked memory can be allocated, or no thread can be
+ * started, copies are not staged, and the library logs this once.
  *
- * All contexts of the process share the threads, which sleep while there is nothing to copy and end
- * after some idle time. The environment variable `GPUMEM_COPY_THREADS` sets their initial number.
- * `GPUMEM_DEBUG=transfer` shows which copies are staged, and which may block their caller.
+ * All contexts of the process share the threads, which exit after some idle time. The environment
+ * variable `GPUMEM_COPY_THREADS` sets their initial number. `GPUMEM_DEBUG=transfer` shows which
+ * copies are staged, and which may block their caller.
  *
  * All functions may be called from any thread.
  */
@@ -56,7 +56,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
-  /* Let _gpu_submit() report the error. In a forked child even the locks are not reliable. */
+  /* _gpu_submit() reports the error. In a forked child, not even the locks are usable. */
   if (!_gpu_native_context_check (timeline->context, NULL)
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
     return NULL;
@@ -85,7 +85,7 @@ _gpu_submit_staged (GpuTimeline    *timeline,
                     GpuPending     *pending,
                     GError        **error)
 {
-  /* The timeline queries the result of the transfer. */
+  /* The timeline holds the transfer until it has queried the result. */
   const GpuRetain retain = { transfer, &retain_transfer, 1, submission->retain };
   GError *failure = NULL;
   gboolean success;
@@ -122,9 +122,9 @@ gpu_staging_get_n_threads (void)
  * gpu_staging_set_n_threads:
  * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
- * Sets the number of threads that copy pageable host memory concurrently. With one thread, only
- * copies that would otherwise block are staged, because the driver itself is as fast as one thread.
- * Copies in flight keep their number of threads.
+ * Sets the number of threads that copy pageable host memory concurrently. The driver is as fast as
+ * one thread: with one thread, copies are staged only to avoid blocking the caller. The call does
+ * not affect copies in flight.
  *
  * Since: 0.1
  */
@@ -161,9 +161,9 @@ gpu_context_get_staging_limit (GpuContext *context)
  * @context: a #GpuContext
  * @limit: the limit in bytes; less than 4 MiB disables staging
  *
- * Sets the limit of page-locked memory for staging. Idle memory in excess of the limit is freed at
- * once, for which the driver may wait for the device; a thread of the library frees the rest as
- * soon as no copy uses it.
+ * Sets the limit of page-locked memory for staging. Unused memory in excess of the limit is freed
+ * at once, which may block until the device is idle. A thread of the library frees the rest of the
+ * excess as soon as no copy uses it.
  *
  * Since: 0.1
  */
@@ -185,7 +185,7 @@ gpu_context_set_staging_limit (GpuContext *context,
  * gpu_context_get_staging_size:
  * @context: a #GpuContext
  *
- * Gets the amount of page-locked memory allocated for staging. It does not count towards
+ * Gets the amount of page-locked memory allocated for staging. This memory is not included in
  * gpu_context_get_allocated_size().
  *
  * Returns: the size in bytes
@@ -208,9 +208,9 @@ gpu_context_get_staging_size (GpuContext *context)
  * gpu_context_trim_staging:
  * @context: a #GpuContext
  *
- * Frees the page-locked memory for staging that is not in use. Later copies allocate it again,
- * which takes some milliseconds. The driver may wait for the device. The library does the same
- * before it emits #GpuContext::memory-pressure.
+ * Frees the page-locked memory for staging that is not in use. Later copies allocate such memory
+ * again, which takes some milliseconds. May block until the device is idle. The library does the
+ * same before it emits #GpuContext::memory-pressure.
  *
  * Since: 0.1
  */

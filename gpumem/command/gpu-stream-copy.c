@@ -16,7 +16,7 @@ typedef struct
   gsize        offset;
   gsize        size;
   gpointer     data;
-  GpuTransfer *staged;              /* NULL if it is not staged */
+  GpuTransfer *staged;              /* NULL if the copy is not staged */
   GpuOperationFunc direct;          /* the operation without staging */
 } Transfer;
 
@@ -36,7 +36,7 @@ run_copy (gconstpointer     operation,
 }
 
 /* A copy between device memory and pageable memory of the library. The accesses must be the first
- * member: without staging, run_copy() is called with this struct. */
+ * member: if staging fails, the struct is passed to run_copy(). */
 typedef struct
 {
   GpuAccess    accesses[2];
@@ -151,7 +151,7 @@ run_staged (gconstpointer     operation,
   return FALSE;
 }
 
-/* Submits a write or a read, which is staged if that is faster. */
+/* Submits a write or a read. Stages the copy if staging is faster. */
 static gboolean
 submit_transfer (GpuTimeline    *timeline,
                  GpuSubmission  *submission,
@@ -184,7 +184,8 @@ submit_transfer (GpuTimeline    *timeline,
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
 
-/* Returns @run_now if the call waits for its operation and has no object to retain until then. */
+/* Returns @run_now if the caller waits for a small operation that retains no bytes, otherwise
+ * NULL. */
 static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,
@@ -461,17 +462,17 @@ run_migrate (gconstpointer     operation,
  * @flags: the destination and its options
  * @error: return location for an error
  *
- * Moves memory to the device of @stream, or to the host, ahead of its use there, and ensures that
- * it is allocated, which drivers may defer until then (OpenCL: clEnqueueMigrateMemObjects; CUDA:
- * cuMemPrefetchAsync for a #GpuSvm, no operation for other memory, which does not move). On the
- * host back end it does nothing. With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the contents are lost.
- * The operation counts as a write of the memory and holds a reference to it until it completes.
- * Does not block.
+ * Moves memory to the device of @stream, or to the host, before it is used there (OpenCL:
+ * clEnqueueMigrateMemObjects; CUDA: cuMemPrefetchAsync for a #GpuSvm, no operation for other
+ * memory, which does not move). If a driver defers allocation to the first use, this call allocates
+ * the memory. The host back end does nothing. With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the
+ * contents are lost. The operation counts as a write of the memory, and holds a reference to the
+ * memory until the operation completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an empty array, a %NULL element,
  *   unknown flags or memory of another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if any of the
  *   memory is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, the error of the last write of the memory if
- *   it failed and @flags keep the contents, or the driver's error
+ *   that write failed and @flags keep the contents, or the driver's error
  *
  * Since: 0.1
  */
@@ -545,24 +546,24 @@ gpu_stream_migrate (GpuStream        *stream,
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
  * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
  * not overlap. The operation holds references to both memory objects until it completes. Does not
- * block, except for #GpuHostMemory that is not page-locked, like gpu_stream_write() and
- * gpu_stream_read().
+ * block, but a copy from or to #GpuHostMemory that is not page-locked may block where
+ * gpu_stream_write() or gpu_stream_read() would.
  *
  * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
  * in chunks, at most 16 MiB at a time, by commands in @stream and in a stream of the other context
  * that belongs to @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
- * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). Uses of either memory are ordered
- * as always, and the operation completes in @stream when both halves have completed. @stream keeps
- * the context of the other memory alive.
+ * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). The copy is ordered with other
+ * uses of both memory objects like any operation, and completes in @stream when both halves have
+ * completed. @stream keeps the context of the other memory alive.
  *
  * If no page-locked memory is left, or a driver cannot make streams wait for the host, the calling
  * thread performs such a copy itself: the call blocks until the copy has completed, and fails if
- * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs it. More than about 50 chunks of 4
- * MiB can also block the caller; if they are ordered after an event of gpu_event_new_user(), until
- * another thread completes that event.
+ * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs such copies. More than about 50
+ * pending chunks of 4 MiB can also block the caller. If these chunks are ordered after an event of
+ * gpu_event_new_user(), the caller blocks until another thread completes that event.
  *
- * If either half fails, the events of @stream fail, as do those of other streams with work that is
- * ordered after the copy, and the contents of @destination are undefined.
+ * If either half fails, the contents of @destination are undefined, and the events of @stream fail.
+ * Events of other streams fail if their work is ordered after the copy.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds its memory, the
  *   ranges overlap, neither memory is of the stream's context, or the flags of a memory deny the
@@ -605,9 +606,9 @@ gpu_stream_copy (GpuStream  *stream,
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
  * operation holds references to @bytes and @destination until it completes. Does not block as long
  * as page-locked memory is available to stage pageable memory (see
- * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Beyond that,
- * CUDA blocks the caller until most of the data is copied, and with it any thread that submits to
- * @stream, or uses @destination, in the meantime.
+ * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Otherwise CUDA
+ * blocks the caller until most of the data is copied. In the meantime, other threads that submit to
+ * @stream or use @destination block as well.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
@@ -652,9 +653,9 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Copies from the device into memory of the caller (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync). The caller must keep @data valid and must not access it until the operation
- * completes; gpu_stream_read_bytes() has no such requirement. Does not block if gpu_stream_write()
- * would not, or if @data is page-locked; but on CUDA, less than 64 KiB of pageable memory is copied
- * before the call returns.
+ * completes; gpu_stream_read_bytes() has no such requirement. Does not block where
+ * gpu_stream_write() does not, or if @data is page-locked. Exception: on CUDA, a copy of less than
+ * 64 KiB to pageable memory completes before the call returns.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
@@ -695,8 +696,8 @@ gpu_stream_read (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into new host memory (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(). The bytes are valid once the operation
- * completes, so wait with gpu_stream_synchronize() or an event before reading them.
+ * cuMemcpyDtoHAsync). Blocks only where gpu_stream_read() blocks. The bytes are valid once the
+ * operation has completed, so wait with gpu_stream_synchronize() or an event before reading them.
  * gpu_stream_map() is an alternative that never blocks.
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read() or
@@ -743,10 +744,10 @@ gpu_stream_read_bytes (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). @bytes must wrap memory of the program, like those of
+ * cuMemcpyDtoHAsync). @bytes must wrap writable memory of the program, for example with
  * gpu_bytes_new_for_address() or g_bytes_new_with_free_func(), and must not be accessed until the
  * operation completes. The operation holds references to @bytes and @source until it completes.
- * Blocks no more than gpu_stream_read().
+ * Blocks only where gpu_stream_read() blocks.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read()
  *

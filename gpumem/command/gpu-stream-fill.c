@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fill operations of a stream. Drivers fill only with patterns of certain sizes; other fills
- * consist of a write of the first patterns and copies that double the filled part. */
+/* Fill operations of a stream. Drivers support only patterns of certain sizes. For other patterns,
+ * the library writes the first repetitions from the host, then doubles the filled part with
+ * copies. */
 #include "config.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@
 /* The largest pattern that every driver supports, in bytes. */
 #define MAX_NATIVE_PATTERN 128
 
-/* The number of bytes that a composed fill writes from the host. */
+/* The maximum number of bytes that compose_fill() writes from the host, except for a larger
+ * pattern. */
 #define SEED_SIZE (64 * 1024)
 
 typedef struct
@@ -50,7 +52,8 @@ submit_fill (GpuTimeline  *timeline,
   return _gpu_submit (timeline, &submission, NULL, error);
 }
 
-/* Computed without a division, which would cost as much as a lock. */
+/* Returns whether every driver supports the pattern. Avoids a division, which would cost as much as
+ * a lock. */
 static inline gboolean
 is_native (const Fill *fill)
 {
@@ -60,7 +63,8 @@ is_native (const Fill *fill)
          && ((fill->offset | fill->size) & (n - 1)) == 0;
 }
 
-/* If the flags of the memory deny the host access, the bytes are written to a buffer first. */
+/* If the flags of the memory deny the host access, writes the bytes to a temporary buffer and
+ * copies them from there. */
 static gboolean
 write_seed (GpuTimeline  *timeline,
             const char   *function,
@@ -181,18 +185,18 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
- * Fills memory on the device with a pattern. OpenCL: clEnqueueFillBuffer if the size of the pattern
- * is a power of two up to 128 bytes and the offset is a multiple of it; otherwise
- * clEnqueueWriteBuffer and clEnqueueCopyBuffer, also if the flags of the memory deny the host
- * access. CUDA: cuMemsetD8Async, cuMemsetD16Async or cuMemsetD32Async if the pattern repeats 1, 2
- * or 4 bytes, and a kernel of the library for other patterns up to 1024 bytes. The operation holds
- * a reference to @destination until it completes. Does not block.
+ * Fills memory on the device with a pattern. OpenCL: clEnqueueFillBuffer if @pattern_size is a
+ * power of two up to 128 and @offset is a multiple of @pattern_size; otherwise clEnqueueWriteBuffer
+ * and clEnqueueCopyBuffer, even if the flags of the memory deny the host access. CUDA:
+ * cuMemsetD8Async, cuMemsetD16Async or cuMemsetD32Async if the pattern repeats 1, 2 or 4 bytes, and
+ * a kernel of the library for other patterns up to 1024 bytes. The operation holds a reference to
+ * @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or is
  *   not a multiple of the pattern, the pattern is empty, or the memory belongs to another context,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if a
- *   large pattern cannot be copied, or the driver's error; a fill that consists of several
- *   operations may have begun by then
+ *   large pattern cannot be copied, or the driver's error. If the fill consists of several
+ *   operations, some of them may already be submitted.
  *
  * Since: 0.1
  */
@@ -241,8 +245,8 @@ run_fill_region (gconstpointer     operation,
                                                fill->pattern_size, event, error);
 }
 
-/* Returns TRUE if the driver filled the region in one operation; FALSE without an error if the
- * driver does not support it. */
+/* Submits the fill as one operation of the driver. Returns FALSE without an error if the driver
+ * does not support the pattern or the pitches. */
 static gboolean
 fill_region_at_once (GpuTimeline       *timeline,
                      const RegionFill  *fill,
@@ -272,7 +276,7 @@ fill_region_at_once (GpuTimeline       *timeline,
   return FALSE;
 }
 
-/* Fills the first row; copies of rows, then of slices, double the filled part. */
+/* Fills the first row, then doubles the filled part with copies of rows, then of slices. */
 static gboolean
 fill_region (GpuTimeline          *timeline,
              GpuMemory            *destination,
@@ -363,10 +367,10 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
- * Fills a region of rows and slices on the device with a pattern that begins anew in each row
- * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function,
- * so the region is filled by a fill and copies of regions). An empty region does nothing. The
- * operation holds a reference to @destination until it completes. Does not block.
+ * Fills a region of rows and slices on the device. The pattern restarts in each row (CUDA:
+ * cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function, so the
+ * region is filled by a fill and copies of regions). An empty region does nothing. The operation
+ * holds a reference to @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill() and gpu_stream_copy_region()
  *

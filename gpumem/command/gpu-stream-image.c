@@ -65,7 +65,8 @@ row_new (const ImageFill  *fill,
   return host->bytes;
 }
 
-/* If the flags of the image deny the host access, the row is written to a buffer first. */
+/* If the flags of the image deny the host access, writes the row to a temporary buffer and copies
+ * it from there. */
 static gboolean
 write_row (GpuTimeline      *timeline,
            const char       *function,
@@ -96,7 +97,7 @@ write_row (GpuTimeline      *timeline,
                                        NULL, &row, error);
 }
 
-/* Writes the first row; copies of rows, then of slices, double the filled part. */
+/* Writes the first row, then doubles the filled part with copies of rows, then of slices. */
 static gboolean
 compose_fill (GpuTimeline      *timeline,
               const char       *function,
@@ -173,10 +174,10 @@ _gpu_timeline_fill_image (GpuTimeline      *timeline,
  * @extent: (nullable): size of the region in texels; %NULL for the rest of @image
  * @error: return location for an error
  *
- * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA: copies of a row with
- * cuMemcpy2DAsync and cuMemcpy3DAsync, as there is no fill function). Values are rounded to the
- * nearest value of the format, ties to even, and clamped to its range; NaN becomes 0 in integer
- * formats. Components that the format lacks are ignored. An empty region does nothing. The
+ * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA, which has no such
+ * function: copies of the first row with cuMemcpy2DAsync and cuMemcpy3DAsync). Values are rounded
+ * to the nearest value of the format, ties to even, and clamped to its range; NaN becomes 0 in
+ * integer formats. Components that the format lacks are ignored. An empty region does nothing. The
  * operation holds a reference to the image until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region exceeds the image or the
@@ -217,14 +218,15 @@ gpu_stream_fill_image (GpuStream        *stream,
  *
  * Maps a region of an image into the address space of the host (OpenCL: clEnqueueMapImage; CUDA:
  * page-locked memory, cuMemcpy3DAsync). gpu_mapping_get_row_pitch() and
- * gpu_mapping_get_slice_pitch() return the distances of its rows and slices.
+ * gpu_mapping_get_slice_pitch() return the distances of the mapped rows and slices.
  * %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with other flags. Does not block: the host may
- * access the mapping only after the operation completes, so wait with gpu_stream_synchronize() or
- * an event first. gpu_image_map() includes the wait.
+ * access the mapping only after the operation has completed, so wait with gpu_stream_synchronize()
+ * or an event first. gpu_image_map() waits as well.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region is
- *   empty or exceeds the image or the flags do not allow it, %GPU_ERROR_BUSY if it conflicts with
- *   another mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, or the driver's error
+ *   empty or exceeds the image, @flags are invalid or the flags of the image forbid the access,
+ *   %GPU_ERROR_BUSY if the region conflicts with another mapping, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_NOT_SUPPORTED, or the driver's error
  *
  * Since: 0.1
  */

@@ -10,8 +10,8 @@
 #include "gpumem/format/gpu-region-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 
-/* The source or the destination. Hazards, mappings and overlaps are checked by the linear range, in
- * bytes, that the region covers. */
+/* The source or the destination. Hazards and mappings are checked for the linear range from the
+ * first to the last byte of the region. */
 typedef struct
 {
   const char    *name;              /* for errors */
@@ -39,7 +39,8 @@ typedef struct
 #define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
-/* Caller holds the locks. Before they were taken, a spill may have replaced the native memory. */
+/* Updates the native memory, which a spill may have replaced before the locks were taken. Caller
+ * holds the locks. */
 static const RegionCopy *
 reread_memory (gconstpointer operation)
 {
@@ -93,7 +94,7 @@ is_image (const Side *side)
   return side->memory != NULL && GPU_IS_IMAGE (side->memory);
 }
 
-/* Checks that the memory is usable, so that its native memory may be accessed. */
+/* Checks that the memory is usable, then sets the native memory and the size of the side. */
 static gboolean
 check_side (const char  *function,
             Side        *side,
@@ -212,9 +213,8 @@ resolve (RegionCopy       *copy,
   return TRUE;
 }
 
-/* Returns whether rows of two boxes that begin @distance bytes apart in a slice share a byte. A row
- * may also overlap the row after its counterpart: the region that begins later in memory may begin
- * earlier within its row. */
+/* Returns whether rows of two regions that begin @distance bytes apart in a slice share a byte. A
+ * row of the later region may also extend into the next row of the earlier region. */
 static gboolean
 rows_overlap (const RegionCopy *copy,
               gsize             distance)
@@ -229,8 +229,8 @@ rows_overlap (const RegionCopy *copy,
          || (rows + 1 < extent->height && row_pitch - distance < extent->width);
 }
 
-/* Two regions with equal pitches overlap if their boxes do. For other regions, only the covered
- * ranges are compared. */
+/* If the pitches are equal, compares the regions row by row. Otherwise compares only the linear
+ * ranges, and so may also reject regions with interleaved rows. */
 static gboolean
 regions_overlap (const RegionCopy *copy)
 {
@@ -320,7 +320,7 @@ add_access (GpuSubmission *submission,
       (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
 }
 
-/* Returns NULL for a copy between device memory, or if the copy should not be staged. */
+/* Returns NULL if both sides are device memory or the copy should not be staged. */
 static GpuTransfer *
 stage_region (GpuTimeline      *timeline,
               const RegionCopy *copy,
@@ -379,8 +379,8 @@ submit_region (GpuTimeline  *timeline,
   if (_gpu_submit (timeline, &submission, pending, error))
     return TRUE;
 
-  /* The operation holds no reference to the caller's memory: wait for the part that the driver has
-   * accepted. */
+  /* The operation holds no reference to the caller's memory: before returning, wait for the
+   * commands that the driver has accepted. */
   if (pending != NULL && pending->covers != 0)
     _gpu_timeline_wait (timeline, pending->covers, NULL);
 
@@ -491,7 +491,7 @@ _gpu_region_bytes_new (GpuMemory        *memory,
 /**
  * gpu_stream_copy_region:
  * @stream: a #GpuStream
- * @destination: memory of the stream's context, or of another one of the back end
+ * @destination: memory of the stream's context, or of another context of the back end
  * @destination_layout: (nullable): origin and pitches of the region in @destination; %NULL for
  *   offset 0 and tightly packed rows
  * @source: memory of the stream's context, or of another context if @destination is of the stream's
@@ -502,8 +502,8 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * @error: return location for an error
  *
  * Copies a region of rows and slices on the device, between buffers, between images, or between a
- * buffer and an image (OpenCL: clEnqueueCopyBufferRect, or several calls of it, or
- * clEnqueueCopyBuffer, if it does not accept the pitches; clEnqueueCopyImage,
+ * buffer and an image (OpenCL: clEnqueueCopyBufferRect, called several times or replaced by
+ * clEnqueueCopyBuffer if it does not accept the pitches; clEnqueueCopyImage,
  * clEnqueueCopyBufferToImage, clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync,
  * cuMemcpy3DPeerAsync).
  *
@@ -559,13 +559,13 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
- * or several calls of it, or clEnqueueWriteBuffer, if it does not accept the pitches;
- * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are the same as for
+ * called several times or replaced by clEnqueueWriteBuffer if it does not accept the pitches;
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts have the same units as in
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
- * and @destination until it completes. Blocks no more than gpu_stream_write().
+ * and @destination until it completes. Blocks only where gpu_stream_write() blocks.
  *
- * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), also if the flags of the
- *   memory do not let the host write it
+ * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not let the host write it
  *
  * Since: 0.1
  */
@@ -606,11 +606,13 @@ gpu_stream_write_region (GpuStream        *stream,
  *
  * Copies a region of rows and slices from the device into new host memory with tightly packed rows
  * (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
- * Layouts are the same as for gpu_stream_copy_region(). An empty region results in empty bytes.
- * Blocks no more than gpu_stream_read(). The bytes are valid once the operation completes.
+ * Layouts have the same units as in gpu_stream_copy_region(). An empty region results in empty
+ * bytes. Blocks only where gpu_stream_read() blocks. The bytes are valid once the operation has
+ * completed.
  *
- * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_copy_region(), also
- *   if the flags of the memory do not let the host read it, or %GPU_ERROR_OUT_OF_HOST_MEMORY
+ * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_copy_region(), with
+ *   %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not let the host read it, or with
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
  *
  * Since: 0.1
  */
@@ -660,10 +662,10 @@ gpu_stream_read_region (GpuStream        *stream,
  *
  * Copies a region of rows and slices from the device into the memory of @bytes, like
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
- * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts are the same
- * as for gpu_stream_copy_region(). An empty region does nothing. The operation holds references to
- * @bytes and @source until it completes; then the bytes are valid. Blocks no more than
- * gpu_stream_read().
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts have the same
+ * units as in gpu_stream_copy_region(). An empty region does nothing. The operation holds
+ * references to @bytes and @source until it completes. The bytes are valid from then on. Blocks
+ * only where gpu_stream_read() blocks.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region()
  *

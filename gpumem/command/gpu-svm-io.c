@@ -20,8 +20,8 @@
  *
  * Maps a range of @svm and waits until the host may access it, see gpu_stream_map() (OpenCL:
  * clEnqueueMapBuffer; CUDA: a wait for the work that uses the memory, and cuStreamAttachMemAsync if
- * host and device have alternating exclusive access). The mapping has the address that kernels use.
- * Cancellation unmaps the range.
+ * the host and the device cannot access the memory at the same time). The host and kernels use the
+ * same address. Cancellation unmaps the range.
  *
  * Returns: (transfer full): the mapping, or %NULL with the errors of gpu_stream_map(), the error of
  *   earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -144,7 +144,7 @@ run_prefetch (gconstpointer     operation,
                                          error);
 }
 
-/* Caller holds the locks, which guard the attachment for later uses of exclusive memory. */
+/* Caller holds the locks, which guard `attachment`. Later uses of exclusive memory read it. */
 static gboolean
 run_attach (gconstpointer     operation,
             GpuNativeStream  *stream,
@@ -197,15 +197,17 @@ get_ops (GpuMemory *memory)
  * @size: size of the range in bytes; 0 does nothing
  * @error: return location for an error
  *
- * Moves a range of @svm ahead of its next use (OpenCL: clEnqueueSVMMigrateMem, or
- * clEnqueueMigrateMemObjects for the whole memory before OpenCL 2.1; CUDA: cuMemPrefetchAsync, or
- * cuStreamAttachMemAsync to the stream or to the host if host and device have alternating exclusive
- * access). If the memory cannot move, the call does nothing. The operation counts as a read of the
- * range. gpu_stream_migrate() moves whole memory objects, including buffers. Does not block.
+ * Moves a range of @svm to the host or to a device before its next use there (OpenCL:
+ * clEnqueueSVMMigrateMem, or clEnqueueMigrateMemObjects for the whole memory before OpenCL 2.1;
+ * CUDA: cuMemPrefetchAsync, or cuStreamAttachMemAsync to the stream or to the host if the host and
+ * the device cannot access the memory at the same time). If the memory cannot move, the call does
+ * nothing. The operation counts as a read of the range, or as a write with
+ * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED. gpu_stream_migrate() moves whole memory objects, including
+ * buffers. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or for
  *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, the
- *   error of the last write of the memory if it failed and @flags keep the contents, or the
+ *   error of the last write of the memory if that write failed and @flags keep the contents, or the
  *   driver's error
  *
  * Since: 0.1
@@ -225,7 +227,7 @@ gpu_svm_prefetch (GpuSvm           *svm,
   g_return_val_if_fail (GPU_IS_SVM (svm), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
 
-  /* Check here as well: if the driver lacks the op, nothing is submitted. */
+  /* Check here, because _gpu_submit() is not called if the back end has no prefetch op. */
   if (!_gpu_memory_check (prefetch.memory, function, error)
       || !_gpu_memory_check_range (prefetch.memory, function, "memory", offset, size, error))
     return FALSE;
@@ -272,9 +274,9 @@ check_device (GpuMemory        *memory,
  *
  * Advises the driver about the expected use of memory that migrates between host and devices (CUDA:
  * cuMemAdvise). The advice applies immediately, to all pages that the range touches, without
- * waiting for any stream. Advice never changes results: it is ignored by OpenCL, by devices where
- * host and device have alternating exclusive access, and by the host back end. May block for as
- * long as the driver takes.
+ * waiting for any stream. Advice never changes results. It has no effect on OpenCL, on the host
+ * back end, and on devices that cannot access the memory at the same time as the host. May block
+ * for as long as the driver takes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, for
  *   unknown advice, or if @device is of another back end, %GPU_ERROR_RELEASED, or the driver's
@@ -343,22 +345,23 @@ is_cut (const GpuStorage *storage)
  * @svm: a #GpuSvm
  * @stream: (nullable): the stream to submit to, %NULL for the default stream
  * @attachment: the user of the memory once earlier work on @stream has completed: @stream, all
- *   streams, or the host only
+ *   streams, or only the host
  * @error: return location for an error
  *
- * Declares the user of the memory to the driver (CUDA: cuStreamAttachMemAsync; no operation
+ * Declares to the driver the only user of the memory (CUDA: cuStreamAttachMemAsync; no operation
  * elsewhere). The operation counts as a write of the memory. Does not block.
  *
- * Operations of the library do not need this call: where host and streams have alternating
- * exclusive access, the library attaches the memory automatically. @attachment selects how it does
- * so from then on: with %GPU_SVM_ATTACHMENT_STREAM, the initial value, to the stream of the next
- * use; with %GPU_SVM_ATTACHMENT_GLOBAL to all streams, for memory that other libraries use on their
- * own streams. On a default stream of CUDA, which cannot own memory, %GPU_SVM_ATTACHMENT_STREAM
- * attaches to all streams.
+ * Operations of the library do not need this call: if the host and the device cannot access the
+ * memory at the same time, the library attaches the memory before each use. From this call on, with
+ * %GPU_SVM_ATTACHMENT_STREAM, the initial value, the library attaches the memory to the stream of
+ * the next use; with %GPU_SVM_ATTACHMENT_GLOBAL it attaches the memory to all streams, for memory
+ * that other libraries use on their own streams. On a default stream of CUDA, which cannot own
+ * memory, %GPU_SVM_ATTACHMENT_STREAM attaches to all streams.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an unknown attachment,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, on CUDA %GPU_ERROR_NOT_SUPPORTED
- *   for a part of a segment of a pool, which the driver attaches as a whole, or the driver's error
+ *   for a part of a segment of a pool, because the driver can only attach a whole segment, or the
+ *   driver's error
  *
  * Since: 0.1
  */
