@@ -67,13 +67,13 @@ gpu_event_export_handle (GpuEvent  *event,
  * @error: return location for an error
  *
  * Creates an object for an event that another process exported (CUDA: cuIpcOpenEventHandle).
- * Streams, threads and main loops can wait for the object as for any event. It records no times,
- * and gpu_context_synchronize() does not wait for it. If the other process ends before the event
- * completes, the driver decides whether waits end. Does not block.
+ * Streams, threads and main loops can wait for the object as for any event. The object has no
+ * times, and gpu_context_synchronize() does not wait for it. If the other process exits before the
+ * event completes, it depends on the driver whether waits for the event ever end. Does not block.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
- *   to another back end, or its event was finalized, %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
+ *   to another back end, or the exported event was finalized, %GPU_ERROR_NOT_SUPPORTED on devices
+ *   without %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
  *
  * Since: 0.1
  */

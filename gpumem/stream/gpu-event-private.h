@@ -8,11 +8,11 @@ G_BEGIN_DECLS
 
 typedef struct _GpuEventSource GpuEventSource;
 
-/* Adds @link, whose data is an event, to the source of @context. The source watches the event once
- * a handler is connected to GpuEvent::completed. */
+/* Adds @link, whose data is an event, to the source of @context. Once a handler is connected to
+ * GpuEvent::completed, the source removes the event and calls _gpu_event_watch(). */
 GpuEventSource *_gpu_event_source_add    (GMainContext    *context,
                                           GList           *link);
-/* Returns FALSE if the source has removed the event, because it has a handler. */
+/* Returns FALSE if the source has already removed the event, because a handler was connected. */
 gboolean        _gpu_event_source_remove (GpuEventSource  *source,
                                           GList           *link);
 gboolean        _gpu_event_has_handler   (GpuEvent        *event);
@@ -25,8 +25,8 @@ GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,
                                           GpuNativeEvent  *timed);
-/* Sets the event for gpu_event_export_handle() and the event at the start of the operation; both
- * nullable. */
+/* Set the event for gpu_event_export_handle(), and the event that records the start of the
+ * operation. Both are nullable. */
 void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,
@@ -34,11 +34,11 @@ void            _gpu_event_set_start     (GpuEvent        *event,
 /* (transfer none) (nullable) */
 GpuNativeEvent *_gpu_event_get_shared    (GpuEvent        *event);
 GpuNativeEvent *_gpu_event_get_timed     (GpuEvent        *event);
-/* FALSE if @event was never initialised. */
+/* Returns FALSE with an error if @event was never initialised. */
 gboolean        _gpu_event_check         (GpuEvent        *event,
                                           const char      *function,
                                           GError         **error);
-/* NULL for an event of a stream. */
+/* Returns NULL for an event of a stream. */
 GpuUserEvent   *_gpu_event_get_user      (GpuEvent        *event);
 const GpuPoint *_gpu_event_get_point     (GpuEvent        *event);
 

@@ -4,23 +4,24 @@
 #include "gpumem/stream/gpu-event-private.h"
 
 /* GObject does not notify an object when a handler is connected to one of its signals. So each main
- * context has a source, which looks for handlers of the events of the main context at each
- * iteration. An event is in the list of the source until it has a handler or is disposed of. */
+ * context has a source, which checks at each iteration whether its events have handlers. An event
+ * is in the list of the source until a handler is found or the event is disposed of. */
 
 #define POLL_MSEC 10
-#define POLL_USEC G_USEC_PER_SEC        /* after another thread last added an event */
+#define POLL_USEC G_USEC_PER_SEC        /* duration of polling after another thread has added an
+                                         * event */
 
 struct _GpuEventSource
 {
   GSource       parent;
   GMainContext *context;        /* no reference: the main context owns the source */
   GQueue        events;         /* of GpuEvent, by their links */
-  gboolean      is_polling;     /* the main context need not be woken */
+  gboolean      is_polling;     /* the main context polls, so it need not be woken */
   gboolean      is_fresh;       /* another thread has added an event since the last iteration */
   gint64        poll_until;     /* monotonic time */
 };
 
-static GMutex lock;             /* of all sources and their lists */
+static GMutex lock;             /* guards all sources and their lists */
 static GHashTable *sources;     /* of GMainContext to GpuEventSource */
 
 static gboolean
@@ -33,8 +34,8 @@ has_handler_locked (GpuEventSource *self)
   return FALSE;
 }
 
-/* Polls for a second after another thread adds an event, because that thread may connect a handler
- * while the main context sleeps. */
+/* Returns the timeout of the source. It polls for a second after another thread has added an event,
+ * because that thread may connect a handler while the main context sleeps. */
 static int
 get_timeout_locked (GpuEventSource *self)
 {
@@ -138,8 +139,9 @@ source_finalize (GSource *source)
 static GSourceFuncs source_funcs = { source_prepare, source_check, source_dispatch,
                                      source_finalize, NULL, NULL };
 
-/* Takes the lock. Calls the main context without it, because the main context may take locks of its
- * own. So two threads may both attach a source: the second is destroyed. */
+/* Attaches a source to @context and takes the lock. Calls functions of the main context before,
+ * because they take its lock. If another thread has attached a source in the meantime, destroys the
+ * new one. */
 G_GNUC_NO_INLINE static GpuEventSource *
 lock_new_source (GMainContext *context)
 {

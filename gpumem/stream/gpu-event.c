@@ -30,9 +30,9 @@
  *   g_warning ("the fill failed: %s", error->message);
  * ]|
  *
- * An event of gpu_stream_record() completes when all earlier work of the stream has completed. It
- * needs no driver call until a thread, a stream or a main loop waits for it or queries it. The
- * program completes the events of gpu_event_new_user() itself.
+ * An event of gpu_stream_record() completes when all earlier work of the stream has completed. Such
+ * an event needs no driver call until a thread, a stream or a main loop waits for it or queries it.
+ * The program itself completes the events of gpu_event_new_user().
  *
  * All methods may be called from any thread.
  *
@@ -51,7 +51,7 @@ struct _GpuEvent
   GpuNativeEvent *start;            /* the start time, unless `timed` has it; nullable */
   GpuNativeEvent *shared;           /* for other processes, nullable */
   GpuEventSource *source;           /* of the main context */
-  GList           link;             /* in the list of the source; no data once removed */
+  GList           link;             /* in the list of the source; link.data is NULL once removed */
 };
 
 enum
@@ -121,7 +121,8 @@ _gpu_event_has_handler (GpuEvent *event)
   return g_signal_has_handler_pending (event, signals[COMPLETED], 0, TRUE);
 }
 
-/* FALSE for a pending user event: without a reference, the program can no longer complete it. */
+/* Returns FALSE for a pending user event: after dropping its last reference, the program cannot
+ * complete it. */
 static gboolean
 will_complete (GpuEvent *event)
 {
@@ -130,7 +131,8 @@ will_complete (GpuEvent *event)
              && _gpu_user_event_query (event->user, NULL) != GPU_EVENT_STATUS_PENDING);
 }
 
-/* An event whose last reference is dropped lives on until its handlers were called. */
+/* If the last reference is dropped before the handlers were called, adds a reference until they
+ * were. */
 static void
 gpu_event_dispose (GObject *object)
 {
@@ -148,7 +150,7 @@ gpu_event_dispose (GObject *object)
   G_OBJECT_CLASS (gpu_event_parent_class)->dispose (object);
 }
 
-/* Fails a user event that is finalized, so that its waiters do not wait forever. */
+/* Fails a pending user event that is finalized, so that its waiters do not wait forever. */
 static void
 abandon_user_event (GpuUserEvent *user)
 {
@@ -224,15 +226,15 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once, when the event has completed or failed, for the handlers that are connected then.
-   * It is emitted in the thread-default main context of the thread that created @event, also if the
-   * event has completed before the handler was connected. An event of a stream whose last
-   * reference is dropped lives on until its handlers have returned. @error is the driver's error if
-   * the library cannot wait for the event.
+   * Emitted once, after the event has completed or failed, in the thread-default main context of
+   * the thread that created @event. Handlers may also be connected after the event has completed; a
+   * handler that is connected after the emission is not called. If the program drops the last
+   * reference to an event of a stream, the library keeps the event until its handlers have
+   * returned. If the library cannot wait for the event, @error is the driver's error.
    *
-   * A main loop notices a handler at its next iteration. If another thread connects the handler
-   * while the main loop sleeps, the main loop notices it by itself only in the first second after
-   * the event was created. Call g_main_context_wakeup() later than that.
+   * A main loop notices a handler at its next iteration. If another thread connects a handler while
+   * the main loop sleeps, the main loop wakes up by itself only in the first second after that
+   * thread created the event. After that second, call g_main_context_wakeup().
    *
    * Since: 0.1
    */
@@ -365,9 +367,8 @@ _gpu_event_get_point (GpuEvent *event)
  * @error: return location for an error
  *
  * Creates an event that the program completes with gpu_event_complete() or gpu_event_fail().
- * gpu_stream_wait_event() makes a stream wait for it (OpenCL: clCreateUserEvent, when the first
- * stream waits). CUDA has no user events. The event fails if it is finalized before the program
- * completes it.
+ * gpu_stream_wait_event() makes a stream wait for the event (OpenCL: clCreateUserEvent, when the
+ * first stream waits). CUDA has no user events. The event fails if it is finalized while pending.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end has
  *   no user events, or %GPU_ERROR_DEVICE_LOST
@@ -395,7 +396,7 @@ set_user (GpuEvent      *event,
   if (event->user == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the event is of a stream, only user events are completed by the program",
+                   "%s: the event belongs to a stream; the program can only complete user events",
                    function);
       return FALSE;
     }
@@ -413,7 +414,7 @@ set_user (GpuEvent      *event,
  * @event: a user event
  * @error: return location for an error
  *
- * Completes @event, so that the work that waits for it can run (OpenCL: clSetUserEventStatus if a
+ * Completes @event, so that work that waits for @event can run (OpenCL: clSetUserEventStatus if a
  * stream waits).
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is not a user event or has
@@ -436,12 +437,13 @@ gpu_event_complete (GpuEvent  *event,
  * @message: (nullable): the error message for the waiters
  * @error: return location for an error
  *
- * Fails @event: every wait for @event, or for work that waits for it, fails with %GPU_ERROR_FAILED
- * and @message (OpenCL: clSetUserEventStatus if a stream waits). That work does not run, except on
- * Intel's OpenCL runtime for CPUs. Reads of memory that it would have written fail with the same
- * error, until the memory is written again.
+ * Fails @event (OpenCL: clSetUserEventStatus if a stream waits). Work that waits for @event does
+ * not run, except on Intel's OpenCL runtime for CPUs. Every wait for @event or for such work fails
+ * with %GPU_ERROR_FAILED and @message. Reads of memory that such work would have written fail with
+ * the same error, until the memory is written again.
  *
- * Work submitted to the stream later also counts as failed, until a wait has reported the failure.
+ * Work that is submitted to the same stream later also counts as failed, until a wait has reported
+ * the failure.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is not a user event or has
  *   already completed or failed, or with the driver's error
@@ -547,7 +549,7 @@ get_deadline (gint64 timeout_usec)
  *
  * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first
  * wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). @cancellable cancels the wait,
- * not the work.
+ * but the work continues.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *
@@ -598,7 +600,7 @@ gpu_event_wait_timeout (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error: for callers that do
+ * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error. For callers that do
  * other work between two waits.
  *
  * Returns: the status at the end of the wait; @error is set with %GPU_EVENT_STATUS_FAILED, and with
@@ -627,8 +629,8 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* The event may have completed after the wait had ended. Failed work may have failed with the
-       * error of a timeout itself. */
+      /* The event may have completed after the end of the wait. Do not trust the error code alone:
+       * failed work may itself have failed with GPU_ERROR_TIMED_OUT. */
       status = gpu_event_query (event, NULL);
 
       if (status == GPU_EVENT_STATUS_COMPLETE
@@ -650,10 +652,10 @@ gpu_event_poll (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until all @events are complete. They may belong to different streams and contexts.
+ * Blocks until all @events are complete. The events may belong to different streams and contexts.
  *
  * Returns: %TRUE, or %FALSE with the error of the first failed event in the order of @events, after
- *   all have ended, or %G_IO_ERROR_CANCELLED
+ *   all events have completed or failed, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -741,7 +743,7 @@ gpu_event_wait_finish (GpuEvent      *event,
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
-/* Holds a reference to a watched event of a stream until its signal was emitted. */
+/* Holds a reference to a watched event until its signal was emitted. */
 typedef struct
 {
   GpuEvent *event;
@@ -796,8 +798,8 @@ user_completed (gpointer      data,
   g_free (ref);
 }
 
-/* The waiter of a pending user event holds no reference: dropping the last one must fail the event.
- */
+/* Holds no reference to a pending user event while waiting, because dropping the last reference
+ * must fail the event. */
 static void
 watch_user (GpuEvent *event)
 {
@@ -938,7 +940,7 @@ measure_operation (GpuNativeEvent  *event,
  *   complete
  * @since: an earlier event of the same kind, complete
  * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
- *   negative if @since is the later one
+ *   negative if @since ended later
  * @error: return location for an error
  *
  * Gets the time on the device between two events of one context (OpenCL: clGetEventProfilingInfo;
@@ -997,7 +999,8 @@ gpu_event_get_elapsed (GpuEvent  *event,
  * CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if it records no times, its error if it failed, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED if @event records no times, the error of @event if it failed, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -1043,7 +1046,7 @@ gpu_event_get_duration (GpuEvent  *event,
  * (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if it records no times, its error if it failed,
+ *   %GPU_ERROR_NOT_SUPPORTED if @event records no times, the error of @event if it failed,
  *   %GPU_ERROR_INVALID_ARGUMENT if @point is unknown, or the driver's error
  *
  * Since: 0.1
@@ -1060,7 +1063,7 @@ gpu_event_get_profiling_time (GpuEvent           *event,
   if (point > GPU_PROFILING_POINT_ENDED)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_event_get_profiling_time: there is no profiling point %d", point);
+                   "gpu_event_get_profiling_time: unknown profiling point %d", point);
       return FALSE;
     }
 

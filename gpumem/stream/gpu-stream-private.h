@@ -20,12 +20,13 @@ struct _GpuStream
   GpuWrapMode     mode;
 };
 
-/* Returns NULL with the error for a stream that was never initialised. */
+/* Sets the error for a stream that was never initialised. Returns NULL. */
 GPU_COLD GpuTimeline *
              _gpu_stream_fail             (const char   *function,
                                            GError      **error);
 
-/* (transfer none); NULL with an error for a stream that was never initialised. */
+/* (transfer none): gets the timeline of @stream. Returns NULL with an error if @stream was never
+ * initialised. */
 static inline GpuTimeline *
 _gpu_stream_get_timeline (GpuStream   *stream,
                           const char  *function,
@@ -38,12 +39,13 @@ _gpu_stream_get_timeline (GpuStream   *stream,
 GpuStream   *_gpu_stream_new_for_timeline (GpuContext   *context,
                                            GpuTimeline  *timeline);
 
-/* (transfer full): @stream's timeline, or the default one of @context if @stream is NULL. */
+/* (transfer full): gets the timeline of @stream, or of the default stream of @context if @stream is
+ * NULL. Returns NULL on error. */
 GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
-/* (transfer none): the same timeline, valid as long as @stream or @context. */
+/* (transfer none): gets the same timeline, which is valid as long as @stream or @context. */
 GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,

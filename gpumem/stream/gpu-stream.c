@@ -34,14 +34,15 @@
  * return at once. The library keeps the memory and the objects that an operation uses until the
  * operation completes, so callers may drop all references right after a call.
  *
- * The library orders uses of the same memory on several streams: it makes a stream wait for the
- * conflicting use on the other stream. Memory with %GPU_MEMORY_FLAGS_UNTRACKED is not ordered.
+ * The library orders conflicting uses of the same memory on several streams: it makes a stream wait
+ * for the earlier use on the other stream. Uses of memory with %GPU_MEMORY_FLAGS_UNTRACKED are not
+ * ordered.
  *
  * A stream with %GPU_STREAM_FLAGS_OUT_OF_ORDER orders only operations on the same memory, and
- * operations before and after gpu_stream_barrier() and gpu_stream_wait_event(). While 64 of its
- * operations are pending, a submission blocks until they complete, because drivers slow down
- * with the number of barriers. It does not block if they wait for a user event, nor for the end of
- * a mapping.
+ * operations before and after gpu_stream_barrier() and gpu_stream_wait_event(). If 64 of its
+ * operations are pending, the next submission blocks until they have completed, because drivers
+ * examine all pending commands for each barrier. A submission does not block if pending work waits
+ * for a user event, or to unmap memory.
  *
  * All methods may be called from any thread. Each call is one submission; submissions of different
  * threads are executed in the order in which the library accepts them.
@@ -225,7 +226,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:native-handle:
    *
-   * The driver's handle: see gpu_stream_get_native_handle().
+   * The driver's handle, see gpu_stream_get_native_handle().
    *
    * Since: 0.1
    */
@@ -279,7 +280,7 @@ check_capability (GpuNativeDevice  *device,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "gpu_stream_new: the device %s has no %s", device->id, what);
+               "gpu_stream_new: the device %s does not support %s", device->id, what);
 
   return FALSE;
 }
@@ -303,14 +304,14 @@ choose_device (GpuStream         *stream,
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_stream_new: the device %s is not one of the context's",
+               "gpu_stream_new: the device %s does not belong to the context",
                gpu_device_get_id (stream->device));
 
   return NULL;
 }
 
 /* Clamps as the driver does, so that the property has the priority in effect. Uses the range of the
- * first device: if those of others differ, the driver clamps again. */
+ * first device: if the range of the stream's device differs, the driver clamps again. */
 static void
 clamp_priority (GpuStream        *stream,
                 GpuNativeContext *context)
@@ -324,7 +325,7 @@ clamp_priority (GpuStream        *stream,
     stream->priority = CLAMP (stream->priority, greatest, least);
 }
 
-/* Errors of this class already have the prefix; errors of the back end do not. */
+/* Adds the prefix to errors of the back end. Errors of this class already have it. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
                GpuNativeContext  *context,
@@ -338,9 +339,9 @@ create_native (GpuStream         *stream,
 
   if (*device == NULL
       || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
-                            GPU_CAPABILITIES_OUT_OF_ORDER, "streams out of order", error)
+                            GPU_CAPABILITIES_OUT_OF_ORDER, "out-of-order streams", error)
       || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_PROFILING) != 0,
-                            GPU_CAPABILITIES_PROFILING, "timed streams", error)
+                            GPU_CAPABILITIES_PROFILING, "profiling streams", error)
       || !check_capability (*device, stream->priority != 0, GPU_CAPABILITIES_PRIORITY,
                             "priorities", error))
     return NULL;
@@ -516,7 +517,7 @@ gpu_stream_new_full (GpuContext      *context,
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_stream_new: there are no stream flags 0x%x", flags & ~known);
+                   "gpu_stream_new: unknown stream flags 0x%x", flags & ~known);
       return NULL;
     }
 
@@ -532,18 +533,18 @@ gpu_stream_new_full (GpuContext      *context,
  * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Creates a stream around a driver stream of another library, with its device and flags (OpenCL:
- * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed stream must outlive the new one. On
- * failure the caller keeps the ownership of @handle.
+ * Creates a stream that wraps a driver stream of another library, with the device and the flags of
+ * that stream (OpenCL: clGetCommandQueueInfo, clRetainCommandQueue if @mode is
+ * %GPU_WRAP_MODE_BORROW; CUDA: cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed stream
+ * must outlive the new one. On failure the caller keeps the ownership of @handle.
  *
- * The library does not track the work that other code submits to @handle directly. The driver
- * orders that work and the operations of the new stream like work of one queue.
+ * The library does not track work that other code submits to @handle directly. The driver executes
+ * such work and the operations of the new stream in submission order.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
  *   has no driver streams, %GPU_ERROR_INVALID_ARGUMENT if @handle belongs to another context, is an
- *   OpenCL queue on a device, or is one of these constants on another back end than CUDA, or the
- *   driver's error
+ *   OpenCL queue on a device, or is one of the `GPU_STREAM_HANDLE` constants on another back end
+ *   than CUDA, or the driver's error
  *
  * Since: 0.1
  */
@@ -630,8 +631,8 @@ peek_handle (GpuStream *stream)
  *
  * After the first call the program may submit work to the driver's stream directly. From then on
  * gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and gpu_context_synchronize()
- * include that work, at the cost of a driver call. To compare streams, use gpu_stream_equal() and
- * gpu_stream_hash(), which avoid that cost.
+ * include that work, at the cost of a driver call each. To compare streams, use gpu_stream_equal()
+ * and gpu_stream_hash(), which do not cause this cost.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -657,11 +658,11 @@ gpu_stream_get_native_handle (GpuStream *stream)
  * @a: a #GpuStream
  * @b: a #GpuStream
  *
- * Compares two streams by the driver's handles of the streams and of their contexts, because each
- * CUDA context has its own default stream. A stream that was never initialised is only equal to
- * itself. Does not block; may be called from any thread.
+ * Compares two streams by the driver's handles of the streams and of their contexts. The contexts
+ * are compared because the default streams of all CUDA contexts have the same handle. A stream that
+ * was never initialised is only equal to itself. Does not block; may be called from any thread.
  *
- * Returns: %TRUE if both represent the same stream of the driver
+ * Returns: %TRUE if both objects represent the same stream of the driver
  *
  * Since: 0.1
  */
@@ -747,7 +748,7 @@ begin_call (GpuStream   *stream,
   return NULL;
 }
 
-/* Takes ownership of @failure. TRUE if it is NULL. */
+/* Takes ownership of @failure. Returns TRUE if @failure is NULL. */
 static gboolean
 end_call (GpuTimeline  *timeline,
           const char   *function,
@@ -810,12 +811,12 @@ wait_point (GpuTimeline     *timeline,
  *
  * Makes later operations of @stream wait for @event (OpenCL: clEnqueueBarrierWithWaitList; CUDA:
  * cuStreamWaitEvent). Does not block. If @event fails later, the operations that wait for it do not
- * run, and fail with its error. The event may belong to another process.
+ * run, and fail with the error of @event. @event may be from another process.
  *
- * Returns: %TRUE, or %FALSE with the error of @event if it has already failed, which is
- *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an event of
- *   a context that @stream cannot wait for, with %GPU_ERROR_NOT_SUPPORTED for a user event if the
- *   device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ * Returns: %TRUE, or %FALSE with the error of @event if it has already failed
+ *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_INVALID_ARGUMENT for
+ *   an event of a context that @stream cannot wait for, with %GPU_ERROR_NOT_SUPPORTED for a user
+ *   event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */
@@ -848,9 +849,8 @@ gpu_stream_wait_event (GpuStream  *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Orders later operations of @stream after all earlier ones (OpenCL:
- * clEnqueueBarrierWithWaitList). Only streams with %GPU_STREAM_FLAGS_OUT_OF_ORDER need it. Does not
- * block.
+ * Orders later operations of @stream after all earlier ones (OpenCL: clEnqueueBarrierWithWaitList).
+ * Only streams with %GPU_STREAM_FLAGS_OUT_OF_ORDER need barriers. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -878,8 +878,8 @@ gpu_stream_barrier (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
-/* Returns the event that times the newest point, if @flags or the stream request it. Caller holds
- * the timeline's lock. */
+/* Gets the event that records the time of the newest point, if @flags or the stream request times.
+ * Caller holds the timeline's lock. */
 static gboolean
 get_timed_event_locked (GpuTimeline     *timeline,
                         GpuEventFlags    flags,
@@ -895,15 +895,16 @@ get_timed_event_locked (GpuTimeline     *timeline,
   else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
-  /* Recording the time is an operation, with a point of its own. */
+  /* A newly recorded event is an operation with a point of its own. */
   if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
     _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
 
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
 
-/* Returns a point after the work that the program submitted through the native handle. @timed, if
- * it times the last point, also times this one. Caller holds the timeline's lock. */
+/* Appends a point after the work that the program submitted through the native handle. If @timed
+ * recorded the time of the previous point, it also stands for the new one. Caller holds the
+ * timeline's lock. */
 static void
 append_recorded_point_locked (GpuTimeline    *timeline,
                               GpuNativeEvent *timed)
@@ -941,10 +942,10 @@ check_record_flags (GpuTimeline    *timeline,
 
   if ((flags & ~known) != 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
+                 "gpu_stream_record: unknown event flags 0x%x", flags & ~known);
   else if ((flags & either) == either)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_record: the event flags %s do not go together", text);
+                 "gpu_stream_record: the event flags %s cannot be combined", text);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                  "gpu_stream_record: the stream on %s cannot record events with flags %s",
@@ -953,7 +954,7 @@ check_record_flags (GpuTimeline    *timeline,
   return FALSE;
 }
 
-/* Creates an event for other processes, as an operation of its own. Caller holds the timeline's
+/* Records an event for other processes, which counts as an operation. Caller holds the timeline's
  * lock. */
 static GpuNativeEvent *
 record_shared_locked (GpuTimeline    *timeline,
@@ -980,21 +981,21 @@ record_shared_locked (GpuTimeline    *timeline,
  *
  * Creates an event that completes when all earlier work of @stream has completed. Does not block.
  *
- * Without flags the event is only a number, and needs no driver call until a waiter needs it. If
- * the program wrapped @stream or got its native handle, the event includes the work that the
- * program submitted through the handle.
+ * Without flags the event is only a number, and needs no driver call until a thread, a stream or a
+ * main loop waits for it or queries it. If the program wrapped @stream or got its native handle,
+ * the event also completes only after the work that the program submitted through the handle.
  *
- * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation.
- * %GPU_EVENT_FLAGS_TIMING records the current time if there was no operation (OpenCL:
- * clEnqueueMarkerWithWaitList), and on CUDA on each stream (cuEventRecord).
- * gpu_event_export_handle() shares an event with %GPU_EVENT_FLAGS_INTERPROCESS (CUDA:
- * cuEventCreate, cuEventRecord).
+ * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
+ * %GPU_EVENT_FLAGS_TIMING, the event records the current time if there are no such times: on a
+ * %GPU_STREAM_FLAGS_PROFILING stream without an operation (OpenCL: clEnqueueMarkerWithWaitList),
+ * and on CUDA on any other stream (cuEventRecord). gpu_event_export_handle() shares an event with
+ * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord).
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
  *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING; with
- *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or for both of these together; or with the
- *   driver's error
+ *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or for %GPU_EVENT_FLAGS_INTERPROCESS together
+ *   with %GPU_EVENT_FLAGS_TIMING; or with the driver's error
  *
  * Since: 0.1
  */
@@ -1046,7 +1047,7 @@ gpu_stream_record (GpuStream      *stream,
  * @error: return location for an error
  *
  * Makes the device start the submitted work of @stream, even if no thread waits for it (OpenCL:
- * clFlush; CUDA starts work by itself). Does not block.
+ * clFlush; CUDA: no call, because work starts without it). Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1090,7 +1091,8 @@ is_idle_by_marker (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Queries the driver. All work that the library submitted must be complete. */
+/* Queries the driver for work that the program submitted. All work that the library submitted must
+ * be complete. */
 static gboolean
 is_idle_for_driver (GpuTimeline  *timeline,
                     GError      **error)
@@ -1120,10 +1122,10 @@ is_idle_for_driver (GpuTimeline  *timeline,
  *
  * Checks whether all work of @stream is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush
  * in the first call, clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). If the
- * program wrapped @stream or got its native handle, this includes the work that the program
- * submitted through the handle (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA:
- * cuStreamQuery). Does not block, except for up to a millisecond on such streams of OpenCL, which
- * has no call to query a queue.
+ * program wrapped @stream or got its native handle, also checks the work that the program submitted
+ * through the handle (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA: cuStreamQuery).
+ * For such a stream, the call blocks for up to a millisecond on OpenCL, which has no call to query
+ * a queue. Otherwise does not block.
  *
  * Returns: %TRUE if all work is complete; %FALSE without an error if work is pending; %FALSE with
  *   an error if work failed or the driver could not report its status
@@ -1165,7 +1167,7 @@ gpu_stream_is_idle (GpuStream  *stream,
  * Blocks until all earlier work of @stream is complete, including the work that the program
  * submitted through the native handle (OpenCL: clEnqueueMarkerWithWaitList, clFlush,
  * clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize; no call if the work is known to be
- * complete). @cancellable cancels the wait, not the work.
+ * complete). @cancellable cancels the wait, but the work continues.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *

@@ -34,8 +34,8 @@ G_BEGIN_DECLS
  * GPU_STREAM_HANDLE_PER_THREAD:
  *
  * CUDA's per-thread default stream: each thread submits to a stream of its own. A handle for
- * gpu_stream_new_wrapped(). gpu_stream_is_idle() covers the library's work of all threads, but of
- * the work that the program submits directly only that of the calling thread.
+ * gpu_stream_new_wrapped(). gpu_stream_is_idle() checks the library's work of all threads, but work
+ * that the program submits directly only if the calling thread submitted it.
  *
  * Since: 0.1
  */

@@ -20,8 +20,8 @@ typedef struct
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
   GpuNativeEvent *event;            /* of the user's stream, nullable */
-  GPtrArray    *cross[2];           /* nullable; earlier copies between drivers; each side passes
-                                     * their failures on to the other */
+  GPtrArray    *cross[2];           /* nullable; earlier cross-driver copies by side, whose failures
+                                     * also fail the other side */
   guint         locked;             /* bit mask of the sides whose timeline is locked */
   guint         failed;             /* the side that failed */
 } Dual;
@@ -84,7 +84,7 @@ unlock_sides (Dual  *dual,
     }
 }
 
-/* FALSE if a side needs a failure lock that is not held. */
+/* Locks both timelines. Returns FALSE if a side needs a failure lock that is not held. */
 static gboolean
 try_lock_timelines (Dual *dual)
 {
@@ -107,7 +107,8 @@ try_lock_timelines (Dual *dual)
   return success;
 }
 
-/* Failure locks precede timeline locks and are taken only if user events are involved. */
+/* Failure locks must be taken before timeline locks, and are taken only if user events may fail
+ * work. */
 static void
 lock_timelines (Dual *dual)
 {
@@ -159,7 +160,8 @@ order_locked (Dual    *dual,
   return TRUE;
 }
 
-/* Sets @event to the last command in the user's stream if there is a waiter. */
+/* Releases external memory. If a caller waits, sets @event to that of the last command in the
+ * user's stream. */
 static gboolean
 release_locked (Dual            *dual,
                 guint            sides,
@@ -188,7 +190,7 @@ release_locked (Dual            *dual,
   return success;
 }
 
-/* Counts a partial submission as a use of all its memory. */
+/* Counts the operation. A partial submission also counts as a use of all its memory. */
 static void
 enter_locked (Dual           *dual,
               guint           sides,
@@ -241,10 +243,10 @@ run_locked (Dual     *dual,
   return success;
 }
 
-/* If only one driver has user events, run its side first: the other side may block this thread
- * until a user event is set, which requires the failure lock, so unlock it. No other thread then
- * waits for the second timeline with that lock held: only operations of this stream lock it that
- * way. */
+/* If only one side needs its failure lock, runs that side first and then unlocks the failure lock.
+ * The other side may block this thread until a user event is set, which requires that lock. No
+ * thread waits for the second timeline with the failure lock held: only operations of the user's
+ * stream take both, and dual_lock excludes them. */
 static gboolean
 run_sides (Dual    *dual,
            GError **error)
@@ -349,7 +351,7 @@ end (Dual    *dual,
   if (failure == NULL)
     return TRUE;
 
-  /* The user's side was enqueued before the other side failed. */
+  /* The user's side may have been enqueued before the other side failed. */
   if (dual->pending != NULL)
     g_clear_pointer (&dual->pending->event, _gpu_native_event_unref);
 

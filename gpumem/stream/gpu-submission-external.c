@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * External memory, shared with another API. Each operation acquires it before its own commands and
- * releases it after them, in the same stream; a mapping keeps it acquired until it is unmapped. The
- * lock of the root is held throughout, so that acquires and releases alternate in submission order.
- * Each use counts as a write, so that streams execute them in that order.
+ * External memory is shared with another API. Each operation acquires the memory before its own
+ * commands and releases it after them, in the same stream. Mapped memory stays acquired until it is
+ * unmapped. The lock of the root is held throughout, so that acquires and releases alternate in
+ * submission order. Each use counts as a write, so that streams execute the uses in that order.
  */
 #include "config.h"
 
@@ -20,7 +20,8 @@ note_event (GpuSubmitter   *s,
   s->handover[s->n_handover++] = event;
 }
 
-/* Enqueues a barrier between a handover and the operation. An in-order stream needs none. */
+/* Enqueues a barrier between the acquire or release and the operation. In-order streams need no
+ * barrier. */
 static gboolean
 separate (GpuSubmitter  *s,
           GError       **error)
@@ -51,7 +52,8 @@ set_acquired (GpuSubmitter *s,
     }
 }
 
-/* Do not block in the driver: the thread that sets the user event may need the locks held here. */
+/* Fails instead of blocking in the driver: the thread that sets the user event may need locks that
+ * the caller holds. */
 static gboolean
 check_waits (GpuSubmitter     *s,
              GpuNativeBuffer **buffers,
@@ -67,8 +69,8 @@ check_waits (GpuSubmitter     *s,
         continue;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                   "the stream waits for an event of the user, and the driver of %s hands memory "
-                   "of another API only to streams that do not: wait for the event first",
+                   "the stream waits for a user event, and the driver of %s cannot acquire memory "
+                   "of another API in such a stream: complete the event first",
                    s->timeline->device->id);
       return FALSE;
     }
@@ -106,7 +108,8 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   return separate (s, error);
 }
 
-/* Memory whose unmap failed stays acquired. */
+/* Counts mappings. If an unmap fails, its mapping stays counted, so that the memory stays
+ * acquired. */
 static void
 count_maps (GpuSubmitter *s,
             GpuStorage   *root,
@@ -172,7 +175,8 @@ _gpu_submitter_retain_handover_locked (GpuSubmitter *s)
                                  (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
-/* Counts the part that was enqueued before the failure as a use of all the memory. */
+/* Counts the commands that were enqueued before the failure as an operation that uses all the
+ * memory. Returns FALSE. */
 static gboolean
 fail_locked (GpuSubmitter *s,
              GpuPending   *pending)

@@ -6,14 +6,14 @@
 
 G_BEGIN_DECLS
 
-/* A fence of another timeline that the stream has to wait for. */
+/* A fence of another timeline, for which the stream must wait. */
 typedef struct
 {
   GpuFence         *fence;
   GpuNativeContext *context;        /* of that timeline; borrowed from the point */
-  GPtrArray        *user_events;    /* user events that may fail the fence; nullable */
-  GPtrArray        *cross;          /* copies between drivers that may fail it; nullable; drivers do
-                                     * not report these failures */
+  GPtrArray        *user_events;    /* user events whose failure may fail the fence; nullable */
+  GPtrArray        *cross;          /* cross-driver copies that the fence depends on; nullable;
+                                     * drivers do not report their failures */
   gboolean          is_asked;       /* the fence is of `submission->after`: its failure fails the
                                      * submission */
 } GpuFenceWait;
@@ -30,7 +30,8 @@ typedef struct
   gboolean             retains_events; /* retain the events of handovers: the work may fail */
   GpuNativeEvent      *handover[5]; /* events of acquire, release and barriers */
   guint                n_handover;
-  GPtrArray           *causes;      /* nullable; user events that fail `submission->after` */
+  GPtrArray           *causes;      /* nullable; user events whose failure fails
+                                     * `submission->after` */
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* native event of `submission->user_event`; nullable */
   guint64              own;         /* last point of this timeline to order after */
@@ -38,9 +39,9 @@ typedef struct
   gboolean             has_dropped; /* removed a wait for failed work whose failure is not recorded
                                      * yet */
   gboolean             may_retry;   /* first attempt */
-  gboolean             must_retry;  /* nothing was submitted, because of has_dropped */
+  gboolean             must_retry;  /* nothing was submitted, because has_dropped was set */
   GpuNativeContext    *lost;        /* another context that was lost; nullable */
-  GError              *loss;        /* the error; reported to `lost` after all locks are released */
+  GError              *loss;        /* the error of `lost`; reported after all locks are released */
   gboolean             is_others;   /* the error belongs to another context */
 } GpuSubmitter;
 
@@ -55,24 +56,26 @@ gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
  * the failure of a user event left unordered. Caller holds the timeline's lock. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
-/* Sets is_others if @failure, of a copy, is the loss of another context. Caller holds no lock. */
+/* Sets is_others if @failure, of a copy between contexts, is the loss of the other context. Caller
+ * holds no lock. */
 void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
-/* gpu-submission.c. Treats reads of exclusive or external memory as writes: one user at a time. */
+/* gpu-submission.c. Treats reads of exclusive or external memory as writes, so that such memory has
+ * one user at a time. */
 void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
-/* FALSE if the last write of memory that the submission reads failed. May query the driver. Caller
- * holds no lock. */
+/* Returns FALSE with an error if the submission reads memory whose last write failed. May query the
+ * driver. Caller holds no lock. */
 gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
                                         GError              **error);
-/* FALSE if the submission writes constant memory. */
+/* Returns FALSE with an error if the submission writes constant memory. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);
-/* FALSE if memory was released or mapped since the first check. Caller holds the locks of the
- * roots. */
+/* Returns FALSE with an error if memory was released, or if a mapping conflicts. Caller holds the
+ * locks of the roots. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
 /* Counts an operation that the driver accepted. Takes ownership of the events, both nullable.
@@ -83,17 +86,17 @@ void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
                                         GpuNativeEvent       *timed,
                                         GpuPending           *pending);
 
-/* gpu-submission-external.c. Acquire external memory from the other API, and release it; memory
- * that stays mapped is not released. Release also after an acquire or an operation that failed.
- * @success: the operation was enqueued. @event, nullable, is not changed if nothing is released.
- * Caller holds the locks. */
+/* gpu-submission-external.c. Acquire external memory from the other API, and release it unless it
+ * stays mapped. _gpu_submitter_release_locked() must be called even after an acquire or an
+ * operation has failed. @success is whether the operation was enqueued. @event is nullable, and is
+ * not changed if nothing is released. Caller holds the locks. */
 gboolean _gpu_submitter_acquire_locked (GpuSubmitter         *s,
                                         GError              **error);
 gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* After the operation was entered: moves the handover events to the timeline. */
+/* Moves the handover events to the timeline. Called after the operation was counted. */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,

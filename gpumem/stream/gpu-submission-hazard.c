@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hazards: the points that a submission is ordered after, and the waits enqueued for them. */
+/* Hazards: collects the points that a submission is ordered after, and enqueues waits for them. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -37,7 +37,7 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* Returns whether a wait was added that user events can fail. */
+/* Returns whether a wait was added that fails if a user event fails. */
 static gboolean
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
@@ -139,8 +139,8 @@ note_lost (GpuSubmitter     *s,
   s->loss = g_error_copy (failure);
 }
 
-/* Work in another context that was lost has ended, so the wait is skipped. Fails if the submission
- * uses that context or was asked to wait for it. Takes ownership of @failure. */
+/* Skips the wait for a lost context, because its work has ended. Fails if the submission uses
+ * memory of that context or is gpu_stream_wait_event(). Takes ownership of @failure. */
 static gboolean
 skip_lost (GpuSubmitter      *s,
            GpuNativeContext  *context,
@@ -185,7 +185,7 @@ add_fence (GpuSubmitter    *s,
   return FALSE;
 }
 
-/* Uses on the same stream are ordered already and cost one comparison. */
+/* A use on the same stream needs no wait, only a barrier if the stream is out of order. */
 static inline gboolean
 add_wait (GpuSubmitter    *s,
           const GpuPoint  *point,
@@ -208,8 +208,8 @@ follow_point (GpuSubmitter   *s,
     s->own = MAX (s->own, point->seq);
 }
 
-/* On an out-of-order stream, the end of a mapping must not overtake its start. Mappings of
- * untracked memory, and those for reading, are recorded as reads. */
+/* On an out-of-order stream, an unmap must not overtake the map operation. Map operations for
+ * reading, and those of untracked memory, are recorded as reads. */
 static void
 follow_mapping_locked (GpuSubmitter *s,
                        GpuStorage   *root)
@@ -252,7 +252,8 @@ add_waits_locked (GpuSubmitter     *s,
   return TRUE;
 }
 
-/* Returns the failure of a point that is reached by now, whether or not a wait was needed. */
+/* Adds the wait that the caller requested. Returns FALSE if the point is complete and has
+ * failed. */
 static gboolean
 add_asked (GpuSubmitter    *s,
            const GpuPoint  *point,
@@ -284,8 +285,8 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
   return submission->after == NULL || add_asked (s, submission->after, error);
 }
 
-/* Prefers the error of the user event, which names the cause, to that of the driver. Takes
- * ownership of @failure. */
+/* Propagates the error of the failed user event, which is the cause, or else @failure, which is the
+ * driver's. Takes ownership of @failure. */
 static void
 propagate_cause (const GpuFenceWait  *wait,
                  GError              *failure,
@@ -358,7 +359,8 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Needed for drivers that run work after a failed event and report no failure. */
+/* Returns FALSE if a user event failed `submission->after`. Needed for drivers that run work after
+ * a failed event and report no failure. */
 static gboolean
 check_causes (GpuSubmitter  *s,
               GError       **error)
@@ -404,14 +406,15 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
 #define N_REFUSED 100
 #define REFUSED_PAUSE 100
 
-/* Whether the driver refused the wait because the awaited work failed. */
+/* Returns whether the driver refused the wait because the awaited work has failed. */
 static gboolean
 is_refused (const GError *failure)
 {
   return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
 }
 
-/* Records a fence first, so that waiters for earlier work do not also wait for a user event. */
+/* Records a fence before the stream waits for a user event, so that waiters for earlier work do not
+ * wait for that event. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
                   GError      **error)

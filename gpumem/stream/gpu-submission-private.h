@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* A use of memory. If `memory` is NULL, the caller sets `storage`, which it must be a user of, and
+/* A use of memory. If `memory` is NULL, the caller sets `storage` and must hold a use of it, and
  * the access is not checked. */
 typedef struct
 {
@@ -17,7 +17,7 @@ typedef struct
   gboolean    write;
   gsize       offset;               /* within the memory */
   gsize       size;
-  GpuStorage *storage;              /* set from `memory` unless that is NULL */
+  GpuStorage *storage;              /* set from `memory` unless `memory` is NULL */
   gboolean    is_promoted;          /* set if a read is ordered as a write */
 } GpuAccess;
 
@@ -40,7 +40,7 @@ struct _GpuRetain
 
 extern const GpuRetainType _gpu_retain_bytes;
 
-/* Keep this small: it is cleared for every operation. */
+/* Keep this struct small: it is cleared for every operation. */
 typedef struct
 {
   const char       *function;       /* public function; for errors */
@@ -58,11 +58,11 @@ typedef struct
                                      * records no event */
   gconstpointer     operation;
   const GpuRetain  *retain;         /* nullable */
-  GpuUserEvent     *user_event;     /* to wait for first; nullable */
-  const GpuPoint   *after;          /* likewise */
+  GpuUserEvent     *user_event;     /* the user event to wait for first; nullable */
+  const GpuPoint   *after;          /* the point to wait for first; nullable */
 } GpuSubmission;
 
-/* If not NULL, @pending is filled in for _gpu_pending_wait(). */
+/* If @pending is not NULL, sets it for _gpu_pending_wait(). */
 gboolean _gpu_submit       (GpuTimeline          *timeline,
                             const GpuSubmission  *submission,
                             GpuPending           *pending,
@@ -76,8 +76,8 @@ typedef struct
 } GpuDualSide;
 
 /* Called once for both sides with the locks of both, or once for each side; @sides is a bit mask.
- * Sets @failed to the side that failed. Sets @event, nullable, to an event of the user's stream for
- * the GpuPending or for profiling. */
+ * On failure, sets @failed to the side that failed. Sets @event to an event of the user's stream if
+ * the GpuPending or profiling needs one, otherwise to NULL. */
 typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  GpuNativeStream *const  *streams,
                                  guint                    sides,
@@ -86,9 +86,9 @@ typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  guint                   *failed,
                                  GError                 **error);
 
-/* Counts a point in both streams or in neither, except for commands that are enqueued already. May
- * block in a driver until user events are set, but never with a failure lock held. @user is the
- * side of the stream that the caller passed in. */
+/* On success, counts a point in both streams. On failure, counts points only for commands that are
+ * already enqueued. May block in a driver until user events are set, but never with a failure lock
+ * held. @user is the side of the user's stream. */
 gboolean _gpu_submit_dual  (GpuDualSide          *sides,
                             guint                 user,
                             GpuDualFunc           run,

@@ -10,8 +10,8 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
 
 #define MAX_ROOTS 16
 
-/* Drivers examine every incomplete command for each barrier of an out-of-order stream, so limit
- * their number. */
+/* The maximum number of pending operations of an out-of-order stream, because drivers examine every
+ * incomplete command for each barrier. */
 #define MAX_BEHIND 64
 
 GPU_COLD static gboolean
@@ -23,14 +23,14 @@ fail_constant (const GpuSubmission  *submission,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of the memory %p would be "
-               "written, but it was given to be read only; kernels must take it as an argument "
+               "written, but the memory is read only; a kernel must take it as an argument "
                "that is a pointer to const", submission->function, offset, offset + access->size,
                (void *) access->memory);
 
   return FALSE;
 }
 
-/* TRUE if the access is allowed. */
+/* Returns TRUE if the access is allowed, otherwise sets the error. */
 GPU_COLD static gboolean
 fail_access (const GpuSubmission    *submission,
              const GpuNativeContext *context,
@@ -55,8 +55,8 @@ fail_access (const GpuSubmission    *submission,
 }
 
 /* Sets the storage of each access and checks the state of the memory. The check is repeated under
- * the locks because another thread may release the memory; the first check is needed because a
- * thread that spills the memory may hold those locks. */
+ * the locks, because another thread may release the memory in the meantime. The first check
+ * prevents a wait for those locks while a thread holds them to spill the memory. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
@@ -100,7 +100,7 @@ _gpu_submission_check_constant (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Sorts the locks by address to prevent deadlocks between submissions. */
+/* Takes the locks in the order of their addresses, to prevent deadlocks between submissions. */
 static void
 lock_roots (GpuSubmitter *s)
 {
@@ -138,7 +138,7 @@ unlock_roots (GpuSubmitter *s)
     _gpu_storage_unlock_shared (s->roots[i - 1]);
 }
 
-/* Returns a mapped range that conflicts with the access, or NULL. With exclusive memory any mapping
+/* Returns a mapped range that conflicts with the access, or NULL. For exclusive memory, any mapping
  * conflicts. */
 static const GpuMappedRange *
 find_clash_locked (const GpuSubmission *submission,
@@ -154,7 +154,7 @@ find_clash_locked (const GpuSubmission *submission,
                                          access->write);
 }
 
-/* Checks the state that another thread may have changed. Caller holds the locks. */
+/* Checks the state of the memory, which another thread may have changed. Caller holds the locks. */
 GPU_COLD static gboolean
 check_access_locked (const GpuSubmission  *submission,
                      const GpuAccess      *access,
@@ -189,8 +189,8 @@ check_access_locked (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* Whether check_access_locked() can be skipped. Reads the state first: the locks do not protect the
- * other fields of released memory. */
+/* Returns whether check_access_locked() can be skipped. Reads the state first: the locks do not
+ * protect the other fields of released memory. */
 static inline gboolean
 is_usable_locked (const GpuAccess *access)
 {
@@ -292,7 +292,8 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
     commit_event_locked (timeline, seq, timed, NULL);
 }
 
-/* Counts a point for a partial submission, as if all of it used the memory. */
+/* If some commands were submitted before the failure, counts them as an operation that uses all the
+ * memory. Returns FALSE. */
 G_GNUC_NO_INLINE static gboolean
 fail_locked (GpuTimeline         *timeline,
              const GpuSubmission *submission,
@@ -346,8 +347,8 @@ run_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Whether to run the blocking variant under the locks: only if the context is idle, so that the
- * wait is as short as a submission. */
+/* Returns whether to run the blocking variant under the locks. Only if the context is idle, so that
+ * the operation takes about as long as a submission. */
 static inline gboolean
 can_run_now_locked (GpuTimeline         *timeline,
                     const GpuSubmission *submission)
@@ -371,7 +372,8 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Sets @usable to whether _gpu_submission_check_locked() can be skipped. */
+/* Returns whether all memory is biased to @timeline and no user event can affect it. Sets @usable
+ * to whether _gpu_submission_check_locked() can be skipped. */
 static inline gboolean
 is_biased_locked (GpuTimeline         *timeline,
                   const GpuSubmission *submission,
@@ -411,8 +413,8 @@ run_pending_locked (GpuTimeline          *timeline,
   return run_locked (timeline, submission, FALSE, pending, error);
 }
 
-/* Returns FALSE, having done nothing, unless all memory is biased to the stream and the submission
- * waits for nothing else. */
+/* Submits on the fast path: all memory is biased to the stream, and the submission waits for no
+ * event. Otherwise does nothing and returns FALSE. */
 static inline gboolean
 submit_biased (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -609,8 +611,8 @@ fail (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Takes ownership of @failure; returns TRUE if it is NULL. The loss of another context does not
- * mark this one as lost. Caller holds no lock. */
+/* Reports @failure. Returns TRUE if @failure is NULL. The loss of another context does not mark the
+ * context of the stream as lost. Takes ownership of @failure. Caller holds no lock. */
 static gboolean
 end_shared (GpuSubmitter  *s,
             GError        *failure,
@@ -633,8 +635,8 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* If a write has failed and its failure is not recorded yet, submits nothing and sets @retry, which
- * is nullable. */
+/* If @retry is not NULL, and a write has failed whose failure is not recorded yet, submits nothing
+ * and sets @retry. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -671,7 +673,7 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
-/* Retries once: the second attempt finds the failure recorded. */
+/* Submits, and retries once if necessary: by the second attempt the failure is recorded. */
 static gboolean
 submit_again (GpuTimeline          *timeline,
               const GpuSubmission  *submission,
@@ -685,7 +687,7 @@ submit_again (GpuTimeline          *timeline,
                         && submit_shared (timeline, submission, pending, NULL, error)));
 }
 
-/* FALSE for unmaps issued by finalizers and for `if_idle` submissions. */
+/* Returns FALSE for unmaps, which finalizers may issue, and for `if_idle` submissions. */
 static gboolean
 may_block (const GpuSubmission *submission,
            const GpuPending    *pending)
@@ -694,7 +696,8 @@ may_block (const GpuSubmission *submission,
          && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
 }
 
-/* Only block if progress depends on the device alone, not on a user event. */
+/* Returns whether too many operations are pending. Returns FALSE if progress depends on a user
+ * event, and not on the device alone. */
 static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
@@ -710,8 +713,8 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-/* Limits how far an out-of-order stream runs ahead. Ignores failures: waiters for that work get
- * them. */
+/* Blocks if too many operations of an out-of-order stream are pending. Ignores failures: waits for
+ * the failed work report them. */
 GPU_COLD static void
 catch_up (GpuTimeline         *timeline,
           const GpuSubmission *submission,
@@ -736,7 +739,7 @@ _gpu_submit (GpuTimeline          *timeline,
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (G_LIKELY (check_memories (submission, timeline, &failure)))
     {
-      /* Do not report the failure to this context: it may be the loss of another one. */
+      /* Do not report the failure to this context: it may be the loss of another context. */
       if (G_UNLIKELY (g_atomic_int_get (&_gpu_timeline_any_failed))
           && !_gpu_submission_check_writers (submission, error))
         return FALSE;
