@@ -7,7 +7,7 @@
 
 #define OPS(context) (_gpu_context_get_native (context)->backend->context)
 
-/* Returns @has_op: whether the back end has the op for @what. Sets an error if it lacks the op. */
+/* Returns @has_op. If it is FALSE, sets an error: the back end does not support @what. */
 static gboolean
 check_op (GpuContext  *context,
           gboolean     has_op,
@@ -76,7 +76,7 @@ gpu_context_get_limit (GpuContext  *context,
   ops = OPS (context);
 
   if (ops->get_limit == NULL)
-    return fail_limit ("gpu_context_get_limit", "tell", context, limit, error);
+    return fail_limit ("gpu_context_get_limit", "get", context, limit, error);
 
   if (ops->get_limit (_gpu_context_get_native (context), limit, value, error))
     return TRUE;
@@ -212,7 +212,7 @@ _gpu_cache_preference_check (GpuCachePreference   preference,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: there is no cache preference %d", function, (int) preference);
+               "%s: unknown cache preference %d", function, (int) preference);
 
   return FALSE;
 }
@@ -225,8 +225,8 @@ _gpu_cache_preference_check (GpuCachePreference   preference,
  * @error: return location for an error
  *
  * Gets the range of stream priorities (CUDA: cuCtxGetStreamPriorityRange; OpenCL: from 1 to -1 with
- * cl_khr_priority_hints). gpu_stream_new_full() clamps other numbers to the range. Both are 0 if
- * streams have no priorities. Does not block.
+ * cl_khr_priority_hints). gpu_stream_new_full() clamps other numbers to the range. If streams have
+ * no priorities, @least and @greatest are 0. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -378,9 +378,9 @@ gpu_context_get_address_attributes (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Starts the recording of a profiler that waits for this call (CUDA: cuProfilerStart, with Nsight's
- * `--capture-range=cudaProfilerApi`). Without a profiler the call has no effect. To time single
- * operations, use %GPU_STREAM_FLAGS_PROFILING instead. Does not block.
+ * Starts the recording of an external profiler that waits for this call (CUDA: cuProfilerStart,
+ * with Nsight's `--capture-range=cudaProfilerApi`). Without a profiler the call has no effect. To
+ * time single operations, use %GPU_STREAM_FLAGS_PROFILING instead. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, or the driver's
  *   error

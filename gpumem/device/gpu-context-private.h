@@ -6,9 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* NULL for a context that was never initialised. */
+/* Returns NULL for a context that was never initialised. */
 GpuNativeContext *_gpu_context_get_native           (GpuContext        *context);
-/* FALSE if @context was never initialised or is lost. */
+/* Returns FALSE with an error if @context was never initialised or is lost. */
 gboolean          _gpu_context_check                (GpuContext        *context,
                                                      const char        *function,
                                                      GError           **error);
@@ -21,11 +21,12 @@ GpuTimeline      *_gpu_context_peek_default_timeline (GpuContext       *context,
                                                      GError           **error);
 typedef GpuStream *(*GpuStreamFunc) (GpuContext  *context,
                                      GpuTimeline *timeline);
-/* (transfer full): the default stream, which @create makes when there is none. */
+/* (transfer full): gets the default stream. If no object for it exists, calls @create. Returns NULL
+ * on error. */
 GpuStream        *_gpu_context_ref_default_stream   (GpuContext        *context,
                                                      GpuStreamFunc      create);
-/* Emits ::memory-pressure for a request that failed. TRUE if the handlers have
- * run, so that trying again may help. */
+/* Emits ::memory-pressure for a request that failed. Returns TRUE if the handlers have run, so that
+ * the caller should try again. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,
                                                      guint64            requested);
 

@@ -29,9 +29,9 @@
  *   g_warning ("the fill failed: %s", error->message);
  * ]|
  *
- * A context belongs to one device, or on OpenCL to several devices of one platform. Each object
- * holds a reference to its context; a context holds no references to its objects. Kernels can only
- * use memory of their own context; copies also work between contexts.
+ * A context is for one device, or on OpenCL for several devices of one platform. Each object holds
+ * a reference to its context; a context holds no references to its objects. Kernels can only use
+ * memory of their own context, but copies also work between contexts.
  *
  * All methods may be called from any thread. Signals are emitted in the thread-default
  * #GMainContext of the thread that created the context.
@@ -48,7 +48,7 @@ struct _GpuContext
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
   GMainContext     *main_context;     /* where signals are emitted */
-  GThread          *thread;           /* that created the context */
+  GThread          *thread;           /* the thread that created the context */
 
   GMutex            lock;             /* guards the members below */
   GpuTimeline      *default_timeline; /* set once, and atomic */
@@ -241,7 +241,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuContext:native-handle:
    *
-   * The driver's handle: see gpu_context_get_native_handle().
+   * The driver's handle, see gpu_context_get_native_handle().
    *
    * Since: 0.1
    */
@@ -251,7 +251,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuContext:allocated-size:
    *
-   * The memory allocated in the context, in bytes: see gpu_context_get_allocated_size().
+   * The size of the memory allocated in the context in bytes, see gpu_context_get_allocated_size().
    *
    * Since: 0.1
    */
@@ -272,7 +272,8 @@ install_properties (GObjectClass *object_class)
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 
-/* Python without our override creates such contexts, and fails later on a missing attribute. */
+/* Logs a context without a device. If the override is missing, Python creates such contexts, and
+ * only fails later, on a missing attribute. */
 static void
 gpu_context_constructed (GObject *object)
 {
@@ -304,9 +305,9 @@ gpu_context_class_init (GpuContextClass *klass)
    * @context: the context
    * @error: the driver's error
    *
-   * Emitted once, after the driver reported that the device or its context is lost for good.
-   * Every later call in the context fails with %GPU_ERROR_DEVICE_LOST; objects can still be
-   * released. The signal is emitted in the main context of the thread that created @context.
+   * Emitted once, after the driver reported that the device or the driver's context is permanently
+   * lost. Every later call in the context fails with %GPU_ERROR_DEVICE_LOST, but objects can still
+   * be released. The signal is emitted in the main context of the thread that created @context.
    *
    * Since: 0.1
    */
@@ -322,9 +323,10 @@ gpu_context_class_init (GpuContextClass *klass)
    * Emitted when the device is out of memory.
    *
    * If the thread that created @context requested the memory, the signal is emitted at once, and
-   * the allocation is tried again after the handlers have returned. Otherwise the signal is
-   * emitted later, in the main context of the thread that created @context, and the allocation
-   * fails; memory that the handlers free serves later allocations.
+   * the allocation is tried again after the handlers have returned. If another thread requested the
+   * memory, the allocation fails, and the signal is emitted later, in the main context of the
+   * thread that created @context. Memory that the handlers free is then available to later
+   * allocations.
    *
    * Since: 0.1
    */
@@ -344,7 +346,8 @@ gpu_context_init (GpuContext *context)
   _gpu_live_add (GPU_LIVE_CONTEXT, 1);
 }
 
-/* Returns the native devices if all belong to one back end, NULL otherwise. */
+/* Returns the native devices, or NULL with an error if they belong to different back ends or a
+ * device is unusable. */
 static GpuNativeDevice **
 get_native_devices (GpuContext  *context,
                     GError     **error)
@@ -397,13 +400,13 @@ check_flags (GpuContext           *context,
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, context->flags);
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_context_new: the context flags %s do not go together", text);
+                   "gpu_context_new: the context flags %s cannot be combined", text);
     }
   else
     {
       text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, missing);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_context_new: %s has no contexts with the flags %s",
+                   "gpu_context_new: %s does not support contexts with the flags %s",
                    gpu_device_get_id (context->devices->pdata[0]), text);
     }
 
@@ -490,7 +493,7 @@ _gpu_context_check (GpuContext  *context,
   return FALSE;
 }
 
-/* A weak reference: the context may be finalized before the main context runs. */
+/* Holds a weak reference, because the context may be finalized before the main context runs. */
 typedef struct
 {
   GWeakRef  context;
@@ -530,7 +533,7 @@ emit (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Not g_main_context_invoke(), which may emit the signal on the calling thread. */
+/* Emits the signal later. g_main_context_invoke() could emit it at once, on the calling thread. */
 static void
 post_emission (GpuContext   *context,
                const GError *error,
@@ -670,20 +673,20 @@ _gpu_context_ref_default_stream (GpuContext     *context,
  * @flags: the behavior of the context
  * @error: return location for an error
  *
- * Creates a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain). The
- * driver may take some milliseconds; the call does not wait for work of the device.
+ * Creates a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain). May block
+ * for some milliseconds, but does not wait for work of the device.
  *
- * CUDA has one primary context for each device, with one set of flags. All libraries of a process
- * share it, so different @flags are an error while it is in use. %GPU_CONTEXT_FLAGS_OWN creates a
- * separate context (CUDA: cuCtxCreate), whose memory other libraries cannot use. On OpenCL and the
- * host each context is separate, waiting threads always sleep, and kernels can access host memory
- * if the device supports it.
+ * CUDA has one primary context for each device, with one set of flags, which all libraries of a
+ * process share. While the primary context is in use, other @flags are an error.
+ * %GPU_CONTEXT_FLAGS_OWN creates a separate context (CUDA: cuCtxCreate), whose memory other
+ * libraries cannot use. On OpenCL and the host each context is separate, waiting threads always
+ * sleep, and kernels can access host memory if the device supports it.
  *
- * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
- *   be used, %GPU_ERROR_INVALID_ARGUMENT for unknown flags or flags that exclude each other,
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot be
+ *   used, %GPU_ERROR_INVALID_ARGUMENT for unknown flags or flags that exclude each other,
  *   %GPU_ERROR_NOT_SUPPORTED for flags that the back end does not support, %GPU_ERROR_BUSY if the
- *   primary context is in use with other flags, %GPU_ERROR_DEVICE_LOST in a process that was forked
- *   from one that had used the driver, or the driver's error
+ *   primary context is in use with other flags, %GPU_ERROR_DEVICE_LOST in a forked process whose
+ *   parent had used the driver, or the driver's error
  *
  * Since: 0.1
  */
@@ -702,7 +705,7 @@ gpu_context_new (GpuDevice        *device,
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_context_new: there are no context flags 0x%x", flags & ~known);
+                   "gpu_context_new: unknown context flags 0x%x", flags & ~known);
       return NULL;
     }
 
@@ -778,8 +781,8 @@ gpu_context_new_default (GError **error)
  * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Creates a context around a driver context of another library, so that both use the same memory
- * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * Creates a context that wraps a driver context of another library, so that both libraries use the
+ * same memory (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
  * cuCtxGetDevice). On CUDA, a borrowed context must outlive the new one. On failure the caller
  * keeps the ownership of @handle.
  *
@@ -862,7 +865,7 @@ gpu_context_list_devices (GpuContext *context)
  * @context: a #GpuContext
  *
  * Gets the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA, an opaque number on the
- * host. The context owns it: do not release it.
+ * host. The context owns the handle: do not release it.
  *
  * Returns: the handle, 0 if @context was never initialised
  *
@@ -949,8 +952,8 @@ gpu_context_get_build_options (GpuContext *context)
  * @options: (nullable): compiler options, such as "-cl-fast-relaxed-math"
  *
  * Sets the compiler options that precede those of each program built in @context from now on.
- * Existing programs keep their options. The compiler defines the options: with a wrong option,
- * builds fail.
+ * Existing programs keep their options. Options are not checked here: with an option that the
+ * compiler does not know, builds fail.
  *
  * Since: 0.1
  */
@@ -979,11 +982,12 @@ gpu_context_set_build_options (GpuContext *context,
  * Gets the free and the total memory of the device (CUDA: cuMemGetInfo). Does not wait for work of
  * the device.
  *
- * OpenCL has no call for the free memory. AMD's devices report it through
- * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. Without such a source
- * @free_size is the total less the memory of all contexts of this process, and counts the memory of
- * other processes as free; @source shows this. On the host the operating system reports it, within
- * the limits of the memory cgroups of the process.
+ * OpenCL has no call for the free memory. AMD's devices report the free memory through
+ * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. Without such a
+ * source, @source is %GPU_MEMORY_INFO_SOURCE_ACCOUNTING, and @free_size is the total less the
+ * memory of all contexts of this process, so that the memory of other processes counts as free. On
+ * the host the operating system reports the free memory, which is limited by the memory cgroups of
+ * the process.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1039,8 +1043,9 @@ gpu_context_get_memory_info (GpuContext           *context,
  * @context: a #GpuContext
  *
  * Gets the size of the host memory allocated in @context: live #GpuHostMemory, released memory that
- * pending work still uses, and the memory that each #GpuHostAllocator holds. Registered memory does
- * not count. gpu_context_get_allocated_size() counts buffers with %GPU_MEMORY_FLAGS_ALLOC_HOST.
+ * pending work still uses, and the memory that each #GpuHostAllocator holds. The size does not
+ * include registered memory, nor buffers with %GPU_MEMORY_FLAGS_ALLOC_HOST, which
+ * gpu_context_get_allocated_size() includes.
  *
  * Returns: the size in bytes
  *
@@ -1062,8 +1067,8 @@ gpu_context_get_host_allocated_size (GpuContext *context)
  * @context: a #GpuContext
  *
  * Gets the size of the memory allocated in @context: live memory, and released memory that pending
- * work still uses. Slices and wrapped handles do not count.
- * gpu_context_get_host_allocated_size() counts #GpuHostMemory.
+ * work still uses. The size does not include slices and wrapped handles, nor #GpuHostMemory, which
+ * gpu_context_get_host_allocated_size() includes.
  *
  * Returns: the size in bytes
  *
@@ -1101,15 +1106,14 @@ synchronize_others (GpuNativeContext  *context,
  * @error: return location for an error
  *
  * Blocks until all work of @context is complete: all earlier submissions to each #GpuStream, and
- * the work that the program submitted to these streams through their native handles. On CUDA this
- * includes the work of other libraries in the same driver context, on any stream. On OpenCL it
- * includes other command queues while a #GpuStream wraps them. May be called from any thread.
- * (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for each stream; CUDA: cuEventRecord,
- * cuEventSynchronize for each stream, then cuCtxSynchronize.)
+ * the work that the program submitted to these streams through their native handles. On CUDA the
+ * call also waits for the work of other libraries in the same driver context, on any stream. On
+ * OpenCL it also waits for the work in command queues of other libraries that a #GpuStream wraps.
+ * May be called from any thread. (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for each
+ * stream; CUDA: cuEventRecord, cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
- * On CUDA the call does not return while a kernel of the driver context runs endlessly. While a
- * stream of that context captures a graph, the driver refuses to wait, and the capture may become
- * invalid.
+ * On CUDA, a kernel of the driver context that never ends blocks the call forever. While a stream
+ * of that context captures a graph, the call fails, and the capture may become invalid.
  *
  * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, after all
  *   streams have completed, or with %GPU_ERROR_DEVICE_LOST
@@ -1152,7 +1156,7 @@ gpu_context_synchronize (GpuContext  *context,
  * gpu_context_is_lost:
  * @context: a #GpuContext
  *
- * Returns whether the device was lost: see #GpuContext::lost.
+ * Returns whether the device was lost, see #GpuContext::lost.
  *
  * Returns: %TRUE if the device was lost
  *

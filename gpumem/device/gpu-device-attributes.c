@@ -62,11 +62,12 @@ insert_common (GpuNativeDevice *native,
  *
  * Gets all attributes of the device, by nick: the properties of #GpuDevice (`name`, `memory-size`,
  * `capabilities` as an array of strings, ...) and everything that the driver reports
- * (`max-work-group-size`, ..., each `CL_DEVICE_...`). Each call queries the driver. With NVRTC,
- * `nvrtc-architectures` lists the architectures that it compiles for, in ascending order, for
- * example 90 for `sm_90` and `compute_90` (CUDA: nvrtcGetSupportedArchs).
+ * (`max-work-group-size`, ..., each `CL_DEVICE_...`). Each call queries the driver. If NVRTC is
+ * installed, `nvrtc-architectures` lists the architectures that NVRTC compiles for, in ascending
+ * order, for example 90 for `sm_90` and `compute_90` (CUDA: nvrtcGetSupportedArchs).
  *
- * A device that cannot be used has fewer attributes, and a failing query of it is not an error.
+ * A device that cannot be used has fewer attributes. If the driver cannot report the attributes of
+ * such a device, this is not an error.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with the driver's error
  *
@@ -88,7 +89,7 @@ gpu_device_get_attributes (GpuDevice  *device,
 
   native = _gpu_device_get_native (device);
 
-  /* A driver may refuse queries of an unusable device; its other attributes still help. */
+  /* A driver may refuse queries of an unusable device. Return its other attributes nevertheless. */
   if (!native->backend->device->get_attributes (native, &attributes, &local_error) &&
       native->unusable == NULL)
     {

@@ -15,7 +15,7 @@ typedef struct
 {
   GpuNativeDevice *device;
   GVariant        *attributes;
-  gboolean         is_processor;    /* the host back end, whose local memory is ordinary memory */
+  gboolean         is_processor;    /* a CPU or the host, whose local memory is ordinary memory */
   gboolean         is_cuda;
   gboolean         is_nvidia;
   gboolean         is_amd;
@@ -157,7 +157,8 @@ find_local_memory (const Traits *traits,
   local->n_items = simd_group_size > 0 ? MIN (simd_group_size, local->n_banks) : local->n_banks;
 }
 
-/* The bytes that a program can use: NVIDIA's first devices stored kernel arguments there. */
+/* Returns the bytes that a program can use. The first devices of NVIDIA store kernel arguments in
+ * local memory. */
 static guint64
 find_local_size (const Traits *traits)
 {
@@ -194,7 +195,8 @@ has_struct_argument_bug (const Traits *traits)
   return minor < 14;
 }
 
-/* CUDA's driver caches the code compiled from PTX, but NVRTC caches nothing. */
+/* Returns whether the driver caches programs built from source. FALSE for CUDA: the driver caches
+ * code compiled from PTX, but NVRTC caches nothing. */
 static gboolean
 has_source_cache (const Traits *traits)
 {
@@ -267,9 +269,9 @@ get_traits (GpuDevice   *device,
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Gets the traits of a device that matter for fast kernels. They are derived from
+ * Gets the traits of a device that matter for fast kernels. The traits are derived from
  * gpu_device_get_attributes() and from tables of hardware and drivers. Values are numbers of type
- * `t` unless the list says otherwise; unknown numbers are left out.
+ * `t`, unless the list states another type. Unknown numbers are left out.
  *
  * - `fp64`, `fp16`: whether kernels can compute with double and with half precision (`b`)
  * - `simd-group-size`: the number of work-items that run in lockstep (a warp, a wavefront, a
@@ -339,8 +341,9 @@ gpu_device_characterize (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* The number of different words of one bank that work-items access together when neighbouring
- * work-items access items @stride bytes apart. With wide items fewer work-items access together. */
+/* Returns the maximum number of different words of one bank that work-items access together, if
+ * neighbouring work-items access items @stride bytes apart. If items are wider than a word, local
+ * memory serves fewer work-items together. */
 static guint
 count_ways (const LocalMemory *local,
             gsize              item_size,
@@ -429,7 +432,7 @@ explain_axes (const LocalMemory *local,
       g_string_append_printf (text, "; along dimension %" G_GSIZE_FORMAT ", items %"
                               G_GSIZE_FORMAT " bytes apart: ", i - 1, stride);
       if (ways > 1)
-        g_string_append_printf (text, "%u work-items want different words of one bank, so the "
+        g_string_append_printf (text, "%u work-items access different words of one bank, so the "
                                 "access takes %u turns", ways, ways);
       else
         g_string_append (text, "no conflict");
@@ -493,8 +496,8 @@ gpu_device_explain_bank_conflicts (GpuDevice    *device,
   else if (local.n_banks == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_device_explain_bank_conflicts: how the local memory of %s (%s) is built "
-                   "is not known", traits.device->id, traits.device->name);
+                   "gpu_device_explain_bank_conflicts: the layout of the local memory of %s (%s) "
+                   "is unknown", traits.device->id, traits.device->name);
       return NULL;
     }
   else
@@ -502,7 +505,7 @@ gpu_device_explain_bank_conflicts (GpuDevice    *device,
 
   if (size > find_local_size (&traits))
     g_string_append_printf (text, "; but the array has %" G_GSIZE_FORMAT " bytes, and a "
-                            "work-group at most %" G_GUINT64_FORMAT, size,
+                            "work-group can use at most %" G_GUINT64_FORMAT, size,
                             find_local_size (&traits));
   if (ways != NULL)
     *ways = worst;

@@ -6,8 +6,8 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-device-private.h"
 
-/* Appends the devices of @backend, or of all back ends if it is NULL. Appends to @reasons why a
- * back end has no devices. */
+/* Appends the devices of @backend, or of all back ends if @backend is NULL. For a back end without
+ * devices, appends the reason to @reasons. */
 static void
 collect_devices (const GpuBackend *backend,
                  GPtrArray        *devices,
@@ -89,7 +89,8 @@ is_same_bus_id (const char *a,
          memcmp (left, right, sizeof left) == 0;
 }
 
-/* Whether @id equals @text or continues it after a colon: "opencl:0" matches "opencl:0:1". */
+/* Returns whether @id equals @text or continues after it with a colon: the text "opencl:0" matches
+ * the id "opencl:0:1". */
 static gboolean
 is_id_within (const char *id,
               const char *text)
@@ -133,7 +134,8 @@ find_by_id (GPtrArray  *devices,
   return choose (matches);
 }
 
-/* Prefers a match of the whole name, because one device's name may be part of another's. */
+/* Prefers a match of the whole name, because the name of a device may be part of the name of
+ * another device. */
 static GpuNativeDevice *
 find_by_name (GPtrArray  *devices,
               const char *name)
@@ -154,8 +156,8 @@ find_by_name (GPtrArray  *devices,
   return choose (whole->len > 0 ? whole : part);
 }
 
-/* Finds the devices of platforms whose name or version contains @platform. PoCL has its full name
- * in the name, and its short name in the version. */
+/* Finds the devices of platforms whose name, or else version, contains @platform. For PoCL, the
+ * name has "Portable Computing Language", the version "PoCL". */
 static GPtrArray *
 list_on_platform (GPtrArray  *devices,
                   const char *platform)
@@ -289,12 +291,13 @@ find_native (const char  *name,
 /**
  * gpu_device_list:
  *
- * Lists all devices of all back ends, including devices that cannot be used: see
- * gpu_device_check(). The order is that of the back ends; the last device is always `host`.
+ * Lists all devices of all back ends, including devices that cannot be used (see
+ * gpu_device_check()), in the order of gpu_device_list_backends(). The last device is always
+ * `host`.
  *
  * The first call finds the devices, and blocks for some tens of milliseconds while drivers start
- * (`clGetPlatformIDs()`, `clGetDeviceIDs()`). A back end without a driver adds no device; each call
- * looks for its driver again.
+ * (`clGetPlatformIDs()`, `clGetDeviceIDs()`). A back end without a driver has no devices, and each
+ * call searches for its driver again.
  *
  * Returns: (element-type GpuDevice) (transfer full): the devices
  *
@@ -330,7 +333,7 @@ gpu_device_list (void)
  * - the name of the device, or a part of it: `GeForce`.
  *
  * If several devices match, the function returns the first usable one. It returns a device that
- * cannot be used only if no other matches: see gpu_device_check().
+ * cannot be used only if no usable device matches (see gpu_device_check()).
  *
  * Returns: (transfer full): the device, or %NULL with %GPU_ERROR_NO_DEVICE and a message that lists
  *   all devices, or %GPU_ERROR_INVALID_ARGUMENT if @name is empty or not valid UTF-8
@@ -372,9 +375,9 @@ rank (GpuNativeDevice *native)
  * gpu_device_get_default:
  * @error: return location for a #GError
  *
- * Gets the default device. The environment variable `GPUMEM_DEVICE` names it, in a form of
- * gpu_device_find(). Without the variable it is the first usable device among GPUs, then
- * accelerators, then CPUs with a driver, then the host.
+ * Gets the default device. The environment variable `GPUMEM_DEVICE` can name the device, in a form
+ * that gpu_device_find() accepts. Without the variable, the default is the first usable GPU, or
+ * else accelerator, or else CPU with a driver, or else the host.
  *
  * Returns: (transfer full): the device, or %NULL with an error of gpu_device_find() if no device
  *   matches `GPUMEM_DEVICE`, or with %GPU_ERROR_NO_DEVICE if that device cannot be used
@@ -426,7 +429,7 @@ gpu_device_get_default (GError **error)
  * gpu_device_list_backends:
  *
  * Lists the back ends that this library was built with, in order of preference. A back end is
- * listed even if its driver is not installed: see gpu_device_check_backend(). Starts no driver.
+ * listed even if its driver is not installed (see gpu_device_check_backend()). Starts no driver.
  *
  * Returns: (array zero-terminated=1) (transfer full): their names, such as `opencl` and `host`
  *

@@ -29,10 +29,11 @@
  * g_print ("%u devices\n", n_devices);
  * ]|
  *
- * A new model is empty. It calls gpu_device_list() in another thread, adds all devices at once, in
- * that order, in the thread-default main context of the thread that created the model, and then
- * sets #GpuDeviceModel:loading to %FALSE. Drivers report no later devices, so the model does not
- * change after that. Use a model only in the thread of that main context.
+ * A new model is empty and calls gpu_device_list() in another thread. It then adds all devices at
+ * once, in the order of gpu_device_list(), and sets #GpuDeviceModel:loading to %FALSE. This happens
+ * in the thread-default main context of the thread that created the model. The model does not
+ * change after that, because drivers report no later devices. Use a model only in the thread of
+ * that main context.
  *
  * Since: 0.1
  */

@@ -5,11 +5,12 @@
 
 G_BEGIN_DECLS
 
-/* NULL for an object of g_object_new(), which gpu_device_check() rejects. */
+/* Returns NULL for an object of g_object_new(), which gpu_device_check() rejects. */
 GpuNativeDevice *_gpu_device_get_native        (GpuDevice        *device);
-/* (transfer full): the only live GpuDevice of @native. */
+/* (transfer full): gets the only live GpuDevice of @native, or creates it. */
 GpuDevice       *_gpu_device_new_for_native    (GpuNativeDevice  *native);
-/* FALSE with an error that starts with @function if @device is an object of g_object_new(). */
+/* Returns FALSE with an error that starts with @function if @device is an object of
+ * g_object_new(). */
 gboolean         _gpu_device_check_initialized (GpuDevice        *device,
                                                 const char       *function,
                                                 GError          **error);

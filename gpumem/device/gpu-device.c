@@ -24,13 +24,14 @@
  * g_list_free_full (devices, g_object_unref);
  * ]|
  *
- * gpu_device_list() lists all devices of all back ends, including devices that cannot be used:
- * gpu_device_check() reports why. gpu_device_get_default() returns the default device, which the
- * environment variable `GPUMEM_DEVICE` can name. gpu_device_find() finds a device by name.
+ * gpu_device_list() lists all devices of all back ends, including devices that cannot be used.
+ * gpu_device_check() reports why a device cannot be used. gpu_device_get_default() returns the
+ * default device, which the environment variable `GPUMEM_DEVICE` can name. gpu_device_find() finds
+ * a device by name.
  *
  * The library looks for devices at the first call that needs them. The set of devices then stays
- * the same until the process ends. All callers share one #GpuDevice for each device. It never
- * changes, and may be used from any thread.
+ * the same until the process ends. All callers share one #GpuDevice for each device. A #GpuDevice
+ * never changes, and may be used from any thread.
  *
  * Since: 0.1
  */
@@ -248,7 +249,7 @@ install_values (void)
   /**
    * GpuDevice:base-alignment:
    *
-   * The alignment of buffers in bytes. Most devices require it of the offsets of slices, too.
+   * The alignment of buffers in bytes. Most devices also require it for the offsets of slices.
    *
    * Since: 0.1
    */
@@ -327,7 +328,7 @@ _gpu_device_check_initialized (GpuDevice   *device,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the device is nothing but an empty object; devices come from "
+               "%s: the device was never initialised; get devices from "
                "gpu_device_list(), gpu_device_find() or gpu_device_get_default()", function);
 
   return FALSE;
@@ -448,15 +449,15 @@ gpu_device_get_capabilities (GpuDevice *device)
  * @device: a #GpuDevice
  *
  * Gets the size of the device's memory (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`).
- * gpu_context_get_memory_info() gets the free part of it. On the host it is the memory of the
- * machine or, if smaller, the lowest limit of the memory cgroups of the process, as of the first
- * listing of the devices.
+ * gpu_context_get_memory_info() gets the size of the free memory. On the host, the size is that of
+ * the memory of the machine or, if smaller, the lowest limit of the memory cgroups of the process
+ * when the devices were first listed.
  *
  * On the host, all contexts of a process together can allocate this much, including page-locked
- * memory; a larger allocation fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. The limit does not
- * guarantee that the memory is free: it ignores other programs, and memory that the process
- * allocates elsewhere. Concurrent allocations may exceed it together, because the check reserves
- * nothing. Only #GpuImmediateAllocator also refuses to exceed the free memory.
+ * memory. An allocation that would exceed the limit fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. The
+ * limit does not guarantee that memory is free: it ignores other programs, and memory that the
+ * process allocates elsewhere. Concurrent allocations may together exceed the limit, because the
+ * check reserves nothing. Only #GpuImmediateAllocator also refuses to exceed the free memory.
  *
  * Returns: the size in bytes
  *
@@ -511,7 +512,8 @@ gpu_device_get_base_alignment (GpuDevice *device)
  * gpu_device_get_native_handle:
  * @device: a #GpuDevice
  *
- * Gets the driver's handle: a `cl_device_id` on OpenCL, a `CUdevice` on CUDA. The device owns it.
+ * Gets the driver's handle: a `cl_device_id` on OpenCL, a `CUdevice` on CUDA. The device owns the
+ * handle.
  *
  * Returns: the handle, 0 on the host
  *
@@ -530,8 +532,8 @@ gpu_device_get_native_handle (GpuDevice *device)
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Checks whether the device can be used. Returns the result of the first listing of the devices,
- * without a driver call.
+ * Checks whether the device can be used. Returns the result of the check when the devices were
+ * first listed, without a driver call.
  *
  * Returns: %TRUE if contexts can be created on the device, or %FALSE with %GPU_ERROR_NO_DEVICE, or
  *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an object of g_object_new()

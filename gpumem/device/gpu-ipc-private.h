@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Handles for other processes: the back end's data for opening an object, in an envelope that names
- * the type of the object. Handles come from outside, so every field is checked before its use.
- */
+/* Handles for other processes. A handle consists of the back end's data for opening an object, in
+ * an envelope with the type of the object. Handles come from other processes, so every field is
+ * checked before its use. */
 #pragma once
 
 #include "gpumem/device/gpu-context-private.h"
@@ -12,7 +11,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_IPC_BUFFER,
-  GPU_IPC_BUFFER_FD,                /* with a file descriptor, which the caller sends */
+  GPU_IPC_BUFFER_FD,                /* with a file descriptor, which the program sends separately */
   GPU_IPC_EVENT
 } GpuIpcType;
 
@@ -20,7 +19,7 @@ typedef struct
 {
   guint64         size;
   GpuMemoryFlags  flags;
-  gint32          fd;               /* index, -1 for none */
+  gint32          fd;               /* index of the file descriptor, -1 for none */
   GBytes         *payload;
 } GpuIpcEnvelope;
 
@@ -31,14 +30,16 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuIpcEnvelope, _gpu_ipc_envelope_clear)
 GBytes           *_gpu_ipc_envelope_seal  (const GpuIpcEnvelope  *envelope,
                                            GpuIpcType             type,
                                            const GpuBackend      *backend);
-/* FALSE with GPU_ERROR_NOT_SUPPORTED if the back end lacks the op or the device the capability. */
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the back end lacks the op, or the device lacks the
+ * capability. */
 gboolean          _gpu_ipc_check          (GpuNativeContext      *context,
                                            const char            *function,
                                            gboolean               has_op,
                                            GpuCapabilities        capability,
                                            const char            *what,
                                            GError               **error);
-/* Parses @handle for an import. (transfer none); NULL if @context cannot import. */
+/* (transfer none): parses @handle for an import and gets the native context. Returns NULL with an
+ * error if @handle is invalid or @context cannot import it. */
 GpuNativeContext *_gpu_ipc_import_begin   (GpuContext            *context,
                                            GpuIpcType             type,
                                            GBytes                *handle,

@@ -4,8 +4,8 @@
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/device/gpu-ipc-private.h"
 
-/* The type of the object, the back end, the size and the flags of the memory, the index of the file
- * descriptor, the data of the back end. */
+/* The fields: the type of the object, the back end, the size and the flags of the memory, the index
+ * of the file descriptor, the data of the back end. */
 #define ENVELOPE_TYPE "(sstuiay)"
 
 static const struct
@@ -67,15 +67,16 @@ envelope_open (GpuIpcEnvelope    *envelope,
 
   if (!g_variant_is_normal_form (variant) || !g_str_equal (given_magic, magic))
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: %" G_GSIZE_FORMAT " bytes are no \"%s\"",
-                   function, g_bytes_get_size (handle), magic);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+                   "%s: the %" G_GSIZE_FORMAT " bytes are not a \"%s\"", function,
+                   g_bytes_get_size (handle), magic);
       return FALSE;
     }
 
   if (!g_str_equal (given_backend, backend->name))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                   "%s: the handle is of the back end %s and the context of %s", function,
+                   "%s: the handle is of the back end %s, the context of the back end %s", function,
                    given_backend, backend->name);
       return FALSE;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Access of devices to each other's memory. */
+/* Direct access of devices to the memory of other devices. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -14,8 +14,8 @@
  *
  * Checks whether kernels and copies of @device can access the memory of @peer directly, after
  * gpu_context_enable_peer_access() (CUDA: cuDeviceCanAccessPeer). A device is not its own peer, and
- * only CUDA has peers. gpu_stream_copy() copies between contexts without peer access. Does not
- * block.
+ * only CUDA has peers. gpu_stream_copy() does not need peer access to copy between contexts. Does
+ * not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an object that was never
  *   initialised, or the driver's error
@@ -101,7 +101,7 @@ gpu_device_get_peer_attributes (GpuDevice  *device,
 
   if (native == other || native->backend != other->backend)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: %s and %s are no peers",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: %s and %s are not peers",
                    function, native->id, other->id);
       return NULL;
     }
@@ -115,7 +115,8 @@ gpu_device_get_peer_attributes (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&attributes));
 }
 
-/* Returns the back end if it can change the peer access of the two contexts, NULL otherwise. */
+/* Returns the back end of both contexts, or NULL with an error if it cannot change their peer
+ * access. */
 static const GpuBackend *
 check_peers (GpuContext  *context,
              GpuContext  *peer,
@@ -140,7 +141,7 @@ check_peers (GpuContext  *context,
     return backend;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: contexts on %s and %s are no peers", function,
+               "%s: the contexts on %s and %s are not peers", function,
                gpu_device_get_id (gpu_context_get_device (context)),
                gpu_device_get_id (gpu_context_get_device (peer)));
 
@@ -154,17 +155,17 @@ check_peers (GpuContext  *context,
  * @error: return location for an error
  *
  * Enables kernels and copies of @context to access the memory of @peer (CUDA:
- * cuCtxEnablePeerAccess). The other direction needs a call of its own. Does not block.
+ * cuCtxEnablePeerAccess). Access of @peer to the memory of @context needs a separate call. Does not
+ * block.
  *
- * A kernel accesses the memory by its address, see gpu_memory_get_native_handle(): it cannot take
- * memory of @peer as an argument. All memory of @peer is accessible except memory with
- * %GPU_MEMORY_FLAGS_SHAREABLE that was allocated before. Access stays enabled until
- * gpu_context_disable_peer_access(), or until a context is finalized.
+ * A kernel cannot take memory of @peer as an argument, and must use its address (see
+ * gpu_memory_get_native_handle()). All memory of @peer is accessible, except memory with
+ * %GPU_MEMORY_FLAGS_SHAREABLE that was allocated before this call. Access stays enabled until
+ * gpu_context_disable_peer_access(), or until either context is finalized.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers, as always
- *   on OpenCL and the host, %GPU_ERROR_BUSY if access is already enabled,
- *   %GPU_ERROR_INVALID_ARGUMENT if both are the same context or belong to different back ends, or
- *   the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers (always on
+ *   OpenCL and the host), %GPU_ERROR_BUSY if access is already enabled, %GPU_ERROR_INVALID_ARGUMENT
+ *   if both are the same context or belong to different back ends, or the driver's error
  *
  * Since: 0.1
  */
@@ -199,7 +200,8 @@ gpu_context_enable_peer_access (GpuContext  *context,
  * @error: return location for an error
  *
  * Disables the access that gpu_context_enable_peer_access() enabled (CUDA: cuCtxDisablePeerAccess).
- * Pending work that accesses the memory of @peer should complete first. Does not block.
+ * Before this call, wait until all work that accesses the memory of @peer has completed. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if access is not enabled, or an error
  *   of gpu_context_enable_peer_access()
