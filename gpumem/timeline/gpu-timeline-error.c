@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The failed points of a timeline, and the user events that may still fail others. */
+/* The failed points of a timeline, and the user events that may still fail other points. */
 #include "config.h"
 
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
@@ -7,8 +7,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Always keep the failures recorded last: a thread that has just waited will query one, and reads
- * of memory look up the failure of its last write. */
+/* The number of failures that are always kept, the ones recorded last: a thread that has just
+ * waited will query one, and a read of memory looks up the failure of the last write. */
 #define RECENT_FAILURES 1024
 
 gint _gpu_timeline_any_failed;
@@ -18,20 +18,21 @@ typedef struct
 {
   guint64  from;
   guint64  to;
-  guint64  serial;                  /* counts up in the order in which failures are recorded, which
-                                     * is not the order of their points */
+  guint64  serial;                  /* number in the order of recording, which may differ from the
+                                     * order of the points */
   GError  *error;
 } GpuFailure;
 
 typedef struct
 {
   guint64       seq;
-  guint64       until;              /* all points from seq to here fail with the event; 0 if
-                                     * the event has not failed and later points depend on it */
+  guint64       until;              /* the points from seq up to this one fail with the event; 0 if
+                                     * the event is not known to have failed, so that all later
+                                     * points depend on it */
   GpuUserEvent *event;
-  GpuFence     *fence;              /* nullable; the event had failed before: only the driver
-                                     * knows whether this point fails with it */
-  gboolean      reordered;          /* later work now waits for the work before this point */
+  GpuFence     *fence;              /* nullable; set if the event had already failed: only this
+                                     * fence shows whether the point fails */
+  gboolean      reordered;          /* later work waits for the work before this point */
 } GpuUserWait;
 
 static void
@@ -178,7 +179,8 @@ forget_failures_locked (GpuTimeline *timeline)
   timeline->n_failures_max = MAX (2 * n_kept, 2 * RECENT_FAILURES);
 }
 
-/* Removes the points in (from, to] from older failures: the newest failure of a point counts. */
+/* Removes the points in (from, to] from older failures, because the newest failure of a point
+ * replaces older ones. Returns the index for the new failure. */
 static guint
 make_room_locked (GpuTimeline *timeline,
                   guint64      from,
@@ -254,8 +256,8 @@ _gpu_timeline_note_failed_locked (GpuTimeline *timeline)
     }
 }
 
-/* Returns whether the point fails with the event. FALSE for waits for a fence, because only the
- * driver knows whether it failed. */
+/* Returns whether the point fails if the event fails. FALSE for waits with a fence, because only
+ * the driver reports whether the fence failed. */
 static gboolean
 depends_on (guint64            seq,
             const GpuUserWait *wait)
@@ -464,8 +466,8 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
 }
 
-/* Both the fence and the work that waits for it have completed, except for work that PoCL may have
- * ended early. */
+/* Returns whether the awaited event failed the work. The fence, if any, has completed, except if
+ * PoCL has ended the work early. */
 static gboolean
 has_failed (GpuTimeline  *timeline,
             GpuUserWait  *wait,
@@ -478,8 +480,8 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
-/* For work behind a failed user event, drivers report a failure without its cause, or nothing. The
- * user event has the cause. */
+/* For work that is ordered after a failed user event, drivers report a failure without the cause,
+ * or nothing. The cause is the error of the user event. */
 void
 _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
                                         guint64       seq,
@@ -499,14 +501,14 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
         {
           guint64 until = wait->until != 0 ? wait->until : timeline->submitted;
 
-          /* The driver may run the remaining points and report nothing. */
+          /* The driver may execute the work of later points and report no failure. */
           if (until > seq)
             _gpu_timeline_fail_locked (timeline, seq, until, g_error_copy (cause));
 
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);
 
-          /* Work submitted before the first such wait was executed. */
+          /* Work submitted before the first failed wait was executed. */
           if (!failed)
             *from = MAX (*from, wait->seq - 1);
 
@@ -564,7 +566,8 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
 
 /* --- copies whose failure no driver reports --------------------------------------------------- */
 
-/* The release function of a copy of another timeline, which work of this timeline depends on. */
+/* The release function of a cross-driver copy in another timeline that work of this timeline
+ * depends on. */
 static void
 release_inherited (gpointer cross)
 {
@@ -637,8 +640,9 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
     }
 }
 
-/* If the driver or a user event reports failures of this stream, ignore the failures that the copy
- * reports for its commands in this stream: they are less precise. */
+/* Returns whether the copy succeeded. If the driver reports failures of this stream, or user events
+ * may fail it, ignores failures that the copy has recorded for its commands in this stream, because
+ * they are less precise. */
 static gboolean
 check_cross_driver_locked (GpuTimeline       *timeline,
                            const GpuRetained *retained,
@@ -669,7 +673,7 @@ _gpu_timeline_check_retained_locked (GpuTimeline       *timeline,
 
   timeline->n_cross_driver--;
 
-  /* All work submitted by now may depend on the contents that the copy left. */
+  /* All work submitted so far may depend on the result of the copy. */
   if (!check_cross_driver_locked (timeline, retained, failed, &failure))
     _gpu_timeline_fail_locked (timeline, retained->seq - 1, timeline->submitted, failure);
 }

@@ -2,11 +2,11 @@
 /*
  * The timeline counts the submissions of a stream and their completion.
  *
- * Every submission has a number. A point is a pair of a timeline and such a number; it is reached
- * when that submission and all earlier ones have completed. Counting needs no driver call: a fence,
- * an event of the driver, is recorded only when a thread or a job has to wait. Events, retained
- * references, hazard tracking and deferred reuse are built on points. See
- * docs/internals/timeline.md.
+ * Every submission has a number. A point is a pair of a timeline and such a number. A point is
+ * reached when that submission and all earlier submissions have completed. Counting needs no driver
+ * call: a fence, which is an event of the driver, is recorded only when a thread, a stream or a job
+ * must wait. Events, retained references, hazard tracking and deferred reuse are built on points.
+ * See docs/internals/timeline.md.
  */
 #pragma once
 
@@ -32,12 +32,12 @@ typedef struct
   guint64      seq;
 } GpuPoint;
 
-/* @error is NULL if the work up to the point succeeded. Called once, on any thread, with no lock
- * held. */
+/* @error is the error of the point, NULL if the point did not fail. Called once, on any thread,
+ * with no lock held. */
 typedef void (*GpuWaiterFunc) (gpointer      data,
                                const GError *error);
 
-/* Registers interest in the result of a point: its failure is kept until the watch is removed. */
+/* Keeps the failure of a point, if it fails, until the watch is removed. */
 typedef struct
 {
   GList   link;
@@ -70,48 +70,50 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* atomic: length of user_waits; written under lock */
   GMutex            lock;
-  GpuRetained       shared;         /* the object last retained with its own reference; under
-                                     * lock */
+  GpuRetained       shared;         /* the last object of _gpu_timeline_retain_shared_locked();
+                                     * under lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy `stream` once `users` is 0 */
   gboolean          is_ended;       /* under lock: is_borrowed, and `users` was 0 */
   gint              is_pooled;      /* atomic; pool memory was freed in the order of this stream,
                                      * or the program registered the stream for its own work */
   gint              refs;
-  gint              users;          /* atomic; objects that may submit: GpuStream, mappings */
+  gint              users;          /* atomic; number of objects that may submit: GpuStream,
+                                     * mappings */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether any work ever failed */
-  gint              is_open;        /* atomic; whether the program has the driver's stream, and may
-                                     * have submitted work of its own to it */
+  gint              is_open;        /* atomic; whether the program has the handle of the driver's
+                                     * stream, and may have submitted its own work */
 
-  GMutex            dual_lock;      /* held by dual-stream submissions to this stream; comes before
+  GMutex            dual_lock;      /* held by dual-stream submissions to this stream; taken before
                                      * failure locks and timeline locks */
 
   /* The lock guards the fields below. */
-  guint64           barrier;        /* out of order: points up to here precede later work */
+  guint64           barrier;        /* on an out-of-order stream: later work is ordered after the
+                                     * points up to this one */
   GQueue            fences;         /* of GpuFence, by seq */
   GQueue            waiters;        /* of GpuWaiter, by seq */
   GArray           *retained;       /* of GpuRetained, by seq; a queue that starts at
                                      * retained_first */
   guint             retained_first;
-  gsize             retained_size;  /* bytes of host memory that they hold */
+  gsize             retained_size;  /* bytes of host memory that these objects hold */
   guint             n_cross_driver; /* the number of retained cross-driver copies */
-  guint64           collect_to;     /* a job releases all retained objects up to here */
+  guint64           collect_to;     /* a job releases all objects retained up to this point */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
   guint             n_finishing;    /* threads that wait for all work in `stream` */
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq, without overlaps */
   guint64           n_failures_recorded; /* the serial of the next failure */
-  guint             n_failures_max; /* limit from which unwatched failures are dropped */
+  guint             n_failures_max; /* number of failures from which unwatched ones are dropped */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
-  guint             n_events_failed; /* _gpu_user_events_failed when user_waits were last searched
-                                      * for failed events */
-  gboolean          is_unordered;   /* an event has failed since later work last waited for the
-                                     * work that this may overtake */
-  GPtrArray        *partners;       /* nullable; of GpuTimeline, with a use and a reference:
+  guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
+                                      * searched for failed events */
+  gboolean          is_unordered;   /* a user event has failed, and later work does not wait yet for
+                                     * earlier work that it may overtake */
+  GPtrArray        *partners;       /* nullable; of GpuTimeline, each with a use and a reference:
                                      * streams of other contexts, for cross-driver copies */
 };
 
@@ -130,16 +132,19 @@ void            _gpu_timeline_unref           (GpuTimeline       *timeline);
  * driver's stream is freed; the points of the timeline remain valid. */
 void            _gpu_timeline_use             (GpuTimeline       *timeline);
 void            _gpu_timeline_unuse           (GpuTimeline       *timeline);
-/* Keep the stream alive between the two calls, for a thread that waits for all its work and is not
- * a user. Returns FALSE if the stream was freed. */
+/* Keep the stream alive between the two calls, for a thread that waits for all work in the stream
+ * and does not hold a use. The first function returns FALSE if the stream was freed, or is a
+ * borrowed stream that may be destroyed. */
 gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
                                                guint64           *submitted);
 void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
-/* Called if no fence could be recorded in a borrowed stream, which may be destroyed as soon as the
- * lock is released. Returns TRUE if all its work has completed, with @failure if that failed. */
+/* Called if no fence could be recorded. The program may destroy a borrowed stream as soon as the
+ * lock is released, so this waits for all its work. Returns TRUE if all work has completed, and
+ * sets @failure if work failed. Returns FALSE without waiting if the stream is not borrowed, or if
+ * work waits for user events. */
 gboolean        _gpu_timeline_drain_locked    (GpuTimeline       *timeline,
                                                GError           **failure);
-/* (transfer full): lists every live timeline of @context. */
+/* (transfer full): lists the timelines of @context. */
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 
 guint64         _gpu_timeline_get_submitted   (GpuTimeline       *timeline);
@@ -151,15 +156,16 @@ _gpu_timeline_is_complete (GpuTimeline *timeline,
   return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
 }
 
-/* gpu-timeline-error.c: sets up a new timeline; marks the points in (@from, @to] as failed with
- * @error, and takes ownership of @error. */
+/* gpu-timeline-error.c. The first function sets up a new timeline. The second one marks the points
+ * in (@from, @to] as failed with @error, and takes ownership of @error. */
 void            _gpu_timeline_init_failures   (GpuTimeline       *timeline);
 void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,
                                                guint64            from,
                                                guint64            to,
                                                GError            *error);
-/* Replace @failure of the points after @from by a more precise one than the driver's, if known. The
- * first function also moves the waits up to @seq to @retired, for _gpu_user_wait_free(). */
+/* Replace @failure, which is the driver's error for the points after @from, by the cause, if known.
+ * The first function also moves the user waits up to @seq to @retired, for
+ * _gpu_user_wait_free(). */
 void            _gpu_timeline_retire_user_waits_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GQueue            *retired,
@@ -169,27 +175,30 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
-/* Fails the point of an aborted copy, and all later points, because its commands do not fail
- * themselves. Called when @retained is released; @failed: whether the driver reports a failure. */
+/* Fails the point of an aborted staged copy, or of a failed cross-driver copy and all later points,
+ * because the driver may not report these failures. Called when @retained is retired. @failed is
+ * whether the driver reported a failure. */
 void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    const GpuRetained *retained,
                                                    gboolean           failed);
 gboolean        _gpu_retained_is_cross_driver (const GpuRetained *retained);
-/* Lists the pending copies between contexts up to @seq, NULL if there are none; and makes all later
- * submissions of another timeline fail if these copies fail, until the failure is reported. */
+/* The first function lists the pending cross-driver copies up to @seq, and returns NULL if there
+ * are none. The second one makes later submissions of another timeline fail if copies in @list
+ * fail, until the failure is reported. */
 GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
                                                guint64            seq);
 void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
                                                GPtrArray         *list);
-/* Returns FALSE with the error if the point @seq, which has completed, failed. */
+/* Returns FALSE with the error if the point @seq failed. The point must be reached. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
 
-/* Atomic; TRUE once any work of the process has failed. Until then, no failures are looked up. */
+/* Atomic; TRUE once any work or user event of the process has failed. While FALSE, submissions do
+ * not look for failures. */
 extern gint _gpu_timeline_any_failed;
 
-/* Returns FALSE, with the cause, if the point @seq will fail because of a failed user event. For
+/* Returns FALSE with the cause if the point @seq will fail because of a failed user event. For
  * points that are not known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
                                                guint64            seq,
@@ -214,14 +223,15 @@ _gpu_timeline_unlock (GpuTimeline *timeline)
   g_mutex_unlock (&timeline->lock);
 }
 
-/* Locks the timeline for driver calls. While user events may fail the work, it first takes the
- * failure lock of the context, and returns whether it did: otherwise PoCL may both fail and execute
- * a command that is enqueued while PoCL fails earlier work. */
+/* Locks the timeline for driver calls. If user events may fail the work, first takes the failure
+ * lock of the context. Returns whether it took the failure lock. Without that lock, PoCL may both
+ * fail and execute a command that is enqueued while PoCL fails earlier work. */
 gboolean        _gpu_timeline_lock_against_failure (GpuTimeline  *timeline);
 void            _gpu_timeline_unlock_against_failure (GpuTimeline       *timeline,
                                                       gboolean           has_failure_lock);
 
-/* For each failed user event, ends the range of points that fail with it at the last submission. */
+/* For each newly failed user event, limits the points that fail with it to the points submitted so
+ * far. */
 void            _gpu_timeline_note_failed_locked (GpuTimeline    *timeline);
 
 /* Counts a submission and returns its number. */
@@ -241,14 +251,14 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
   return seq;
 }
 
-/* Counts a submission that stands for work which the program itself may have put into the driver's
- * stream, if it has access to that stream: waiting for the point includes that work. */
+/* Counts a submission if the program has access to the driver's stream: a wait for that point
+ * includes work that the program itself submitted. */
 void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
-/* Returns a point after all work submitted so far, including work of the program. A borrowed stream
- * that was ended already has such a point. */
+/* Appends a point after all work submitted so far, including work of the program, and returns it.
+ * If is_ended is set, returns the last point. */
 guint64         _gpu_timeline_append_point    (GpuTimeline       *timeline);
 
-/* Like _gpu_timeline_append_point(), but without a new point if only the library submits work. */
+/* Like _gpu_timeline_append_point(), but appends no point if only the library submits work. */
 static inline guint64
 _gpu_timeline_get_last_point (GpuTimeline *timeline)
 {
@@ -256,7 +266,8 @@ _gpu_timeline_get_last_point (GpuTimeline *timeline)
          ? _gpu_timeline_append_point (timeline) : _gpu_timeline_get_submitted (timeline);
 }
 
-/* Counts a submission to an idle timeline that has completed already, and returns its number. */
+/* Counts a submission that has already completed, and returns its number. The timeline must be
+ * idle. */
 static inline guint64
 _gpu_timeline_pass_locked (GpuTimeline *timeline)
 {
@@ -281,7 +292,7 @@ void            _gpu_timeline_retain_locked   (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
-/* Like _gpu_timeline_retain_locked(), but takes a reference, for objects that are used repeatedly:
+/* Like _gpu_timeline_retain_locked(), but adds a reference. For objects that are used repeatedly:
  * consecutive uses share one reference. */
 GPU_COLD void   _gpu_timeline_share_locked    (GpuTimeline         *timeline,
                                                gpointer             object,
@@ -299,14 +310,15 @@ _gpu_timeline_retain_shared_locked (GpuTimeline         *timeline,
 }
 
 /* Records that the point @seq fails if @event fails. If @fence is not NULL, the stream waits for
- * that fence, which @event may fail; if @event has failed already, only the fence shows whether the
- * point fails too. */
+ * @fence, and @event may fail it. If @event has already failed in that case, only the result of
+ * @fence shows whether the point fails. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuUserEvent      *event,
                                                GpuFence          *fence);
 /* Returns whether work waits for a user event that has failed or may still fail. PoCL aborts if
- * such work fails after its event was released, so all its events are retained until then. */
+ * such work fails after its event was released, so the events of such work are retained until it
+ * ends. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
 
 static inline gboolean
@@ -316,33 +328,34 @@ _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
          && _gpu_timeline_search_failing_locked (timeline);
 }
 
-/* Retains @event, of a command without a point of its own, as a submission. */
+/* Counts a submission for a command that is not an operation, such as a barrier, and retains its
+ * @event. Takes ownership of @event. */
 void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
                                                  GpuNativeEvent    *event);
-/* (transfer full) (nullable): lists the user events that work up to @seq waits for. */
+/* (transfer full) (nullable): lists the user events that may fail work up to @seq. */
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
-/* (transfer full) (nullable): lists the user events that the point @seq depends on: if any of them
- * fails, the point fails. @seq may be the next point. */
+/* (transfer full) (nullable): lists the user events that fail the point @seq if they fail. @seq may
+ * be the next point. */
 GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
                                                guint64            seq);
-/* Returns FALSE, with the cause, if a user event failed the complete operation @seq, which drivers
- * do not always report. Earlier points may be pending. */
+/* Returns FALSE with the cause if the operation @seq, which is complete, failed because of a user
+ * event. Drivers do not always report such failures. Earlier points may be pending. */
 gboolean        _gpu_timeline_check_operation (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
-/* Adds to @events the pending fences that later work must wait for after a failure: when a user
- * event fails, PoCL no longer orders later work of a queue after earlier work that is still
- * running. */
+/* Adds to @events the pending fences for which later work must wait after a user event has failed:
+ * PoCL then no longer orders later work of a queue after earlier work that is still running. */
 void            _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
                                                GPtrArray         *events);
-/* Records that later work now waits for these events. */
+/* Records that later work now waits for the events of _gpu_timeline_list_unordered_locked(). */
 void            _gpu_timeline_set_reordered_locked (GpuTimeline  *timeline);
 /* Orders all later submissions after all earlier ones. */
 gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,
                                                GError           **error);
 
-/* Gets a fence that covers @seq, and records it if there is none yet; NULL if @seq is reached. */
+/* Gets a fence that covers @seq, and records one if there is none. Sets @fence to NULL, without an
+ * error, if @seq is reached. */
 gboolean        _gpu_timeline_get_fence       (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GpuFence         **fence,
@@ -350,7 +363,8 @@ gboolean        _gpu_timeline_get_fence       (GpuTimeline       *timeline,
 GpuFence       *_gpu_fence_ref                (GpuFence          *fence);
 void            _gpu_fence_unref              (GpuFence          *fence);
 
-/* Marks @seq and all earlier points as complete, with @failure if not NULL. */
+/* Marks @seq and all earlier points as complete. If @failure is not NULL, the newly completed
+ * points failed. */
 void            _gpu_timeline_retire          (GpuTimeline       *timeline,
                                                guint64            seq,
                                                const GError      *failure);
@@ -360,12 +374,12 @@ void            _gpu_timeline_add_waiter_locked (GpuTimeline     *timeline,
                                                GpuWaiterFunc      func,
                                                gpointer           data);
 
-/* Removes a waiter; FALSE if @func was or is being called. */
+/* Removes a waiter. Returns FALSE if @func was or is being called. */
 gboolean        _gpu_timeline_remove_waiter   (GpuTimeline       *timeline,
                                                GpuWaiterFunc      func,
                                                gpointer           data);
 
-/* Blocks until the point is reached; FALSE if it failed. */
+/* Blocks until the point is reached. Returns FALSE if the point failed. */
 gboolean        _gpu_timeline_wait            (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
@@ -379,20 +393,21 @@ gboolean        _gpu_timeline_wait_until      (GpuTimeline       *timeline,
 GpuEventStatus  _gpu_timeline_query           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
-/* Calls @func once @seq is reached. Returns FALSE, without a call, if no fence was recorded. */
+/* Calls @func once @seq is reached. Returns FALSE, and does not call @func, if no fence could be
+ * recorded or no thread started. */
 gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GpuWaiterFunc      func,
                                                gpointer           data,
                                                GError           **error);
-/* Starts a job that releases all objects retained so far once their work has completed. */
+/* Lets a job release all objects retained so far once their work has completed. */
 void            _gpu_timeline_collect_locked  (GpuTimeline       *timeline);
 /* Ends the wait of a job for @seq. */
 void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
                                                guint64            seq);
-/* Returns the first point that a waiter or a pending collection needs, 0 if there is none. */
+/* Returns the first point for which a waiter or a pending collection waits, 0 if there is none. */
 guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
-/* Retains @object until all work submitted so far has completed, and starts a job to release it. */
+/* Releases @object once all work submitted so far has completed. Takes ownership of @object. */
 void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
                                                     gpointer           object,
                                                     GDestroyNotify     release);
@@ -412,15 +427,17 @@ _gpu_point_is_pending (const GpuPoint *point)
   return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
 }
 
-/* The operation to wait for; there is nothing to wait for without an event. */
+/* The operation that a blocking call waits for. Without an event there is nothing to wait for. */
 typedef struct
 {
   GpuNativeEvent *event;
-  guint64         covers;           /* the point that is reached with the event, 0 for none; after
-                                     * a failure, the point of the part that was submitted */
-  guint64         seq;              /* of the operation, with an event */
+  guint64         covers;           /* the point that is reached when the event completes, 0 for
+                                     * none; after a failure, the point of the commands that were
+                                     * submitted */
+  guint64         seq;              /* the point of the operation, if there is an event */
   gboolean        if_idle;          /* set by the caller: submit only if nothing is pending */
-  gboolean        busy;             /* with if_idle: work was pending, nothing was submitted */
+  gboolean        busy;             /* if if_idle is set: work was pending, so nothing was
+                                     * submitted */
 } GpuPending;
 
 /* Blocks until the operation completes, and releases the event. */
@@ -430,8 +447,9 @@ gboolean _gpu_pending_wait (GpuPending           *pending,
 
 typedef struct _GpuTaskWait GpuTaskWait;
 
-/* Returns @task in its main context when it is cancelled or _gpu_task_wait_end() is called: with
- * @result, whose ownership it takes, or with TRUE if @result is NULL. */
+/* Creates a wait that returns @task in its main context when the task is cancelled or
+ * _gpu_task_wait_end() is called. The task returns @result, or TRUE if @result is NULL. Takes
+ * ownership of @result. */
 GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
                                                gpointer           result,
                                                GDestroyNotify     result_free);
@@ -439,8 +457,8 @@ GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
 void            _gpu_task_wait_end            (gpointer           wait,
                                                const GError      *error);
 
-/* Returns @task when the point is reached or it is cancelled: with @result, whose ownership it
- * takes, or with TRUE if @result is NULL. */
+/* Returns @task when the point is reached or the task is cancelled. The task returns @result, or
+ * TRUE if @result is NULL. Takes ownership of @result. */
 void            _gpu_timeline_return_task   (GpuTimeline     *timeline,
                                              guint64          seq,
                                              GTask           *task,

@@ -5,9 +5,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Both the work and the cancellable may end the wait, on different threads: the first one wins. It
- * releases the task, and with it the source object, in the task's main context, without waiting for
- * the other. */
+/* A wait can be ended by the completion of the work and by the cancellable, on different threads.
+ * The first of them returns the task. The task, and with it the source object, is released in the
+ * task's main context. */
 struct _GpuTaskWait
 {
   gatomicrefcount  refs;
@@ -36,7 +36,7 @@ clear_result (GpuTaskWait *wait)
   g_clear_error (&wait->error);
 }
 
-/* The task is still set if its main context was destroyed before the task could return. */
+/* Also releases the task, in case its main context was destroyed before the task could return. */
 static void
 task_wait_unref (gpointer data)
 {
@@ -110,8 +110,8 @@ return_result (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* A task may invoke its callback while it is being returned. That must not happen within a call of
- * the program, such as a query that reaches the point. */
+/* Returns the task from an idle source: g_task_return_boolean() may invoke the callback at once,
+ * which must not happen within a call of the program, such as a query that reaches the point. */
 static void
 return_later (GpuTaskWait *wait)
 {

@@ -2,9 +2,10 @@
 /*
  * Waiting for points: by the calling thread, or by jobs on behalf of registered waiters.
  *
- * A job blocks in the driver's own wait for one fence, retires the points that the fence covers and
- * continues with the next fence that a waiter needs, so a stream occupies a thread only while it
- * has waiters. Driver callbacks are not used: some drivers never invoke them for failed work.
+ * A job blocks in the driver's own wait for one fence, then retires the points that the fence
+ * covers and continues with the next fence that a waiter needs. So a stream occupies a thread only
+ * while it has waiters or objects to release. Driver callbacks are not used, because some drivers
+ * never invoke them for failed work.
  */
 #include "config.h"
 
@@ -43,9 +44,9 @@ job_waits_for_locked (GpuTimeline *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if there is no work that another job does not do already. Sets @seq, and @fence if
- * a fence could be recorded; otherwise sets @drained if all work has completed without one, and
- * @failure if that failed. */
+/* Returns FALSE if no waiter needs a point, or another job already waits for the same point. Sets
+ * @seq to the point to wait for, and @fence to its fence. If no fence could be recorded, sets
+ * @fence to NULL, and @drained to whether all work has completed, with @failure if work failed. */
 static gboolean
 job_begin_locked (GpuTimeline  *timeline,
                   guint64      *seq,
@@ -94,9 +95,8 @@ job_begin (GpuTimeline  *timeline,
 }
 
 /* (transfer full) (nullable): gets the first fence before @seq that must be waited for as well.
- * When a user event fails, PoCL immediately fails the work that waits for the event, and no longer
- * orders it after earlier work of the queue, which may still run. Such earlier work has its own
- * fence. */
+ * When a user event fails, PoCL immediately fails the work that waits for the event, even if
+ * earlier work of the queue is still running. Such earlier work has its own fence. */
 static GpuFence *
 get_earlier_fence (GpuTimeline *timeline,
                    guint64      seq,
@@ -137,7 +137,7 @@ retire (GpuTimeline  *timeline,
   _gpu_timeline_retire (timeline, seq, failure);
 }
 
-/* All work has completed, and only the fences hold the results. */
+/* Retires all work after the stream has finished. Queries the fences, which have the errors. */
 static void
 retire_finished (GpuTimeline *timeline,
                  guint64      seq)
@@ -219,8 +219,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if the stream was freed, or in a forked process, where locks that other threads
- * held are never released. */
+/* Returns FALSE if the stream was freed, or in a forked process, where another thread of the parent
+ * may have held a lock. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -235,8 +235,8 @@ begin_finish (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* Called if no fence could be recorded: the waiter may be about to free memory that the device
- * uses. */
+/* Waits for all work in the stream. Called if no fence could be recorded: the caller may be about
+ * to free memory that the device uses. */
 static gboolean
 finish (GpuTimeline *timeline)
 {
@@ -256,8 +256,8 @@ finish (GpuTimeline *timeline)
   return success;
 }
 
-/* Returns FALSE if a fence exists already, no object may submit any more, or the program may
- * destroy the stream during the wait. */
+/* Returns FALSE if the point is reached, a fence for it exists, user events may fail the work, the
+ * stream is out of order or has no users, or the program may destroy the stream during the wait. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,
@@ -274,8 +274,8 @@ begin_wait (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* Waits for all submitted work, without a fence that other threads could share. Returns FALSE,
- * without waiting, if the driver or the stream does not allow that. */
+/* Waits for all submitted work without recording a fence. Returns FALSE without waiting if the
+ * driver or the stream does not allow this. */
 static gboolean
 wait_for_queue (GpuTimeline *timeline,
                 guint64      seq)
@@ -356,7 +356,8 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   return FALSE;
 }
 
-/* Returns COMPLETE or FAILED only once all earlier work has completed, like retire(). */
+/* Queries @fence. Like retire(), returns COMPLETE or FAILED only if all earlier work has
+ * completed. */
 static GpuEventStatus
 query_fence (GpuTimeline  *timeline,
              GpuFence     *fence,
@@ -427,13 +428,13 @@ add_waiter_locked (GpuTimeline    *timeline,
       || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
     return FALSE;
 
-  /* A new job takes the lock first, so it cannot miss the waiter. */
+  /* A new job cannot miss the waiter, because it must take the lock first. */
   _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
 
   return TRUE;
 }
 
-/* Sets @over, and adds no waiter, if the point is reached already. */
+/* Adds a waiter. If the point is already reached, sets @over instead. */
 static gboolean
 add_waiter (GpuTimeline    *timeline,
             guint64         seq,

@@ -8,8 +8,8 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* The number of references, and bytes of host memory, after which a job checks whether some can be
- * released: otherwise a stream without waiters would retain all its objects. */
+/* The number of retained objects, and of bytes that they hold, from which a job releases objects of
+ * completed work. Without this limit, a stream without waiters would retain all its objects. */
 #define RETAINED_MAX 4096
 #define RETAINED_SIZE_MAX (1024 * 1024)
 
@@ -20,7 +20,8 @@ typedef struct
   gpointer       data;
 } GpuWaiter;
 
-/* The objects that a retirement removes under the lock, to be released without it. */
+/* The objects that retire_locked() removes under the lock. retired_finish() releases them without
+ * the lock. */
 typedef struct
 {
   GpuRetained shared;
@@ -128,7 +129,8 @@ _gpu_timeline_ref (GpuTimeline *timeline)
   return timeline;
 }
 
-/* The list of the context holds no references, so an entry may be in finalization. */
+/* Adds a reference. Returns FALSE if the timeline is being finalized, which is possible because the
+ * list of the context holds no references. */
 static gboolean
 timeline_try_ref (GpuTimeline *timeline)
 {
@@ -551,8 +553,8 @@ retire_locked (GpuTimeline  *timeline,
   if (failure != NULL)
     _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
 
-  /* Store last: a thread that sees without the lock that the point is reached must also see its
-   * failure. */
+  /* Store this last: a thread that reads without the lock that the point is reached must also see
+   * its failure. */
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 
   if (seq == timeline->submitted)
@@ -610,9 +612,9 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
-/* PoCL aborts if an event is released while PoCL fails it. Wait until the thread that fails a user
- * event has finished, even if the retired work did not fail, because PoCL no longer orders a queue
- * then. */
+/* Takes the lock. PoCL aborts if an event is released while PoCL fails it, so first waits until the
+ * thread that fails a user event has finished. This is needed even if the retired work did not
+ * fail, because PoCL does not order a queue after a failure. */
 static void
 lock_to_retire (GpuTimeline *timeline,
                 gboolean     failed)
@@ -652,8 +654,8 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   retired_finish (&retired, timeline);
 }
 
-/* The stream has drained and may be destroyed by its owner. Record the result before unlocking.
- * Fences may know of failures that the stream does not report. */
+/* Retires all points of a stream that has drained and may be destroyed by its owner, before the
+ * lock is released. Also queries the fences, because the stream does not report all failures. */
 static void
 retire_drained_locked (GpuTimeline  *timeline,
                        const GError *failure,
@@ -676,8 +678,9 @@ retire_drained_locked (GpuTimeline  *timeline,
   retire_locked (timeline, timeline->submitted, failure, retired);
 }
 
-/* A borrowed stream may be destroyed after this call: record a fence for pending points now. Work
- * that the program submitted itself is only included if a pool depends on it. */
+/* Called when the last user is removed. The program may destroy a borrowed stream after this call,
+ * so records a fence for pending points. For a borrowed stream, work that the program submitted
+ * itself is only included if a pool depends on it. */
 static void
 end_use_locked (GpuTimeline  *timeline,
                 GpuRetired   *retired,

@@ -23,16 +23,16 @@ struct _GpuUserEvent
 GpuUserEvent   *_gpu_user_event_new        (GpuNativeContext  *context);
 GpuUserEvent   *_gpu_user_event_ref        (GpuUserEvent      *event);
 void            _gpu_user_event_unref      (GpuUserEvent      *event);
-/* Returns the status, and the failure in @failure, if any. */
+/* Returns the status. Sets @failure if the event has failed. */
 GpuEventStatus  _gpu_user_event_query      (GpuUserEvent      *event,
                                             GError           **failure);
-/* Completes the event, or fails it if @failure is not NULL. Returns FALSE if its status was set
- * before. */
+/* Completes the event, or fails it if @failure is not NULL. Returns FALSE if the event had already
+ * completed or failed, or with the driver's error. */
 gboolean        _gpu_user_event_set        (GpuUserEvent      *event,
                                             const GError      *failure,
                                             GError           **error);
-/* Gets the driver's event, for streams to wait for: NULL without an error once the event is
- * complete. */
+/* Gets the driver's event, for which streams wait. Sets @native to NULL, without an error, if the
+ * event has completed. Returns FALSE with the error of the event if it has failed. */
 gboolean        _gpu_user_event_get_native (GpuUserEvent      *event,
                                             GpuNativeEvent   **native,
                                             GError           **error);

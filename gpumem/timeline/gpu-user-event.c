@@ -73,8 +73,8 @@ call_waiters (GQueue       *waiters,
     }
 }
 
-/* Caller holds the failure lock, so that the driver's event changes its status together with
- * ours. */
+/* Caller holds the failure lock, so that the status of this event and of the driver's event change
+ * together. */
 static gboolean
 set_status (GpuUserEvent  *event,
             const GError  *failure,
@@ -98,7 +98,7 @@ set_status (GpuUserEvent  *event,
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
-  /* Set after the status: when a timeline sees the new number, it searches for failed events
+  /* Set this after the status: a timeline that sees the new number searches for failed events only
    * once. */
   if (failure != NULL)
     g_atomic_int_inc (&_gpu_user_events_failed);
@@ -177,7 +177,7 @@ _gpu_user_event_notify (GpuUserEvent  *event,
     }
 
   g_mutex_unlock (&event->lock);
-  /* The status and the error are set only once, so they are constant now. */
+  /* The error is read without the lock, because it is set only once. */
   func (data, event->error);
 }
 
