@@ -9,13 +9,13 @@
 
 #include "gpumem/staging/gpu-transfer-private.h"
 
-/* Small copies are split into a few chunks, so that the first is submitted early; each chunk costs
- * several driver calls and a wait of the device. */
+/* Small copies are split into a few chunks, so that the device starts early. Few, because each
+ * chunk costs several driver calls and a wait of the device. */
 #define CHUNKS_WANTED 4
 #define CHUNKS_OF_SLOT_MAX 8
 
-/* The piece that a thread copies at a time: small enough to share the work, large enough that
- * threads are not woken too often. */
+/* The size of the pieces that a thread copies at a time: small enough to share the work, large
+ * enough not to wake threads too often. */
 #define PIECES_WANTED 32
 #define PIECES_OF_SLOT_MIN 4
 #define PIECES_OF_SLOT_MAX 64
@@ -137,7 +137,7 @@ _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
   return n_rows > 1 ? MIN (n_pieces, n_rows) : n_pieces;
 }
 
-/* Writes around the caches, for memory that the processor does not read soon. */
+/* Copies with stores that bypass the caches, for memory that the processor does not read soon. */
 static void
 copy_streaming (guint8       *to,
                 const guint8 *from,
@@ -164,15 +164,15 @@ copy_streaming (guint8       *to,
       _mm_stream_si128 ((__m128i *) to + 3, d);
     }
 
-  /* Make the stores visible before other threads are notified of them. */
+  /* Make the stores visible before the copy is reported to other threads. */
   _mm_sfence ();
 #endif
 
   memcpy (to, from, size);
 }
 
-/* Data for the device stays in the caches, from which the device reads it. Data from the device
- * would only evict the working set of the program. */
+/* Data for the device is stored in the caches, from which the device reads it. Data from the device
+ * bypasses the caches, because it would evict the working set of the program. */
 static void
 copy_row (const GpuTransferCopy *copy,
           guint8                *host,

@@ -9,7 +9,8 @@
 #define FROM GPU_CROSS_DRIVER_FROM
 #define TO   GPU_CROSS_DRIVER_TO
 
-/* Per copy: enough to keep both sides busy, while other copies are in flight as well. */
+/* The maximum number of slots of one copy: enough to keep both sides busy, and few enough to leave
+ * slots for other copies. */
 #define MAX_SLOTS 4
 #define CHUNKS_PER_SLOT 4
 
@@ -19,7 +20,7 @@ struct _GpuCrossDriver
   GpuCrossDriverCopy copy;          /* with references to the contexts */
   gsize             chunk_size;     /* bytes */
   guint             n_chunks;
-  guint             per_lease;      /* places for chunks in one lease */
+  guint             per_lease;      /* chunks that fit into one lease */
   guint             n_places;
   GpuNativeContext *ring;           /* the owner of the page-locked memory */
   GpuTransferLease  leases[MAX_SLOTS];
@@ -31,15 +32,16 @@ struct _GpuCrossDriver
 
   GMutex            lock;           /* guards the fields below */
   GCond             cond;
-  gboolean          has_first;      /* first has been recorded, or is not needed */
+  gboolean          has_first;      /* `first` has been recorded, or is not needed */
   GpuNativeEvent   *first;          /* nullable; completes when earlier work has completed */
   GpuNativeEvent  **events[2];      /* of the commands, by chunk */
-  GpuNativeEvent  **host_waits[2];  /* before each command, and one after all; may be NULL */
-  guint             n_opened[2];    /* host-signalled waits */
+  GpuNativeEvent  **host_waits[2];  /* one before each command, and one after the last; elements may
+                                     * be NULL */
+  guint             n_opened[2];    /* leading host_waits that are signalled */
   guint             n_submitted[2]; /* chunks */
   gboolean          ended;          /* no more commands are submitted */
   gboolean          whole;          /* all commands were submitted */
-  gboolean          has_failed;     /* a command failed, or not all were submitted */
+  gboolean          has_failed;     /* a command failed, or not all commands were submitted */
   gboolean          over;           /* the driving thread has finished */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side of `failure` */
@@ -126,8 +128,9 @@ signal_host_waits_locked (GpuCrossDriver *cross,
   cross->n_opened[side] = MAX (cross->n_opened[side], end);
 }
 
-/* Keeps the first failure. Both streams still execute all commands in the same order: no command
- * may use a place while another one does. Takes ownership of @failure, which is nullable. */
+/* Keeps the first failure. The copy is not aborted: the waits must still be signalled in order, so
+ * that no two commands use a place at the same time. Takes ownership of @failure, which is
+ * nullable. */
 static void
 note_failure_locked (GpuCrossDriver *cross,
                      guint           side,
@@ -146,7 +149,8 @@ note_failure_locked (GpuCrossDriver *cross,
     }
 }
 
-/* Let a thread that fails a user event finish before the waits behind that event are signalled. */
+/* Waits for threads that are failing a user event, before the host-signalled waits after that event
+ * are signalled. */
 static void
 wait_for_failing_events (GpuCrossDriver *cross)
 {
@@ -172,7 +176,8 @@ wait_unlocked (GpuCrossDriver  *cross,
   g_mutex_lock (&cross->lock);
 }
 
-/* Earlier work that failed has completed as well. Keep the event: PoCL may still be failing it. */
+/* Waits for earlier work in the user's stream, whose failure does not affect the copy. Keeps the
+ * event, because PoCL may still be failing it. */
 static void
 wait_for_turn_locked (GpuCrossDriver *cross)
 {
@@ -258,8 +263,8 @@ drive_cross_driver (gpointer data)
 
 /* --- submitting ------------------------------------------------------------------------------- */
 
-/* Gets the host-signalled wait before command @i of @side: NULL without an error if it is already
- * signalled. */
+/* Creates the host-signalled wait that precedes command @i of @side. Sets @host_wait to NULL,
+ * without an error, if the command need not wait. */
 static gboolean
 get_host_wait (GpuCrossDriver  *cross,
                guint            side,
@@ -273,7 +278,7 @@ get_host_wait (GpuCrossDriver  *cross,
 
   *host_wait = NULL;
 
-  /* The first wait covers all chunks whose place is free from the beginning. */
+  /* The wait before command 0 covers all chunks whose place is free from the beginning. */
   if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
     return TRUE;
 
@@ -347,7 +352,8 @@ submit_command (GpuCrossDriver   *cross,
   return stream->backend->stream->flush (stream, error);
 }
 
-/* Records the event in the user's stream; the driving thread starts the other stream. */
+/* Records an event in the user's stream. When it completes, the driving thread lets the other
+ * stream start. */
 static gboolean
 submit_first (GpuCrossDriver   *cross,
               GpuNativeStream  *stream,
@@ -509,8 +515,9 @@ has_host_waits (GpuNativeContext *context)
          && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
-/* Prefers the context whose driver requires its own page-locked memory behind waits, then the
- * context whose driver copies such memory faster than other memory, then the destination. */
+/* Returns the context that allocates the page-locked memory. Prefers the context whose driver
+ * requires page-locked memory of its own, then one whose driver copies such memory faster than
+ * other memory, then the destination. */
 static GpuNativeContext *
 choose_ring (const GpuCrossDriverCopy *copy)
 {

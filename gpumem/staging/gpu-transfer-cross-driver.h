@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies between memory of two drivers, or of two contexts of a driver without copies between
- * contexts: in chunks through host memory, with commands in one stream on either side.
+ * contexts. Chunks are copied through host memory, by commands in one stream on each side.
  *
- * All commands are in the streams when _gpu_cross_driver_submit() returns. Each command waits at
- * most for host-signalled waits. A thread signals them once a command of the other stream has
- * completed; that command was submitted earlier, or is submitted to a different driver.
+ * All commands are in the streams when _gpu_cross_driver_submit() returns. Apart from earlier work
+ * of its stream, a command waits only for host-signalled waits. A thread signals such a wait once a
+ * command of the other stream has completed. This cannot deadlock: that command was submitted
+ * earlier, or to a different driver.
  */
 #pragma once
 
@@ -33,7 +34,8 @@ typedef struct
   GpuCrossDriverSide sides[2];
   gsize          size;              /* bytes, not 0 */
   guint          user;              /* the side of the user's stream */
-  /* Returns why work in the stream of @side fails, nullable; known before the driver reports it. */
+  /* Returns the cause of failures in the stream of @side, NULL if none is known. The cause may be
+   * known before the driver reports a failure. */
   GError *     (*explain) (gpointer data, guint side);
   /* Called by a thread when both streams have completed the copy. */
   void         (*end)     (gpointer data);
@@ -44,9 +46,10 @@ typedef struct
  * result must be submitted or abandoned. */
 GpuCrossDriver *_gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
                                          const char              **reason);
-/* A stream op for the @streams selected by the bits of @sides, and the current @memories: called
- * once for both sides, or once for each. With @retain_waits, the events of waits are retained as
- * long as the copy. On failure, sets @failed to the side that failed. */
+/* Submits the commands of the sides that are selected by the bits of @sides. Called once for both
+ * sides, or once for each side. @memories are the current native memories. With @retain_waits, the
+ * events of waits are retained as long as the copy. On failure, sets @failed to the side that
+ * failed. */
 gboolean   _gpu_cross_driver_submit (GpuCrossDriver          *cross,
                                      GpuNativeMemory *const  *memories,
                                      GpuNativeStream *const  *streams,
@@ -60,7 +63,8 @@ GpuNativeEvent *
                                         guint                    side);
 /* Called instead of a submission, or after a submission that failed. */
 void       _gpu_cross_driver_abandon (GpuCrossDriver      *cross);
-/* Like _gpu_transfer_check(), but ignores failures of commands in a stream of @known, nullable. */
+/* Like _gpu_transfer_check(), but ignores failures of commands in the stream of the context @known,
+ * which is nullable. */
 gboolean   _gpu_cross_driver_check (GpuCrossDriver          *cross,
                                     const GpuNativeContext  *known,
                                     GError                 **error);

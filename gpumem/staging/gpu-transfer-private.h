@@ -21,9 +21,10 @@ _gpu_transfer_get_slot_size (void)
 typedef struct
 {
   GpuNativeMemory *memory;
-  gboolean         leased;          /* until its copy was submitted, or has completed */
+  gboolean         leased;          /* until its copy was submitted, or until the lease is
+                                     * returned */
   GpuNativeEvent  *busy;            /* nullable; completes when the slot is no longer in use */
-  gconstpointer    order;           /* of the copy that uses it */
+  gconstpointer    order;           /* of the last copy that used the slot */
 } GpuTransferSlot;
 
 typedef struct
@@ -33,14 +34,16 @@ typedef struct
   GpuNativeEvent  *before;          /* nullable; the event to wait for before the first use */
 } GpuTransferLease;
 
-/* Leases up to @wanted slots, at most GPU_TRANSFER_MAX_SLOTS, and returns their number; free slots
- * come first. Allocates at most @max_new, because allocation takes the driver long. */
+/* Leases up to @wanted slots, at most GPU_TRANSFER_MAX_SLOTS, and returns their number. Prefers
+ * free slots, then allocates at most @max_new slots, because allocation is slow, then leases busy
+ * slots of @order. */
 guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      guint                   wanted,
                                      guint                   max_new,
                                      GpuTransferLease       *leases);
-/* Marks the leases as busy until @event. Other copies of @order may lease them before that. */
+/* Ends the leases and marks their slots as busy until @event. Other copies of @order may lease the
+ * slots earlier. */
 void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      const GpuTransferLease *leases,
@@ -50,8 +53,8 @@ void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
 void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases);
-/* Marks slots that were busy until @event as free. @event has completed; the caller holds a
- * reference to it. */
+/* Marks slots that were busy until @event as free. @event has completed. Caller holds a reference
+ * to @event. */
 void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
                                      GpuNativeEvent         *event);
 
@@ -66,8 +69,8 @@ typedef struct
   gsize depth;
 } GpuTransferBox;
 
-/* gpu-transfer-chunking.c: the chunking of a copy. Chunks are whole slices, rows of one slice, or a
- * part of one row. */
+/* gpu-transfer-chunking.c: the division of a copy into chunks. A chunk consists of whole slices, of
+ * rows of one slice, or of a part of one row. */
 typedef struct
 {
   gsize width;                      /* bytes */
@@ -98,15 +101,16 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      guint                      piece,
                                      guint8                    *data);
 
-/* gpu-transfer-threads.c: calls @func with @data on a copying thread, or on a thread that may wait
- * for the device. Returns FALSE if no thread can be started. */
+/* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread,
+ * _gpu_transfer_push_wait() on a thread that may wait for the device. Both return FALSE if no
+ * thread can be started. */
 typedef void (*GpuTransferFunc) (gpointer data);
 
 gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,
                                      gpointer                data);
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);
-/* Reports once that no thread could be started. Caller holds no lock. */
+/* Logs once per process that no thread could be started. Caller holds no lock. */
 void     _gpu_transfer_report_threads (void);
 
 G_END_DECLS

@@ -13,8 +13,8 @@ struct _GpuTransferRing
   gsize      limit;                 /* bytes */
   gsize      size;                  /* bytes, including slots that are being allocated */
   GPtrArray *slots;                 /* of GpuTransferSlot */
-  gboolean   reported;              /* that page-locked memory is unavailable */
-  gboolean   trims;                 /* a thread is about to free the memory above the limit */
+  gboolean   reported;              /* a failed allocation of page-locked memory was logged */
+  gboolean   trims;                 /* a thread will free the memory above the limit */
 };
 
 static void
@@ -25,7 +25,7 @@ slot_free (GpuNativeContext *context,
   g_free (slot);
 }
 
-/* Called when the context is finalized, so no copy is in flight. */
+/* Called when the context is finalized: no copy is in flight. */
 static void
 ring_free (GpuNativeContext *context)
 {
@@ -94,7 +94,7 @@ list_events (GpuTransferRing *ring)
   return events;
 }
 
-/* Reclaims the slots of completed copies. The driver is queried without the lock. */
+/* Reclaims the slots of completed copies. Queries the driver without holding the lock. */
 static void
 reclaim_completed (GpuTransferRing *ring)
 {
@@ -164,7 +164,7 @@ take_busy (GpuTransferRing  *ring,
   return n_leases;
 }
 
-/* Caller does not hold the lock: the allocation may take long. */
+/* Caller does not hold the lock, because the allocation may take long. */
 static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
@@ -234,7 +234,7 @@ grow (GpuNativeContext *context,
   return n_leases;
 }
 
-/* Returns the number of slots, of @wanted, that one copy may lease: half of the ring remains for
+/* Limits @wanted to the number of slots that one copy may lease. Half of the ring remains for
  * copies in the other direction. */
 static guint
 get_share (GpuTransferRing *ring,
@@ -320,7 +320,8 @@ trim_to_limit (gpointer data)
   _gpu_native_context_unref (context);
 }
 
-/* If no thread can be started, the next copy that ends tries again. */
+/* Starts a thread to trim the ring if its size exceeds the limit. If no thread can be started, the
+ * next copy that ends tries again. */
 static void
 trim_later (GpuNativeContext *context)
 {

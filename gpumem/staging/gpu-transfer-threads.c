@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Two groups of threads. Copying threads, at most GPUMEM_COPY_THREADS, copy between host memory
- * and slots. Driving threads wait for the device, one for each copy without a waiting caller.
- */
+/* Two groups of threads. Copying threads, by default at most GPUMEM_COPY_THREADS, copy between host
+ * memory and slots. Driving threads wait for the device: one thread for each copy that its caller
+ * does not drive. */
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
@@ -13,7 +12,7 @@
 
 static GMutex lock;
 static guint  n_threads;                /* guarded by `lock`; 0 before the first use */
-static gint   n_threads_known;          /* atomic; a copy of n_threads */
+static gint   n_threads_known;          /* atomic; a copy of n_threads, to be read without `lock` */
 
 static guint
 get_default (void)
@@ -55,8 +54,8 @@ _gpu_transfer_get_n_threads (void)
 static GpuWorkers copy_workers = { .name = "gpumem-copy" };
 static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
-/* The reason why a thread could not be started; set once, and taken by
- * _gpu_transfer_report_threads(). */
+/* The reason why a thread could not be started. Set once. _gpu_transfer_report_threads() takes
+ * it. */
 static char *failure_text;          /* atomic */
 static gint  has_failed;            /* atomic */
 
@@ -72,7 +71,7 @@ _gpu_transfer_report_threads (void)
     g_message ("gpumem: no thread for copies, which are slower without it: %s", text);
 }
 
-/* Without a thread the caller copies by itself, which is slower; the reason is reported once. */
+/* Returns FALSE if no thread can be started. Records the reason of the first failure only. */
 static gboolean
 push (GpuWorkers       *workers,
       guint             max_threads,

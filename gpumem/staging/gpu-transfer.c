@@ -19,7 +19,7 @@ struct _GpuTransfer
   guint             max_copy_workers;
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
-  guint             per_lease;      /* places for chunks in one lease */
+  guint             per_lease;      /* chunks that fit into one lease */
   guint             n_places;
   gboolean          enqueued;       /* at least one command is in the stream */
   gboolean          leases_returned; /* to the ring */
@@ -27,17 +27,19 @@ struct _GpuTransfer
 
   GMutex            lock;           /* guards the fields below */
   GCond             cond;
-  gboolean          has_first;      /* first has been recorded */
+  gboolean          has_first;      /* `first` has been recorded */
   GpuNativeEvent   *first;          /* nullable; completes when an in-order write may begin */
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until submitted */
   GpuNativeEvent  **host_waits;     /* by chunk; NULL if no command waits for the chunk */
   guint            *n_left;         /* by chunk; pieces that are not copied yet */
   guint             n_submitted;    /* chunks */
-  gboolean          submitted;      /* all commands are, and `last` is set */
+  gboolean          submitted;      /* all chunks are submitted, and `last` is set, or submission
+                                     * failed */
   guint             n_ready;        /* chunks that may be copied */
-  guint             chunk;          /* the next chunk and piece to copy */
+  guint             chunk;          /* the next chunk to copy, and its next piece */
   guint             piece;
-  guint             n_opened;       /* leading chunks that are copied and signalled */
+  guint             n_opened;       /* number of leading chunks that are copied and whose waits are
+                                     * signalled */
   guint             n_copying;      /* threads that access the host memory */
   guint             n_copy_workers;
   gboolean          aborted;
@@ -109,7 +111,8 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
-/* Signals all waits, so that no command waits forever, once no thread accesses the host memory. */
+/* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
+ * that no command waits forever. */
 static void
 abort_locked (GpuTransfer *transfer)
 {
@@ -174,7 +177,8 @@ copy_piece_locked (GpuTransfer *transfer)
 
 static void copy_in_worker (gpointer data);
 
-/* Waking a thread takes longer than copying some pieces, so each wakes at most two others. */
+/* Each thread wakes at most two others, because waking a thread takes longer than copying some
+ * pieces. */
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
@@ -241,7 +245,8 @@ find_event_locked (GpuTransfer *transfer,
   if (!transfer->copy.write)
     return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
 
-  /* The previous user of the places has completed by then, too. The first chunk clears `first`. */
+  /* When `first` completes, the previous uses of the places have completed as well. The wait for
+   * the first chunk clears `first`, so that later chunks do not wait for it. */
   if (chunk < transfer->n_places && transfer->copy.in_order)
     return transfer->has_first ? &transfer->first : NULL;
 
@@ -280,7 +285,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* Earlier work that failed has completed as well. */
+  /* This event is of earlier work, whose failure does not affect the copy. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)
@@ -308,8 +313,8 @@ wait_until_copied_locked (GpuTransfer *transfer)
     g_cond_wait (&transfer->cond, &transfer->lock);
 }
 
-/* Runs on the single thread that waits for the device. With @copies, or if there is no copying
- * thread, it copies as well. */
+/* Drives the copy: waits for the device and allows threads to copy the next chunks. Runs on one
+ * thread per copy. With @copies, or if there is no copying thread, this thread copies as well. */
 static void
 drive (GpuTransfer *transfer,
         gboolean     copies)
@@ -363,8 +368,8 @@ set_aborted_error_locked (GpuTransfer  *transfer,
     g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was aborted");
 }
 
-/* Gets the host-signalled wait before the command of @chunk: NULL without an error if it is already
- * signalled. */
+/* Creates the host-signalled wait that precedes the command of @chunk. Sets @host_wait to NULL,
+ * without an error, if the command need not wait. */
 static gboolean
 get_host_wait (GpuTransfer     *transfer,
                guint            chunk,
@@ -418,7 +423,8 @@ enqueue_host_wait (GpuTransfer      *transfer,
   return success;
 }
 
-/* Makes the command for a chunk from the device wait until its place is no longer in use. */
+/* Makes the command for a chunk from the device wait until the place of the chunk is no longer in
+ * use. */
 static gboolean
 wait_for_place (GpuTransfer      *transfer,
                 GpuNativeStream  *stream,
@@ -521,8 +527,8 @@ submit_chunk (GpuTransfer      *transfer,
   return TRUE;
 }
 
-/* Waiters also wait for the final copy out of the staging buffer, except the blocking caller, which
- * drives that copy. */
+/* Records the event of the operation. Waiters also wait for the final copy out of page-locked
+ * memory. A blocking caller does not, because that thread may perform the final copy itself. */
 static GpuNativeEvent *
 submit_end (GpuTransfer      *transfer,
             GpuNativeStream  *stream,
@@ -537,8 +543,8 @@ submit_end (GpuTransfer      *transfer,
   return stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
 }
 
-/* Returns the leases to the ring if the commands in the stream determine when they are free. The
- * caller keeps the leases if the caller itself reads from them. */
+/* Returns the leases to the ring, unless the caller blocks for a read. In that case threads still
+ * copy from the places after the last command, and _gpu_transfer_end() returns the leases. */
 static void
 return_leases (GpuTransfer    *transfer,
                GpuNativeEvent *last)
@@ -557,8 +563,8 @@ return_leases (GpuTransfer    *transfer,
   g_mutex_unlock (&transfer->lock);
 }
 
-/* Waits until the commands that are already in the stream complete, before their places are used
- * again. */
+/* Aborts the copy and waits until the commands that are already in the stream have completed,
+ * because other copies will use their places. */
 static gboolean
 fail_submission (GpuTransfer     *transfer,
                  GpuNativeStream *stream)
@@ -578,7 +584,7 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
-/* Records the event by which the driving thread recognizes that earlier work has completed. */
+/* For an in-order copy: records an event, so that the driving thread can wait for earlier work. */
 static gboolean
 submit_first (GpuTransfer      *transfer,
               GpuNativeStream  *stream,
@@ -586,7 +592,7 @@ submit_first (GpuTransfer      *transfer,
 {
   GpuNativeEvent *first = NULL;
 
-  /* From now on, the back end must keep unstaged operations from overtaking staged copies. */
+  /* From now on, the back end must not let unstaged operations overtake staged copies. */
   g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
 
   if (!transfer->copy.write)
@@ -643,7 +649,8 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
-/* Checks the whole range from the first byte to the last, including padding between rows. */
+/* Returns whether the whole range from the first byte to the last, including padding between rows,
+ * is page-locked. */
 static gboolean
 is_page_locked (GpuNativeContext      *context,
                 const GpuTransferCopy *copy)
@@ -713,7 +720,8 @@ transfer_new (GpuNativeContext          *context,
   return transfer;
 }
 
-/* Limits new allocations, so that they do not cost a copy more than staging gains. */
+/* Allocates at most a quarter of the wanted slots, so that allocation does not take longer than
+ * staging saves. */
 static void
 lease (GpuTransfer *transfer)
 {
@@ -725,8 +733,9 @@ lease (GpuTransfer *transfer)
   transfer->n_places = MIN (transfer->n_leases * transfer->per_lease, n_chunks);
 }
 
-/* If the submitting thread may have to wait for the device, another thread must drive the chunks
- * for which the device waits. */
+/* The blocking caller can drive the copy only if all chunks have places that are free from the
+ * beginning. Otherwise its submission may block until chunks are copied, and another thread must
+ * drive the copy. */
 static void
 choose_threads (GpuTransfer *transfer)
 {
@@ -742,7 +751,7 @@ choose_threads (GpuTransfer *transfer)
   transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
 }
 
-/* Fills free places before anything is submitted, and wakes threads early for the following chunks.
+/* Starts to fill free places before any command is submitted, and wakes copying threads early.
  * Returns FALSE if the required driving thread cannot be started. */
 static gboolean
 start (GpuTransfer *transfer)
@@ -819,7 +828,8 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   return transfer;
 }
 
-/* Waits until no thread accesses the host memory or the places any more. */
+/* Waits until no thread accesses the host memory or the places. With @give_up, aborts the copy
+ * first. */
 static void
 wait_for_end (GpuTransfer *transfer,
               gboolean     give_up)

@@ -4,10 +4,10 @@
  * copy chunks from or to page-locked memory while the device transfers earlier chunks.
  *
  * All commands are in the user's own stream when _gpu_transfer_submit() returns. The command for a
- * chunk to the device waits there for a signal that the data is in place; the command for a chunk
- * from the device waits for a signal that the previous chunk in the same place has been copied out.
- * No command ever waits for work that is submitted later, and progress needs no lock of the
- * library.
+ * chunk to the device waits for a signal that a thread has copied the chunk to its place in
+ * page-locked memory. The command for a chunk from the device waits for a signal that a thread has
+ * copied the previous chunk out of the same place. No command ever waits for work that is submitted
+ * later, and progress needs no lock of the library.
  */
 #pragma once
 
@@ -22,33 +22,33 @@ typedef struct
   gboolean       write;             /* to the device */
   gboolean       is_image;
   gboolean       in_order;          /* the host memory belongs to the library: access it in stream
-                                     * order. Not with blocking */
-  GpuRegionSide  device;            /* its memory is passed with the submission */
+                                     * order. FALSE for blocking copies */
+  GpuRegionSide  device;            /* _gpu_transfer_submit() sets its memory */
   GpuRegionSide  host;
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
 } GpuTransferCopy;
 
-/* Returns NULL for a copy that should not be staged. @order identifies copies that go to one
- * stream, in order. With @blocking, the caller waits in _gpu_transfer_end() until the host memory
- * is no longer in use. Caller holds no lock. */
+/* Returns NULL for a copy that should not be staged. Copies with the same @order are submitted to
+ * the same in-order stream. With @blocking, _gpu_transfer_end() waits until the host memory is no
+ * longer in use. Caller holds no lock. */
 GpuTransfer *_gpu_transfer_begin         (GpuNativeContext       *context,
                                           gconstpointer           order,
                                           const GpuTransferCopy  *copy,
                                           gboolean                blocking);
-/* A stream op. */
+/* Submits the commands, like a stream op of a back end. */
 gboolean     _gpu_transfer_submit        (GpuTransfer            *transfer,
                                           GpuNativeStream        *stream,
                                           GpuNativeMemory        *memory,
                                           GpuNativeEvent        **event,
                                           GError                **error);
-/* Returns whether a failed submission has put commands into the stream; then it must not be retried
- * without staging. */
+/* Returns whether a failed submission has put commands into the stream. If so, the copy must not be
+ * retried without staging. */
 gboolean     _gpu_transfer_has_begun     (GpuTransfer            *transfer);
-/* Must be called once, with no lock held; @success if the operation was submitted, staged or not.
- * Afterwards the caller's memory is no longer in use, unless the copy was staged and the caller
- * does not block. Returns FALSE if a blocking copy was incomplete. */
+/* Must be called once, with no lock held. @success is whether the operation was submitted, staged
+ * or not. After the call, the transfer no longer uses the caller's memory, unless the copy was
+ * staged without @blocking. Returns FALSE if a blocking copy is incomplete. */
 gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
                                           gboolean                success,
                                           GError                **error);
@@ -56,8 +56,8 @@ gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
 GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
 void         _gpu_transfer_unref         (GpuTransfer            *transfer);
 /* Returns FALSE if the operation was submitted and its copy failed. Called once the operation has
- * completed. The driver cannot report this, because the commands of an aborted copy complete
- * normally. */
+ * completed. The driver cannot report such a failure, because the commands of an aborted copy
+ * complete normally. */
 gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
                                           GError                **error);
 
