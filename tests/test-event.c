@@ -614,6 +614,7 @@ listen (gpointer data)
 {
   Listener *listener = data;
   g_autoptr (GMainContext) context = g_main_context_new ();
+  g_autoptr (GError) error = NULL;
 
   listener->thread = g_thread_self ();
   g_main_context_push_thread_default (context);
@@ -622,6 +623,7 @@ listen (gpointer data)
   else
     listener->event = user_event (listener->fixture);
   g_signal_connect (listener->event, "completed", G_CALLBACK (on_completed), listener);
+  test_assert_ok (gpu_event_watch (listener->event, &error), error);
   gpu_event_wait_async (listener->event, NULL, on_waited, listener);
   g_assert_false (listener->told);
 
@@ -666,113 +668,32 @@ event_contexts (TestFixture *fixture)
     }
 }
 
+/* A watched event emits "completed" exactly once, in a main context. */
 static void
-iterate_until (const int *n)
-{
-  const gint64 deadline = g_get_monotonic_time () + 20 * G_USEC_PER_SEC;
-
-  while (*n == 0 && g_get_monotonic_time () < deadline)
-    g_main_context_iteration (NULL, TRUE);
-  while (g_main_context_iteration (NULL, FALSE))
-    ;
-  g_assert_cmpint (*n, ==, 1);
-}
-
-/* An event emits "completed" exactly once, in a main context, whenever the handler was connected:
- * at once, after the event has completed, after iterations of the main loop. */
-static void
-event_completed (TestFixture *fixture)
+event_watch (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-
-  for (guint i = 0; i < 3; i++)
-    {
-      g_autoptr (GpuEvent) event = NULL;
-      int n_completed = 0;
-
-      fill (fixture->stream, buffer, 1);
-      event = test_record (fixture->stream);
-      if (i > 0)
-        test_assert_ok (gpu_event_wait (event, NULL, &error), error);
-      for (guint k = 0; k < 10 && i == 2; k++)
-        g_main_context_iteration (NULL, FALSE);
-      g_signal_connect_swapped (event, "completed", G_CALLBACK (count), &n_completed);
-      g_assert_cmpint (n_completed, ==, 0);
-      iterate_until (&n_completed);
-    }
-}
-
-/* The handlers of an event whose last reference was dropped are called, except those of a pending
- * user event, which fails. */
-static void
-event_completed_dropped (TestFixture *fixture)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-  GpuEvent *event;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) again = NULL;
   int n_completed = 0;
 
   fill (fixture->stream, buffer, 1);
   event = test_record (fixture->stream);
   g_signal_connect_swapped (event, "completed", G_CALLBACK (count), &n_completed);
-  g_object_unref (event);
-  iterate_until (&n_completed);
-
-  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
-    return;
-  for (guint i = 0; i < 4; i++)
-    {
-      n_completed = 0;
-      event = user_event (fixture);
-      g_signal_connect_swapped (event, "completed", G_CALLBACK (count), &n_completed);
-      if (i < 2)
-        test_open (event);
-      if (i % 2 == 1)
-        g_main_context_iteration (NULL, FALSE);
-      g_clear_object (&event);
-      if (i < 2)
-        iterate_until (&n_completed);
-      while (g_main_context_iteration (NULL, FALSE))
-        ;
-      g_assert_cmpint (n_completed, ==, i < 2 ? 1 : 0);
-    }
-}
-
-typedef struct
-{
-  TestFixture *fixture;
-  guint        delay_msec;          /* from the event to the handler */
-  int          n_completed;
-} Connector;
-
-static gpointer
-connect_handler (gpointer data)
-{
-  Connector *connector = data;
-  g_autoptr (GpuEvent) event = NULL;
-
-  g_usleep (30 * 1000);
-  event = test_record (connector->fixture->stream);
-  g_usleep (connector->delay_msec * 1000);
-  g_signal_connect_swapped (event, "completed", G_CALLBACK (count), &connector->n_completed);
-  g_usleep (30 * 1000);
-
-  return NULL;
-}
-
-/* A sleeping main loop notices an event and a handler of another thread. */
-static void
-event_completed_elsewhere (TestFixture *fixture)
-{
-  for (guint i = 0; i < 3; i++)
-    {
-      Connector connector = { fixture, 50 * i, 0 };
-      GThread *thread = g_thread_new ("connect", connect_handler, &connector);
-
-      iterate_until (&connector.n_completed);
-      g_thread_join (thread);
-    }
+  test_assert_ok (gpu_event_watch (event, &error), error);
+  g_assert_cmpint (n_completed, ==, 0);
+  gpu_event_wait_async (event, NULL, test_take_result, &result);
+  test_assert_ok (gpu_event_wait_finish (event, test_await (&result), &error), error);
+  gpu_event_wait_async (event, NULL, test_take_result, &again);
+  g_assert_null (again);
+  test_assert_ok (gpu_event_wait_finish (event, test_await (&again), &error), error);
+  while (n_completed == 0)
+    g_main_context_iteration (NULL, TRUE);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpint (n_completed, ==, 1);
 }
 
 /* --- timing ---------------------------------------------------------------------------- */
@@ -901,9 +822,7 @@ main (int argc, char **argv)
   test_add ("callback-after-later-wait", event_callback_after_later_wait);
   test_add ("wait-all", event_wait_all);
   test_add ("contexts", event_contexts);
-  test_add ("completed", event_completed);
-  test_add ("completed-dropped", event_completed_dropped);
-  test_add ("completed-elsewhere", event_completed_elsewhere);
+  test_add ("watch", event_watch);
   test_add ("profiling", event_profiling);
   test_add ("elapsed", event_elapsed);
   return test_run ();

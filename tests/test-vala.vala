@@ -467,6 +467,7 @@ async void do_async (Gpu.Context context) throws Error {
     assert (gate == null || event.query () == Gpu.EventStatus.PENDING);
     int n_completed = 0;
     event.completed.connect (() => n_completed++);
+    event.watch ();
     Idle.add (() => {
         try {
             if (gate != null)

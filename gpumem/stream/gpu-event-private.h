@@ -6,19 +6,6 @@
 
 G_BEGIN_DECLS
 
-typedef struct _GpuEventSource GpuEventSource;
-
-/* Adds @link, whose data is an event, to the source of @context. Once a handler is connected to
- * GpuEvent::completed, the source removes the event and calls _gpu_event_watch(). */
-GpuEventSource *_gpu_event_source_add    (GMainContext    *context,
-                                          GList           *link);
-/* Returns FALSE if the source has already removed the event, because a handler was connected. */
-gboolean        _gpu_event_source_remove (GpuEventSource  *source,
-                                          GList           *link);
-gboolean        _gpu_event_has_handler   (GpuEvent        *event);
-/* Emits GpuEvent::completed when the event has completed or failed. */
-void            _gpu_event_watch         (GpuEvent        *event);
-
 GpuContext *_gpu_event_get_context (GpuEvent *event);
 
 GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,

@@ -50,8 +50,7 @@ struct _GpuEvent
   GpuNativeEvent *timed;            /* records times, nullable */
   GpuNativeEvent *start;            /* the start time, unless `timed` has it; nullable */
   GpuNativeEvent *shared;           /* for other processes, nullable */
-  GpuEventSource *source;           /* of the main context */
-  GList           link;             /* in the list of the source; link.data is NULL once removed */
+  gint            watched;          /* atomic */
 };
 
 enum
@@ -115,35 +114,10 @@ gpu_event_set_property (GObject      *object,
     }
 }
 
-gboolean
-_gpu_event_has_handler (GpuEvent *event)
-{
-  return g_signal_has_handler_pending (event, signals[COMPLETED], 0, TRUE);
-}
-
-/* Returns FALSE for a pending user event: after dropping its last reference, the program cannot
- * complete it. */
-static gboolean
-will_complete (GpuEvent *event)
-{
-  return event->point.timeline != NULL
-         || (event->user != NULL
-             && _gpu_user_event_query (event->user, NULL) != GPU_EVENT_STATUS_PENDING);
-}
-
-/* If the last reference is dropped before the handlers were called, adds a reference until they
- * were. */
 static void
 gpu_event_dispose (GObject *object)
 {
   GpuEvent *event = GPU_EVENT (object);
-
-  if (_gpu_event_source_remove (event->source, &event->link) && will_complete (event)
-      && _gpu_event_has_handler (event))
-    {
-      _gpu_event_watch (event);
-      return;
-    }
 
   g_clear_object (&event->context);
 
@@ -226,15 +200,10 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once, after the event has completed or failed, in the thread-default main context of
-   * the thread that created @event. Handlers may also be connected after the event has completed; a
-   * handler that is connected after the emission is not called. If the program drops the last
-   * reference to an event of a stream, the library keeps the event until its handlers have
-   * returned. If the library cannot wait for the event, @error is the driver's error.
-   *
-   * A main loop notices a handler at its next iteration. If another thread connects a handler while
-   * the main loop sleeps, the main loop wakes up by itself only in the first second after that
-   * thread created the event. After that second, call g_main_context_wakeup().
+   * Emitted once, when the event has completed or failed, in the thread-default main context of
+   * the thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
+   * tell an object that a handler was connected; in Python and JavaScript, connecting a handler
+   * also watches the event. A handler that is connected after the emission is not called.
    *
    * Since: 0.1
    */
@@ -247,8 +216,6 @@ static void
 gpu_event_init (GpuEvent *event)
 {
   event->main_context = g_main_context_ref_thread_default ();
-  event->link.data = event;
-  event->source = _gpu_event_source_add (event->main_context, &event->link);
   _gpu_live_add (GPU_LIVE_EVENT, 1);
 }
 
@@ -616,6 +583,7 @@ gpu_event_poll (GpuEvent      *event,
                 GError       **error)
 {
   g_autoptr (GError) failure = NULL;
+  g_autoptr (GError) late = NULL;
   GpuEventStatus status;
 
   g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
@@ -629,14 +597,20 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* The event may have completed after the end of the wait. Do not trust the error code alone:
-       * failed work may itself have failed with GPU_ERROR_TIMED_OUT. */
-      status = gpu_event_query (event, NULL);
+      /* The event may have completed or failed after the end of the wait. Failed work may itself
+       * have failed with GPU_ERROR_TIMED_OUT. */
+      status = gpu_event_query (event, &late);
 
       if (status == GPU_EVENT_STATUS_COMPLETE
           || (status == GPU_EVENT_STATUS_PENDING
               && g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT)))
         return status;
+
+      if (status == GPU_EVENT_STATUS_FAILED)
+        {
+          g_clear_error (&failure);
+          failure = g_steal_pointer (&late);
+        }
     }
 
   if (failure != NULL)
@@ -784,6 +758,8 @@ watched_completed (gpointer      data,
   g_source_attach (source, completion->event->main_context);
 }
 
+/* A watch holds no reference to a user event, because dropping the last reference must fail the
+ * event. */
 static void
 user_completed (gpointer      data,
                 const GError *error)
@@ -798,37 +774,49 @@ user_completed (gpointer      data,
   g_free (ref);
 }
 
-/* Holds no reference to a pending user event while waiting, because dropping the last reference
- * must fail the event. */
-static void
-watch_user (GpuEvent *event)
+/**
+ * gpu_event_watch:
+ * @event: a #GpuEvent
+ * @error: return location for an error
+ *
+ * Requests the emission of #GpuEvent::completed when @event has completed or failed. The main loop
+ * emits it, even if @event has already completed. The library holds a reference to an event of a
+ * stream until then. Further calls have no effect.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error if @event cannot be watched
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_watch (GpuEvent  *event,
+                 GError   **error)
 {
-  g_autoptr (GError) error = NULL;
-  GWeakRef *ref;
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
 
-  if (_gpu_user_event_query (event->user, &error) != GPU_EVENT_STATUS_PENDING)
+  if (!_gpu_event_check (event, "gpu_event_watch", error))
+    return FALSE;
+
+  if (!g_atomic_int_compare_and_exchange (&event->watched, FALSE, TRUE))
+    return TRUE;
+
+  if (event->user != NULL)
     {
-      watched_completed (g_object_ref (event), error);
-      return;
+      GWeakRef *ref = g_new (GWeakRef, 1);
+
+      g_weak_ref_init (ref, event);
+      _gpu_user_event_notify (event->user, user_completed, ref);
+      return TRUE;
     }
 
-  ref = g_new (GWeakRef, 1);
-  g_weak_ref_init (ref, event);
-  _gpu_user_event_notify (event->user, user_completed, ref);
-}
+  if (_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
+                            g_object_ref (event), error))
+    return TRUE;
 
-void
-_gpu_event_watch (GpuEvent *event)
-{
-  g_autoptr (GError) error = NULL;
+  g_atomic_int_set (&event->watched, FALSE);
+  g_object_unref (event);
+  g_prefix_error (error, "gpu_event_watch: ");
 
-  if (!_gpu_event_check (event, "GpuEvent::completed", &error))
-    watched_completed (g_object_ref (event), error);
-  else if (event->user != NULL)
-    watch_user (event);
-  else if (!_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
-                                  g_object_ref (event), &error))
-    watched_completed (event, error);
+  return FALSE;
 }
 
 /* Returns the native event that recorded the times of @event after it has completed, or NULL. */

@@ -63,6 +63,9 @@ gboolean        gpu_event_wait_finish        (GpuEvent             *event,
                                               GAsyncResult         *result,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_event_watch              (GpuEvent             *event,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_event_get_elapsed        (GpuEvent             *event,
                                               GpuEvent             *since,
                                               gint64               *nanoseconds,

@@ -579,6 +579,22 @@ function _hostMemory(prototype) {
 }
 
 function _event(prototype) {
+    // Connecting to 'completed' makes the event watch for its completion.
+    for (const name of ['connect', 'connect_after']) {
+        const native = prototype[name];
+        prototype[name] = function (signal, callback) {
+            const id = native.call(this, signal, callback);
+            try {
+                if (signal === 'completed')
+                    this.watch();
+            } catch (error) {
+                this.disconnect(id);
+                throw error;
+            }
+            return id;
+        };
+    }
+
     // Return only the nanoseconds, without the boolean of the C function.
     for (const name of ['get_duration', 'get_elapsed', 'get_profiling_time']) {
         const native = prototype[name];

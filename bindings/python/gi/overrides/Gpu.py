@@ -859,8 +859,25 @@ Mapping = override(Mapping)
 
 
 class Event(Gpu.Event):
-    """An event in a stream, which asyncio can await."""
+    """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
+    watch for its completion."""
     context = _property("context")
+
+    def connect(self, signal, *args):
+        return self._connect(super().connect, signal, args)
+
+    def connect_after(self, signal, *args):
+        return self._connect(super().connect_after, signal, args)
+
+    def _connect(self, connect, signal, args):
+        handler = connect(signal, *args)
+        if signal == "completed":
+            try:
+                self.watch()
+            except GLib.Error:
+                self.disconnect(handler)
+                raise
+        return handler
 
     def wait(self, cancellable=None):
         return wait(self, cancellable)
