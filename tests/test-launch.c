@@ -569,6 +569,48 @@ launch_variable_arguments (TestFixture *fixture)
   assert_ints (p, 6);
 }
 
+/* The stack still has the end of a right call when an argument is missing in the next. */
+static void
+launch_missing_arguments (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void weigh (__global int *p, __global int *q, int a, int b, float f, float g)\n"
+    "{\n"
+    "  p[get_global_id (0)] = q[0] * a + b + (int) (f * g);\n"
+    "}\n";
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  GpuStream *stream = fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "weigh");
+  g_autoptr (GpuBuffer) p = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  g_autoptr (GpuBuffer) q = test_buffer_filled (fixture, 4, 0);
+
+  for (guint i = 0; i < 5; i++)
+    {
+      test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, q, 3, 4, 2.0, 1.5),
+                      error);
+      switch (i)
+        {
+        case 0:
+          gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, q, 3, 2.0, 1.5);
+          break;
+        case 1:
+          gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, 3, 2.0, 1.5);
+          break;
+        case 2:
+          gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, q, 3, 4, 2.0);
+          break;
+        case 3:
+          gpu_stream_launch (stream, kernel, &grid, NULL, &error, p, q, 3, 4);
+          break;
+        default:
+          gpu_stream_launch (stream, kernel, &grid, NULL, &error, p);
+        }
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "weigh", "takes 6");
+    }
+  assert_ints (p, 7);
+}
+
 static void
 launch_without_arguments (TestFixture *fixture)
 {
@@ -602,6 +644,7 @@ main (int argc, char **argv)
   test_add ("many-arguments", launch_many_arguments);
   test_add ("arrays", launch_arrays);
   test_add ("variable-arguments", launch_variable_arguments);
+  test_add ("missing-arguments", launch_missing_arguments);
   test_add ("without-arguments", launch_without_arguments);
   test_add ("invalid-launches", launch_invalid_launches);
   test_add ("timed", launch_timed);

@@ -748,48 +748,68 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* Skips one variable argument, which has the type that read_argument() reads. Returns FALSE if the
- * kind of the argument is unknown. */
+/* Reads an integer or a pointer of @size bytes, or the value at the end of the arguments, which has
+ * 8 bytes. On 64-bit machines every variable argument takes 8 bytes, so that the end is recognized
+ * in place of a missing int, too. */
 static inline gboolean
-skip_argument (const GpuArgumentInfo  *info,
-               va_list                *ap)
+is_integer_end (va_list *ap,
+                gsize    size)
 {
-  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
-    return FALSE;
+#if GLIB_SIZEOF_VOID_P == 4
+  if (size == 4)
+    {
+      (void) va_arg (*ap, guint32);
+      return FALSE;
+    }
+#endif
 
+  return va_arg (*ap, guint64) == _GPU_ARGUMENTS_END_INTEGER;
+}
+
+static inline gboolean
+is_real_end (va_list *ap)
+{
+  static const double end = _GPU_ARGUMENTS_END_REAL;
+  const double real = va_arg (*ap, double);
+
+  return memcmp (&real, &end, sizeof end) == 0;
+}
+
+/* Skips one variable argument, which has the type that read_argument() reads. Returns TRUE if the
+ * argument is missing: the stack may still have the values at the end of an earlier call at the
+ * right places, so that the end must be recognized wherever it is. */
+static inline gboolean
+is_missing (const GpuArgumentInfo  *info,
+            va_list                *ap)
+{
   if (info->kind == GPU_ARGUMENT_KIND_LOCAL)
-    (void) va_arg (*ap, gsize);
-  else if (info->kind != GPU_ARGUMENT_KIND_VALUE)
-    (void) va_arg (*ap, gpointer);
-  else
-    switch (info->type)
-      {
-      case 'b':
-      case 'B':
-      case 'h':
-      case 'H':
-      case 'i':
-      case 'I':
-        (void) va_arg (*ap, int);
-        break;
+    return is_integer_end (ap, sizeof (gsize));
 
-      case 'q':
-      case 'Q':
-        (void) va_arg (*ap, gint64);
-        break;
+  if (info->kind != GPU_ARGUMENT_KIND_VALUE)
+    return is_integer_end (ap, sizeof (gpointer));
 
-      case 'f':
-      case 'd':
-      case 'e':
-        (void) va_arg (*ap, double);
-        break;
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+    case 'h':
+    case 'H':
+    case 'i':
+    case 'I':
+      return is_integer_end (ap, sizeof (int));
 
-      default:
-        (void) va_arg (*ap, gconstpointer);
-        break;
-      }
+    case 'q':
+    case 'Q':
+      return is_integer_end (ap, sizeof (gint64));
 
-  return TRUE;
+    case 'f':
+    case 'd':
+    case 'e':
+      return is_real_end (ap);
+
+    default:
+      return is_integer_end (ap, sizeof (gconstpointer));
+    }
 }
 
 GPU_COLD static gboolean
@@ -817,30 +837,27 @@ fail_number (GpuKernel              *kernel,
   return FALSE;
 }
 
+/* Arguments behind one of an unknown kind are not checked: its type is unknown, too. */
 GPU_HOT gboolean
 _gpu_arguments_check_va (GpuKernel  *kernel,
                          va_list     ap,
                          GError    **error)
 {
-  static const double end = _GPU_ARGUMENTS_END_REAL;
   guint n_arguments;
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
-  gboolean is_known = TRUE;
-  gboolean is_right;
-  double real;
+  gboolean is_right = TRUE;
   va_list copy;
+  guint i;
 
   va_copy (copy, ap);
-  for (guint i = 0; i < n_arguments && is_known; i++)
-    is_known = skip_argument (&infos[i], &copy);
-  is_right = !is_known || va_arg (copy, guint64) == _GPU_ARGUMENTS_END_INTEGER;
-  real = is_known ? va_arg (copy, double) : end;
+  for (i = 0; i < n_arguments && is_right && infos[i].kind != GPU_ARGUMENT_KIND_UNKNOWN; i++)
+    is_right = !is_missing (&infos[i], &copy);
+
+  if (is_right && i == n_arguments)
+    is_right = is_integer_end (&copy, sizeof (guint64)) && is_real_end (&copy);
   va_end (copy);
 
-  if (G_LIKELY (is_right && memcmp (&real, &end, sizeof end) == 0))
-    return TRUE;
-
-  return fail_number (kernel, infos, n_arguments, error);
+  return G_LIKELY (is_right) || fail_number (kernel, infos, n_arguments, error);
 }
 
 /* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
@@ -937,8 +954,9 @@ fail_null (GpuKernel              *kernel,
 {
   g_autofree char *where = describe (kernel, info, index);
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s is NULL; gpu_arguments_add_memory() passes a null pointer", where);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s is NULL%s", where,
+               info->kind != GPU_ARGUMENT_KIND_MEMORY
+               ? "" : "; gpu_arguments_add_memory() passes a null pointer");
 
   return FALSE;
 }
@@ -956,9 +974,9 @@ add_read (GpuArguments           *arguments,
   GpuMemory *memory;
   gboolean is_right = read_argument (info, ap, &number, &value, &memory);
 
-  const gboolean is_sampler = info->kind == GPU_ARGUMENT_KIND_SAMPLER;
-
-  if (info->kind == GPU_ARGUMENT_KIND_MEMORY ? memory == NULL : is_sampler && value.data == NULL)
+  if ((info->kind == GPU_ARGUMENT_KIND_MEMORY && memory == NULL)
+      || (info->kind == GPU_ARGUMENT_KIND_IMAGE && value.data == NULL)
+      || (info->kind == GPU_ARGUMENT_KIND_SAMPLER && value.data == NULL))
     return fail_null (kernel, info, index, error);
 
   switch (info->kind)

@@ -345,7 +345,8 @@ launch_init (GpuLaunch        *launch,
  * A macro of the same name appends two values to the arguments. The function uses them to check the
  * number of arguments. On platforms that pass integers and real numbers in different registers,
  * such as x86-64, the function also detects an integer in place of a real number and the reverse.
- * Passing a pointer of a wrong type is undefined behavior.
+ * Any other argument of a wrong C type is undefined behavior. Callers that cannot use the macro,
+ * such as pointers to the function, must call gpu_stream_launch_arguments().
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong, if memory is %NULL, or if the
@@ -355,11 +356,11 @@ launch_init (GpuLaunch        *launch,
  */
 GPU_HOT gboolean
 (gpu_stream_launch) (GpuStream        *stream,
-                   GpuKernel        *kernel,
-                   const GpuExtent  *grid,
-                   const GpuExtent  *block,
-                   GError          **error,
-                   ...)
+                     GpuKernel        *kernel,
+                     const GpuExtent  *grid,
+                     const GpuExtent  *block,
+                     GError          **error,
+                     ...)
 {
   GpuTimeline *timeline;
   gboolean submitted;

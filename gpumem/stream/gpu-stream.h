@@ -262,10 +262,10 @@ gboolean        gpu_stream_synchronize_finish    (GpuStream            *stream,
                                                   GAsyncResult         *result,
                                                   GError              **error);
 
-/* gpu_stream_launch() checks that its variable arguments end with these two values, because a C
- * function cannot determine the number of its arguments. */
-#define _GPU_ARGUMENTS_END_INTEGER G_GUINT64_CONSTANT (0x9e3779b97f4a7c15)
-#define _GPU_ARGUMENTS_END_REAL    -8.6136094131229406e-212
+/* gpu_stream_launch() checks that its variable arguments end with these two random values, because
+ * a C function cannot determine the number of its arguments. */
+#define _GPU_ARGUMENTS_END_INTEGER G_GUINT64_CONSTANT (0xa4bfdacda9a38a90)
+#define _GPU_ARGUMENTS_END_REAL    1.5465140538444657e-113
 
 #ifndef __GTK_DOC_IGNORE__
 #define gpu_stream_launch(...) \
