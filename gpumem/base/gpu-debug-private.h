@@ -24,6 +24,7 @@ typedef enum
  * cores. */
 typedef enum
 {
+  GPU_LIVE_DEVICE_MODEL,
   GPU_LIVE_CONTEXT,
   GPU_LIVE_STREAM,
   GPU_LIVE_EVENT,

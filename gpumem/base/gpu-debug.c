@@ -11,8 +11,9 @@
  * The environment variable `GPUMEM_DEBUG` makes the library log messages with g_log_structured(),
  * which prints them on the standard error or sends them to the journal. The field `GPUMEM_TOPIC`
  * has the key of the message, and `CODE_FILE`, `CODE_LINE` and `CODE_FUNC` its place in the
- * library. A program receives the messages with g_log_set_writer_func(). The value of the variable
- * is a list of keys, separated by commas:
+ * library. A program receives the messages with g_log_set_writer_func(). Its function must not call
+ * the library, which holds locks while it logs. The value of the variable is a list of keys,
+ * separated by commas:
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
@@ -49,6 +50,7 @@ static const GDebugKey debug_keys[] =
 
 static const char *const live_names[GPU_LIVE_N] =
 {
+  [GPU_LIVE_DEVICE_MODEL]   = "device-model",
   [GPU_LIVE_CONTEXT]        = "context",
   [GPU_LIVE_STREAM]         = "stream",
   [GPU_LIVE_EVENT]          = "event",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-device-model.h"
 #include "gpumem/device/gpu-device.h"
 
@@ -19,14 +20,14 @@
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuDeviceModel) model = gpu_device_model_new ();
- * guint n_devices = 0;
+ * gboolean is_loading = TRUE;
  *
- * while (n_devices == 0)
+ * while (is_loading)
  *   {
  *     g_main_context_iteration (NULL, TRUE);
- *     n_devices = g_list_model_get_n_items (G_LIST_MODEL (model));
+ *     g_object_get (model, "loading", &is_loading, NULL);
  *   }
- * g_print ("%u devices\n", n_devices);
+ * g_print ("%u devices\n", g_list_model_get_n_items (G_LIST_MODEL (model)));
  * ]|
  *
  * A new model is empty and calls gpu_device_list() in another thread. It then adds all devices at
@@ -89,8 +90,15 @@ static void
 gpu_device_model_finalize (GObject *object)
 {
   g_ptr_array_unref (GPU_DEVICE_MODEL (object)->devices);
+  _gpu_live_add (GPU_LIVE_DEVICE_MODEL, -1);
 
   G_OBJECT_CLASS (gpu_device_model_parent_class)->finalize (object);
+}
+
+static void
+free_devices (gpointer devices)
+{
+  g_list_free_full (devices, g_object_unref);
 }
 
 static void
@@ -99,7 +107,7 @@ list_devices (GTask        *task,
               gpointer      data,
               GCancellable *cancellable)
 {
-  g_task_return_pointer (task, gpu_device_list (), NULL);
+  g_task_return_pointer (task, gpu_device_list (), free_devices);
 }
 
 static void
@@ -113,9 +121,9 @@ add_devices (GObject      *source,
   for (GList *l = devices; l != NULL; l = l->next)
     g_ptr_array_add (model->devices, l->data);
 
-  model->is_loading = FALSE;
   g_list_model_items_changed (G_LIST_MODEL (model), 0, 0, model->devices->len);
   g_object_notify_by_pspec (source, props[PROP_N_ITEMS]);
+  model->is_loading = FALSE;
   g_object_notify_by_pspec (source, props[PROP_LOADING]);
 }
 
@@ -176,6 +184,7 @@ gpu_device_model_init (GpuDeviceModel *model)
 {
   model->devices = g_ptr_array_new_with_free_func (g_object_unref);
   model->is_loading = TRUE;
+  _gpu_live_add (GPU_LIVE_DEVICE_MODEL, 1);
 }
 
 static GType

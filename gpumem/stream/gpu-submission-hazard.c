@@ -599,9 +599,8 @@ wait_for_others_locked (GpuSubmitter  *s,
   GpuTimeline *timeline = s->timeline;
   GError *failure = NULL;
 
-  if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
-    _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
-                      s->submission->function, (void *) timeline, s->waits->len);
+  _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
+                    s->submission->function, (void *) timeline, s->waits->len);
 
   if (s->submission->after == NULL)
     __atomic_add_fetch (&timeline->n_hazard_waits, s->waits->len, __ATOMIC_RELAXED);
