@@ -17,7 +17,8 @@ typedef enum
   GPU_DEBUG_BUILD      = 1 << 6,    /* build logs of programs */
   GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends skipped */
   GPU_DEBUG_STAGE      = 1 << 8,    /* stage every copy that can be staged, of any size */
-  GPU_DEBUG_POOL       = 1 << 9     /* decisions of memory pools */
+  GPU_DEBUG_POOL       = 1 << 9,    /* decisions of memory pools */
+  GPU_DEBUG_MARKS      = 1 << 10    /* NVTX ranges and marks of Sysprof */
 } GpuDebugFlags;
 
 /* The kinds of objects whose live instances are counted: public objects, and their private

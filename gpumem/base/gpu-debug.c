@@ -27,6 +27,8 @@
  *   from staging
  * - `host-delay`: delay the start of every operation of the host back end, to expose programs that
  *   forget to wait
+ * - `marks`: NVTX ranges for Nsight Systems and marks for Sysprof, if the library was built with
+ *   them: submissions of work, waits for work and growth of pools
  *
  * The key `all` selects all keys, and `help` lists them. The library reads the variable once, at
  * the first use.
@@ -45,7 +47,8 @@ static const GDebugKey debug_keys[] =
   { "build", GPU_DEBUG_BUILD },
   { "devices", GPU_DEBUG_DEVICES },
   { "stage", GPU_DEBUG_STAGE },
-  { "pool", GPU_DEBUG_POOL }
+  { "pool", GPU_DEBUG_POOL },
+  { "marks", GPU_DEBUG_MARKS }
 };
 
 static const char *const live_names[GPU_LIVE_N] =

@@ -446,8 +446,8 @@ _gpu_stream_new_for_timeline (GpuContext  *context,
 {
   g_autoptr (GpuDevice) device = _gpu_device_new_for_native (timeline->device);
   GpuStream *stream = g_object_new (GPU_TYPE_STREAM, "context", context, "device", device,
-                                    "flags", timeline->flags, "priority", timeline->priority,
-                                    NULL);
+                                    "flags", timeline->flags & ~GPU_TIMELINE_MARKS,
+                                    "priority", timeline->priority, NULL);
 
   stream->timeline = _gpu_timeline_ref (timeline);
   _gpu_timeline_use (timeline);

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/stream/gpu-submission-hazard-private.h"
@@ -387,7 +388,12 @@ _gpu_submit_dual (GpuDualSide  *sides,
 {
   Dual dual = { .sides = sides, .user = user, .run = run, .data = data,
                 .pending = pending };
+  g_auto (GpuMark) mark = { NULL, };
   GError *failure = NULL;
+
+  if ((sides[user].timeline->flags & GPU_TIMELINE_MARKS) != 0)
+    mark = _gpu_mark_begin (sides[user].submission.function,
+                            sides[user].submission.accesses->size);
 
   for (guint side = 0; side < 2; side++)
     {

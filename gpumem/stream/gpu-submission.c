@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-submission-hazard-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
@@ -724,6 +725,48 @@ catch_up (GpuTimeline         *timeline,
     _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 }
 
+/* Returns the size of the largest range of memory that the operation uses. */
+static gsize
+get_size (const GpuSubmission *submission)
+{
+  gsize size = 0;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    size = MAX (size, submission->accesses[i].size);
+
+  return size;
+}
+
+/* Returns TRUE if submit_marked() must submit the work. */
+GPU_COLD static gboolean
+prepare (GpuTimeline         *timeline,
+         const GpuSubmission *submission,
+         const GpuPending    *pending)
+{
+  if ((timeline->flags & GPU_TIMELINE_MARKS) != 0 && !submission->is_marked)
+    return TRUE;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
+    catch_up (timeline, submission, pending);
+
+  return FALSE;
+}
+
+/* Submits the work within a range for profilers. */
+GPU_COLD static gboolean
+submit_marked (GpuTimeline          *timeline,
+               const GpuSubmission  *submission,
+               GpuPending           *pending,
+               GError              **error)
+{
+  g_auto (GpuMark) mark = _gpu_mark_begin (submission->function, get_size (submission));
+  GpuSubmission marked = *submission;
+
+  marked.is_marked = TRUE;
+
+  return _gpu_submit (timeline, &marked, pending, error);
+}
+
 GPU_HOT gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -732,8 +775,9 @@ _gpu_submit (GpuTimeline          *timeline,
 {
   GError *failure = NULL;
 
-  if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0))
-    catch_up (timeline, submission, pending);
+  if (G_UNLIKELY ((timeline->flags & (GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_TIMELINE_MARKS)) != 0)
+      && G_UNLIKELY (prepare (timeline, submission, pending)))
+    return submit_marked (timeline, submission, pending, error);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);

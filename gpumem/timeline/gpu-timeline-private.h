@@ -61,13 +61,17 @@ typedef struct
 } GpuRetained;
 
 /* The fields that every submission needs come first, in one cache line. */
+/* Set in `flags` with GPUMEM_DEBUG=marks, so that _gpu_submit() tests it together with
+ * GPU_STREAM_FLAGS_OUT_OF_ORDER. */
+#define GPU_TIMELINE_MARKS (1 << 16)
+
 struct _GpuTimeline
 {
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once the timeline has no user */
   guint64           submitted;      /* atomic; written under lock */
   guint64           completed;      /* atomic; written under lock */
-  GpuStreamFlags    flags;
+  GpuStreamFlags    flags;          /* of the stream, and GPU_TIMELINE_MARKS */
   guint             n_user_waits;   /* atomic: length of user_waits; written under lock */
   GMutex            lock;
   GpuRetained       shared;         /* the last object of _gpu_timeline_retain_shared_locked();

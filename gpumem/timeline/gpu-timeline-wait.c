@@ -12,10 +12,21 @@
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-latch-private.h"
+#include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
 static void job (gpointer data);
+
+/* Begins a range for profilers before the calling thread blocks. */
+static inline GpuMark
+mark_wait (GpuTimeline *timeline)
+{
+  if (G_UNLIKELY ((timeline->flags & GPU_TIMELINE_MARKS) != 0))
+    return _gpu_mark_begin ("wait", 0);
+
+  return (GpuMark) { NULL, };
+}
 
 static GpuWorkers workers = { .name = "gpumem-wait" };
 
@@ -181,10 +192,12 @@ _gpu_pending_wait (GpuPending   *pending,
 {
   g_autoptr (GpuNativeEvent) event = g_steal_pointer (&pending->event);
   g_autoptr (GError) failure = NULL;
+  g_auto (GpuMark) mark = { NULL, };
 
   if (event == NULL)
     return TRUE;
 
+  mark = mark_wait (timeline);
   event->backend->event->wait (event, TRUE, &failure);
   retire (timeline, pending->covers, failure);
 
@@ -282,12 +295,14 @@ wait_for_queue (GpuTimeline *timeline,
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
   g_autoptr (GError) failure = NULL;
+  g_auto (GpuMark) mark = { NULL, };
   guint64 submitted;
 
   if (!ops->finish_reports_failure || g_atomic_int_get (&_gpu_forked)
       || !begin_wait (timeline, seq, &submitted))
     return FALSE;
 
+  mark = mark_wait (timeline);
   ops->finish (timeline->stream, &failure);
   retire (timeline, submitted, failure);
   _gpu_timeline_end_finish (timeline);
@@ -317,11 +332,25 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
 
   if (fence != NULL)
     {
+      g_auto (GpuMark) mark = mark_wait (timeline);
+
       timeline->context->backend->event->wait (fence->event, TRUE, &failure);
       retire (timeline, fence->seq, failure);
     }
 
   return _gpu_timeline_check (timeline, seq, error);
+}
+
+static gboolean
+wait_for_latch (GpuTimeline   *timeline,
+                GpuLatch      *latch,
+                gint64         deadline,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  g_auto (GpuMark) mark = mark_wait (timeline);
+
+  return _gpu_latch_wait (latch, deadline, cancellable, error);
 }
 
 gboolean
@@ -347,7 +376,7 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
       return FALSE;
     }
 
-  if (_gpu_latch_wait (latch, deadline, cancellable, error))
+  if (wait_for_latch (timeline, latch, deadline, cancellable, error))
     return TRUE;
 
   if (_gpu_timeline_remove_waiter (timeline, _gpu_latch_open, latch))

@@ -79,7 +79,7 @@ timeline_new (GpuNativeContext *context,
   timeline->context = _gpu_native_context_ref (context);
   timeline->device = device;
   timeline->stream = stream;
-  timeline->flags = flags;
+  timeline->flags = flags | (_gpu_debug_has (GPU_DEBUG_MARKS) ? GPU_TIMELINE_MARKS : 0);
   timeline->priority = priority;
   timeline->retained = g_array_new (FALSE, FALSE, sizeof (GpuRetained));
   timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));

@@ -2,7 +2,7 @@
 /* Slow path of pools with bins: waiting, growing and trimming. */
 #include "config.h"
 
-#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
@@ -233,7 +233,11 @@ alloc_data (GpuPoolBins  *bins,
             gsize         capacity,
             GError      **error)
 {
+  g_auto (GpuMark) mark = { NULL, };
   gpointer data;
+
+  if (G_UNLIKELY (_gpu_debug_has (GPU_DEBUG_MARKS)))
+    mark = _gpu_mark_begin ("pool growth", capacity);
 
   save_memory (bins, capacity);
   if (!reserve (bins, capacity, error))

@@ -3,6 +3,7 @@
  * entry points call gpu-pool-chunks.c. */
 #include "config.h"
 
+#include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/pool/core/gpu-pool-private.h"
 
 static gboolean
@@ -236,6 +237,11 @@ _gpu_pool_grow (GpuPool               *pool,
                 const GpuPoolRequest  *request,
                 GError               **error)
 {
+  g_auto (GpuMark) mark = { NULL, };
+
+  if (G_UNLIKELY (_gpu_debug_has (GPU_DEBUG_MARKS)))
+    mark = _gpu_mark_begin ("pool growth", gpu_pool_bytes (pool, request->units));
+
   if (pool->chunks != NULL)
     return _gpu_pool_chunks_grow (pool, request, error);
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Ranges of time for profilers, with GPUMEM_DEBUG=marks: NVTX ranges and marks of Sysprof. */
+#pragma once
+
+#include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+
+G_BEGIN_DECLS
+
+/* A range of time of the calling thread; ranges of a thread are nested. */
+typedef struct
+{
+  const char *name;                 /* NULL if no range was begun */
+  guint64     size;
+  gint64      begin;                /* on Sysprof's clock */
+} GpuMark;
+
+/* Begins a range in every profiler, whether the key is set or not. @name is static; @size is in
+ * bytes, 0 if it is not known. */
+GPU_COLD GpuMark _gpu_mark_begin (const char *name,
+                                  guint64     size);
+GPU_COLD void    _gpu_mark_end   (GpuMark    *mark);
+
+/* Ends the range at the end of the scope. */
+static inline void
+_gpu_mark_clear (GpuMark *mark)
+{
+  if (G_UNLIKELY (mark->name != NULL))
+    _gpu_mark_end (mark);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuMark, _gpu_mark_clear)
+
+G_END_DECLS
