@@ -60,11 +60,11 @@ typedef struct
   gsize           size;             /* bytes of host memory that the object holds */
 } GpuRetained;
 
-/* The fields that every submission needs come first, in one cache line. */
 /* Set in `flags` with GPUMEM_DEBUG=marks, so that _gpu_submit() tests it together with
  * GPU_STREAM_FLAGS_OUT_OF_ORDER. */
 #define GPU_TIMELINE_MARKS (1 << 16)
 
+/* The fields that every submission needs come first, in one cache line. */
 struct _GpuTimeline
 {
   GpuNativeContext *context;
