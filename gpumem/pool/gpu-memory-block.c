@@ -197,8 +197,8 @@ release_held (GpuPoolCore    *core,
     _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* The pool keeps no freed memory: release the block, and free its memory when the pending work has
- * completed. */
+/* Releases a block of a pool that keeps no freed memory, and frees the memory when the pending work
+ * has completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -411,10 +411,10 @@ get_key (GpuMemoryPool  *pool,
  *
  * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
  *
- * If the stream itself freed a suitable block before, no driver call is needed. Before memory freed
- * on another stream is reused, @stream may have to wait for that other stream (CUDA: cuEventRecord
- * and cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while
- * the driver allocates more.
+ * If a suitable block was freed on @stream before, no driver call is needed. Before memory freed on
+ * another stream is reused, @stream may have to wait for that other stream (CUDA: cuEventRecord and
+ * cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while the
+ * driver allocates more memory.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure.

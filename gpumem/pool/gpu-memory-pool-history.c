@@ -181,8 +181,8 @@ copy_events (GpuPoolHistory *history,
  * - `time`, t: microseconds of g_get_monotonic_time()
  * - `size`, t: bytes; for allocations and frees the requested size, and for a failed request for
  *   several blocks the sum of their sizes
- * - `address`, t, except in "oom": the address, or the substitute that gpu_memory_pool_snapshot()
- *   reports for it
+ * - `address`, t, except in "oom": the address as in gpu_memory_pool_snapshot(), which may be
+ *   artificial
  * - `stream`, u: the number of the stream that the memory was allocated or freed on, as in
  *   snapshots; a new stream may get the number of a stream that no longer exists
  * - `device-free`, t, in "oom": bytes of device memory that are not allocated by the context

@@ -255,7 +255,7 @@ remove_file (void)
   g_clear_pointer (&written, g_free);
 }
 
-/* Returns whether there is a file. */
+/* Writes the file or, with @text NULL, removes it. Returns whether the file exists. */
 static gboolean
 update_file (const char *text)
 {

@@ -880,7 +880,7 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
  * Gets a copy of all counters of the pool, by the names of their properties. The values are exact
  * if no other thread uses the pool during the call.
  *
- * Returns: (transfer full): a dictionary of type a{sv}, each value a `t`
+ * Returns: (transfer full): a dictionary of type a{sv}, whose values have type t
  *
  * Since: 0.1
  */

@@ -111,7 +111,7 @@ void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 /* Frees an item that is marked moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* These two functions require that @item is marked moving or owned by the caller. */
+/* The next two functions require that @item is marked moving or owned by the caller. */
 gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,

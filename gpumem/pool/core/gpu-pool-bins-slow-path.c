@@ -24,7 +24,7 @@ _gpu_pool_bins_print (GpuPoolBins *bins,
   _gpu_debug_write (GPU_DEBUG_POOL, "%p: %s", (gpointer) bins, text);
 }
 
-/* --- uses, without the lock: of items that the caller owns ------------------------  */
+/* --- uses of items that the caller owns, without the lock ------------------------  */
 
 gboolean
 _gpu_pool_item_is_completed (GpuPoolItem *item)
@@ -325,8 +325,8 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Waits until the items that are moving now have stopped; ignores items that start to move later.
- * Caller holds the lock. */
+/* Waits until a held item appears, or until other threads have freed or put back as many items as
+ * are marked moving now. This bound prevents an endless wait. Caller holds the lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -339,9 +339,9 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item. Also returns TRUE if other threads freed items since @request was
- * refused, or while this thread waited for moving items. Returns FALSE with an error if a wait
- * failed, and FALSE without an error if nothing is left to free. */
+/* Frees the largest held item and returns TRUE. If there is no held item, returns TRUE if other
+ * threads freed items since @request was refused, or if this thread waited for moving items.
+ * Returns FALSE with an error if a wait failed, and FALSE without an error in all other cases. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
@@ -411,8 +411,8 @@ is_too_much (GpuPoolBins   *bins,
   return too_much;
 }
 
-/* While too much memory is managed, takes all items of the next non-empty bin below @bin, the
- * oldest first. The items are marked moving. Other threads can still use the other bins. */
+/* If too much memory is managed, takes all items of the next non-empty bin below @bin, and marks
+ * them moving. The list begins with the oldest item. Other threads can still use the other bins. */
 static GpuPoolItem *
 take_bin (GpuPoolBins   *bins,
           guint         *bin,

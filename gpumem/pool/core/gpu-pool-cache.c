@@ -156,7 +156,7 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
   return TRUE;
 }
 
-/* --- of a thread -------------------------------------------------------------------- */
+/* --- caches of a thread ----------------------------------------------------------- */
 
 /* Unlinks @cache from @pool. Caller holds `lock`. */
 static void

@@ -91,8 +91,8 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* The segment has no uses yet. Mark it as memory of the requesting stream, which keeps the part
-   * that the request does not need. */
+  /* The segment has no uses yet. Assign it to the requesting stream, so that the part that the
+   * request does not need becomes free memory of that stream. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 

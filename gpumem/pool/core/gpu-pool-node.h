@@ -38,8 +38,8 @@ struct _GpuPoolData
   GpuPoolData    *next;             /* links data that is to be destroyed */
 };
 
-/* Guarded by the pool's lock. In an active or cached block, slack, use, state, flag and free_next
- * instead belong to the thread that holds the block. */
+/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or cached
+ * block: these belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */

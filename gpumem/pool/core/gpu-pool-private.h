@@ -267,7 +267,7 @@ gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
  * is blocked by the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Returns whether the free of @node leaves memory that must be returned to the owner. Caller holds
+/* Returns whether memory must be returned to the owner after @node was freed. Caller holds
  * `lock`. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,

@@ -26,8 +26,8 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Flushes the cache of this thread, whose blocks have other sizes than the request. With @all,
- * flushes the caches of all threads. */
+/* Flushes the cache of this thread, because its blocks may be joined into a range that is large
+ * enough. With @all, flushes the caches of all threads. */
 static GpuPoolNode *
 flush_and_serve (GpuPool              *pool,
                  const GpuPoolRequest *request,

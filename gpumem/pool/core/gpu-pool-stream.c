@@ -246,7 +246,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* If the array is full, drop the second newest fence: the newest fence covers all its uses. */
+  /* If the array is full, drop the second newest fence: the newest fence covers the same uses. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];

@@ -46,7 +46,7 @@ typedef struct
   /* Returns whether the stream accepts no more work and all its work has completed. */
   gboolean (*is_gone)     (gpointer   key);
   /* Returns whether the pending work of @key completes without action by the program. Called with
-   * locks of the pool held, so it must be fast. Nullable: all pending work then counts as such. */
+   * locks of the pool held, so it must be fast. Nullable: the pool then assumes TRUE. */
   gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 

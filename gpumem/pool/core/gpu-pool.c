@@ -427,7 +427,7 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
   _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
-/* --- of a block ------------------------------------------------------------------------ */
+/* --- functions of blocks --------------------------------------------------------------- */
 
 GpuPool *
 _gpu_pool_block_get_pool (const GpuMemoryBlock *block)

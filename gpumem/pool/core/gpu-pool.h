@@ -160,14 +160,14 @@ guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
 /* Returns the size in bytes, including rounding. */
 gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
-/* One bit for use by the owner, initially FALSE. */
+/* Get and set one bit for use by the owner, initially FALSE. */
 gboolean        _gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
                                                 gboolean              flag);
-/* GpuPoolSegment.data; NULL in an address range. */
+/* Returns GpuPoolSegment.data, or NULL if the pool has an address range instead of segments. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
-/* Data that the owner attaches to exactly this range, such as a driver handle. When the range is
- * split or joined, @destroy is called without a lock. */
+/* Get and set data that the owner attaches to exactly this range, such as a driver handle. When the
+ * range is split or joined, @destroy is called without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
