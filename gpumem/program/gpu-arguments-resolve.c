@@ -748,9 +748,9 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* Reads an integer or a pointer of @size bytes, or the value at the end of the arguments, which has
- * 8 bytes. On 64-bit machines every variable argument takes 8 bytes, so that the end is recognized
- * in place of a missing int, too. */
+/* Reads an integer or a pointer of @size bytes. Returns TRUE if it is the value that ends the
+ * arguments. That value has 8 bytes. On 64-bit machines every variable argument takes 8 bytes, so
+ * the value is also recognized in place of a missing int. */
 static inline gboolean
 is_integer_end (va_list *ap,
                 gsize    size)
@@ -775,9 +775,9 @@ is_real_end (va_list *ap)
   return memcmp (&real, &end, sizeof end) == 0;
 }
 
-/* Skips one variable argument, which has the type that read_argument() reads. Returns TRUE if the
- * argument is missing: the stack may still have the values at the end of an earlier call at the
- * right places, so that the end must be recognized wherever it is. */
+/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if the list of
+ * arguments ends in its place. A check of the end alone is not sufficient: the stack may still hold
+ * the end values of an earlier call where the end values of this call should be. */
 static inline gboolean
 is_missing (const GpuArgumentInfo  *info,
             va_list                *ap)
@@ -837,7 +837,7 @@ fail_number (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Arguments behind one of an unknown kind are not checked: its type is unknown, too. */
+/* Does not check arguments after an argument of unknown kind, because its C type is unknown. */
 GPU_HOT gboolean
 _gpu_arguments_check_va (GpuKernel  *kernel,
                          va_list     ap,

@@ -41,7 +41,7 @@ struct _GpuKernel
                                      * is the driver's description */
 };
 
-/* (transfer none); NULL for a kernel that was never initialised. */
+/* Returns (transfer none) the core, or NULL for a kernel that was never initialised. */
 static inline GpuKernelCore *
 _gpu_kernel_get_core (GpuKernel *kernel)
 {
@@ -60,7 +60,7 @@ _gpu_kernel_get_arguments (GpuKernel *kernel,
   return g_atomic_pointer_get (&kernel->arguments);
 }
 
-/* (transfer none); NULL for a kernel that was never initialised. */
+/* Returns (transfer none) the context, or NULL for a kernel that was never initialised. */
 GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
 
 /* Returns (transfer floating) the arguments of all kernels of the program, for the cache, or NULL

@@ -76,7 +76,7 @@ count_words (char **words)
   return 0;
 }
 
-/* Checks the words after a shell has split the options. */
+/* Checks the words into which a shell would split the options. */
 static gboolean
 are_words_known (char **words)
 {

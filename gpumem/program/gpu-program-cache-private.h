@@ -30,7 +30,7 @@ void           _gpu_program_cache_store  (const char        *key,
                                           const char        *log);
 
 /* Returns FALSE if the build may depend on files or the clock. With @any_assembly, the program may
- * contain assembly. Set it if the assembler of the back end cannot read files. */
+ * contain assembly. Set @any_assembly if the assembler of the back end cannot read files. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);

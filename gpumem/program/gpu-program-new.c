@@ -44,16 +44,16 @@ gpu_program_new_from_source (GpuContext  *context,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @flags: flags of the build
- * @names: (array zero-terminated=1) (nullable): the templates to instantiate, overloaded functions
- *   and variables, by their names in the source, such as `scale<float>`; or %NULL
+ * @names: (array zero-terminated=1) (nullable): the names, as written in the source, of templates
+ *   to instantiate, of overloaded functions and of variables, such as `scale<float>`; or %NULL
  * @error: return location for a #GError
  *
  * Builds a program like gpu_program_new_from_source(), with flags and names.
  *
- * CUDA C++ mangles names: a function has another name in the binary than in the source. Pass in
- * @names the templates, overloaded functions and variables that the program needs (CUDA:
- * nvrtcAddNameExpression, nvrtcGetLoweredName). gpu_program_get_kernel() and
- * gpu_program_get_global() then accept these names. A kernel that is neither a template nor
+ * CUDA C++ mangles names: a function has another name in the binary than in the source. The array
+ * @names must list every template, overloaded function and variable that the caller looks up later
+ * (CUDA: nvrtcAddNameExpression, nvrtcGetLoweredName). gpu_program_get_kernel() and
+ * gpu_program_get_global() accept the listed names. A kernel that is neither a template nor
  * overloaded need not be in @names.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of

@@ -42,7 +42,7 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 
-/* (transfer none); NULL for a program that was never initialised. */
+/* Returns (transfer none) the core, or NULL for a program that was never initialised. */
 GpuProgramCore *_gpu_program_get_core   (GpuProgram        *program);
 /* Returns FALSE with an error if @program was never initialised or its context is lost. */
 gboolean        _gpu_program_check_built (GpuProgram       *program,

@@ -345,8 +345,9 @@ launch_init (GpuLaunch        *launch,
  * A macro of the same name appends two values to the arguments. The function uses them to check the
  * number of arguments. On platforms that pass integers and real numbers in different registers,
  * such as x86-64, the function also detects an integer in place of a real number and the reverse.
- * Any other argument of a wrong C type is undefined behavior. Callers that cannot use the macro,
- * such as pointers to the function, must call gpu_stream_launch_arguments().
+ * Passing any other argument of a wrong C type is undefined behavior. Callers that cannot use the
+ * macro, for example because they call through a function pointer, must call
+ * gpu_stream_launch_arguments().
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong, if memory is %NULL, or if the
