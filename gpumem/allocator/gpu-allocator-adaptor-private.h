@@ -74,7 +74,7 @@ struct _GpuAllocatorAdaptor
 /* Called by the instance init function of a class. Returns its zeroed core. */
 gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
                                     const GpuAdaptorOps  *ops);
-/* The core of an instance of any adaptor class. */
+/* Returns the core of an instance of any adaptor class. */
 gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
 /* Read and write a guint64 of the core under the lock. The setter returns TRUE if the value
  * changed. */
@@ -83,14 +83,14 @@ guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
                                     gsize                 offset,
                                     guint64               value);
-/* NULL if the adaptor was constructed without an upstream. */
+/* Returns NULL if the adaptor was constructed without an upstream. */
 GpuAllocator *_gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor);
 /* Allocates upstream and registers the memory. */
 GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
                                     gsize                 size,
                                     GpuStream            *stream,
                                     GError              **error);
-/* Whether the failed request may succeed after other memory is freed. */
+/* Returns whether the failed request may succeed after other memory is freed. */
 gboolean   _gpu_error_is_out_of_memory (const GError *error);
 
 G_END_DECLS

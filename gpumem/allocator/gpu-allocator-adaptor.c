@@ -289,8 +289,8 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
   return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
 }
 
-/* End the lease now, even if the memory has other users, because upstream may cache the memory and
- * allocate it again. */
+/* Ends the lease at once, even if the memory has other users, because upstream may cache the memory
+ * and allocate it again. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)

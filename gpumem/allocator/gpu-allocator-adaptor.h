@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuAllocatorAdaptorClass GpuAllocatorAdaptorClass;
 
-/* Complete only so that classes of this library can derive from it. */
+/* Defined in this header only because other classes of this library derive from the class. */
 struct _GpuAllocatorAdaptorClass
 {
   /*< private >*/

@@ -160,7 +160,7 @@
  * Since: 0.1
  */
 
-/* Delays the free of shared virtual memory until the work submitted to a stream has completed. */
+/* Delays freeing shared virtual memory until the work submitted to a stream has completed. */
 typedef struct
 {
   GpuStorageHook  parent;

@@ -39,7 +39,7 @@
  * The adaptor does not reuse pending memory, unlike a #GpuMemoryPool. Adaptors upstream of this
  * adaptor count memory until it is freed. Adaptors that wrap this adaptor count memory until it is
  * no longer used. Memory of a #GpuStreamAllocator is freed immediately, because freeing it never
- * blocks. The `free` function of an upstream that the program implements is not called.
+ * blocks. If the program implements the upstream allocator, its `free` function is not called.
  *
  * Since: 0.1
  */
@@ -94,8 +94,8 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* (transfer full) (nullable): the memory to free now. The caller unrefs the array after it has
- * released the lock, because freeing memory may block. */
+/* Returns (transfer full) (nullable) the memory to free now. The caller unrefs the array after it
+ * has released the lock, because freeing memory may block. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)
@@ -114,7 +114,7 @@ steal_locked (Core     *core,
   return pending;
 }
 
-/* TRUE if memory was freed. */
+/* Returns TRUE if memory was freed. */
 static gboolean
 flush (Core     *core,
        gboolean  all)

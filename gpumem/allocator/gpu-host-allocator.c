@@ -161,8 +161,8 @@ remove_locked (Core  *core,
   core->held -= block->size;
 }
 
-/* Removes the blocks that were idle for longest, until at most @held bytes are left. (transfer
- * full) (nullable): the blocks, which the caller frees without the lock. */
+/* Removes the blocks that were idle for longest, until at most @held bytes are left. Returns
+ * (transfer full) (nullable) these blocks, which the caller frees without the lock. */
 static GPtrArray *
 trim_locked (Core    *core,
              guint64  held)
@@ -215,7 +215,7 @@ block_return (gpointer data)
   core_unref (core);
 }
 
-/* Removes the smallest suitable block and counts it as active; NULL if there is none. */
+/* Removes the smallest suitable block and counts it as active. Returns NULL if there is none. */
 static Block *
 take_idle (Core  *core,
            gsize  size)

@@ -106,8 +106,8 @@ add_line_locked (GpuAdaptorCore *core,
                           pointer, size, stream);
 }
 
-/* Calls the output, which the program may implement, without the lock. If another thread is
- * writing, waits for that thread if @wait is TRUE; otherwise that thread writes the lines. */
+/* Writes without the lock, because the program may implement the output. If another thread is
+ * writing, that thread also writes the lines of this thread; with @wait, waits for it. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

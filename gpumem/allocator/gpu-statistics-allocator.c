@@ -118,7 +118,7 @@ static const GpuAdaptorOps statistics_ops =
   .clear = statistics_clear
 };
 
-/* The changes since @frame was pushed. */
+/* Returns the changes since @frame was pushed. */
 static Frame
 since_locked (Core        *core,
               const Frame *frame)
