@@ -25,7 +25,7 @@ get_extension_version (GpuOpenclDevice *device,
   return 0;
 }
 
-/* PoCL 6 lists the extension, in a draft whose values differ. */
+/* Checks the version, because PoCL 6 implements a draft of the extension with other values. */
 void
 _gpu_opencl_device_read_addresses (GpuOpenclDevice *device)
 {
@@ -108,7 +108,7 @@ set_usm_kinds (GpuOpenclKernel  *kernel,
   return TRUE;
 }
 
-/* The memory of a launch, sorted by the infos that make it accessible. */
+/* The indirect memory of a launch, grouped by the kernel infos that make it accessible. */
 typedef struct
 {
   gpointer    *pointers;            /* shared virtual memory */

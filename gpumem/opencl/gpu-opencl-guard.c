@@ -10,15 +10,16 @@
  * - The two threads still use the command's event, and the events that the command waits for, after
  *   all these events have their status. The threads hold no references to them. The back end
  *   therefore holds the events of commands that depend on user events, and the events that these
- *   commands wait for. It checks some held events whenever it holds another, and releases those
- *   that it found ended more than HOLD_TIME before; it releases the others with the context.
+ *   commands wait for. Whenever the back end holds another event, it checks some of the held
+ *   events. It releases an event at least HOLD_TIME after it found that the command had ended, and
+ *   the remaining events with the context.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* In microseconds. PoCL uses the events for a few microseconds more; the rest of the time is for
- * threads that do not get a processor. */
+/* In microseconds. PoCL uses the events for a few microseconds more. The time is longer, because
+ * the threads may not be scheduled at once. */
 #define HOLD_TIME 20000
 
 /* The number of held events that are checked each time an event is added. */
@@ -37,7 +38,8 @@ release_event (gpointer event)
   clReleaseEvent (event);
 }
 
-/* Whether the event is pending. Also TRUE if the driver does not report the status. */
+/* Returns whether the event is pending. Also returns TRUE if the driver does not report the
+ * status. */
 static gboolean
 is_pending (cl_event event)
 {

@@ -37,14 +37,15 @@ gboolean _gpu_opencl_region_enqueue (GpuOpenclRegion       *region,
                                      const GpuExtent       *extent,
                                      cl_event              *event);
 
-/* Whether at least one side is host memory or unified shared memory, given by its address. */
+/* Returns whether at least one side is host memory or unified shared memory, given by its
+ * address. */
 static inline gboolean
 _gpu_opencl_region_has_host (const GpuOpenclRegion *region)
 {
   return region->destination.data != NULL || region->source.data != NULL;
 }
 
-/* Whether the rows of @side follow each other without gaps. */
+/* Returns whether the rows of @side follow each other without gaps. */
 static inline gboolean
 _gpu_opencl_region_is_tight (const GpuRegionSide *side,
                              const GpuExtent     *extent,

@@ -47,7 +47,7 @@ fail_support (const char  *what,
   return FALSE;
 }
 
-/* Whether the description uses mip levels. */
+/* Returns whether the description uses mip levels. */
 static gboolean
 has_levels (const GpuSamplerDescription *description)
 {

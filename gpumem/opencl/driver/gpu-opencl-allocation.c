@@ -115,7 +115,7 @@ _gpu_opencl_mem_retain (cl_mem    mem,
 }
 
 /* In a context of several devices, a buffer has an address for each device. The library has one
- * address for a buffer, so it does not use the extension there. */
+ * address for a buffer, so it does not use cl_ext_buffer_device_address in such a context. */
 static gboolean
 has_addresses (GpuNativeContext *context)
 {

@@ -538,7 +538,7 @@ from_pci (const cl_device_pci_bus_info_khr *pci)
                                                      pci->pci_function));
 }
 
-/* Size of one value of @kind in bytes; 0 if the size varies. */
+/* Returns the size of one value of @kind in bytes, or 0 if the size varies. */
 static gsize
 get_kind_size (InfoKind kind)
 {

@@ -36,8 +36,8 @@ read_limits (GpuOpenclDevice *device)
   return TRUE;
 }
 
-/* Whether the device has the optional feature @name of OpenCL C. Devices report features since
- * OpenCL 3.0. */
+/* Returns whether the device has the optional feature @name of OpenCL C. Devices report features
+ * since OpenCL 3.0. */
 static gboolean
 has_feature (GpuOpenclDevice *device,
              const char      *name)

@@ -218,7 +218,8 @@ _gpu_opencl_list_formats (GpuNativeContext  *context,
 
 /* --- colors ----------------------------------------------------------------------------------- */
 
-/* The integer type with the same bits as a normalized type; packed types are returned unchanged. */
+/* Returns the integer type with the same bits as a normalized type. Returns a packed type
+ * unchanged. */
 static GpuChannelType
 get_integer_type (GpuChannelType type)
 {
@@ -272,8 +273,8 @@ from_srgb (float value)
   return value <= 0.04045f ? value / 12.92f : powf ((value + 0.055f) / 1.055f, 2.4f);
 }
 
-/* Whether the color contains an infinite half: NVIDIA's driver clamps infinity to the largest half
- * in 3D images. */
+/* Returns whether the color contains an infinite half: NVIDIA's driver clamps infinity to the
+ * largest half in 3D images. */
 static gboolean
 has_wild_halves (const GpuImageFormat *format,
                  const GpuTexel       *value)

@@ -39,7 +39,7 @@ _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
   return extent;
 }
 
-/* The size of all mip levels, without padding. */
+/* Returns the size of all mip levels, without padding. */
 static gsize
 get_size (const GpuImageDescription *description)
 {

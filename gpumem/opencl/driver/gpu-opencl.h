@@ -26,7 +26,8 @@ typedef cl_int (CL_API_CALL *GpuOpenclSetDeviceAddress) (cl_kernel kernel,
                                                          cl_uint   index,
                                                          cl_ulong  address);
 
-/* The ops tables of the OpenCL back end. The address identifies objects of this back end. */
+/* The ops tables of the OpenCL back end. Objects of this back end have this address in
+ * `backend`. */
 extern const GpuBackend _gpu_opencl_backend;
 
 /* Limits in texels and, for arrays, in layers. All are 0 if the device has no images. */
@@ -246,13 +247,13 @@ extern GPtrArray *_gpu_opencl_known_devices;
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
                                               const char          *extension);
-/* Whether user events make the device hang. PoCL's "basic" device runs a command on the thread that
- * completes the command's dependency, and deadlocks on a lock that this thread already holds. Every
- * context that contains a "basic" device is affected. Oclgrind executes all commands inside
- * clFlush(), which therefore never returns if a command waits for a user event. */
+/* Returns whether user events make the device hang. PoCL's "basic" device runs a command on the
+ * thread that completes the command's dependency, and deadlocks on a lock that this thread already
+ * holds. Every context that contains a "basic" device is affected. Oclgrind executes all commands
+ * inside clFlush(), which therefore never returns if a command waits for a user event. */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
-/* Whether the device belongs to Intel's runtime for CPUs. */
+/* Returns whether the device belongs to Intel's runtime for CPUs. */
 gboolean        _gpu_opencl_device_is_intel_cpu (GpuOpenclDevice  *device);
 /* Reads an info, which must have exactly @size bytes. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
@@ -368,8 +369,8 @@ GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
 /* Must be called before buffer->mem is released. */
 void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
-/* Whether all @size bytes at @data are within host memory that the driver has mapped for the
- * library. */
+/* Returns whether all @size bytes at @data are within host memory that the driver has mapped for
+ * the library. */
 gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
                                              gconstpointer       data,
                                              gsize               size);
@@ -412,10 +413,10 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* Access flags for memory created from other memory. 0 inherits the access flags of the other
- * memory. */
+/* Returns the access flags for memory created from other memory. The result 0 means that the memory
+ * inherits the access flags of the other memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
-/* Access flags for a new allocation; READ_WRITE by default. */
+/* Returns the access flags for a new allocation, READ_WRITE by default. */
 cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
 cl_map_flags    _gpu_opencl_get_map_flags    (GpuMapFlags          flags);
 /* Reads an info, which must have exactly @size bytes. */
