@@ -7,7 +7,7 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* The number of failures that are always kept, the ones recorded last: a thread that has just
+/* The number of most recently recorded failures, which are always kept: a thread that has just
  * waited will query one, and a read of memory looks up the failure of the last write. */
 #define RECENT_FAILURES 1024
 
@@ -566,8 +566,9 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
 
 /* --- copies whose failure no driver reports --------------------------------------------------- */
 
-/* The release function of a cross-driver copy in another timeline that work of this timeline
- * depends on. */
+/* Releases a cross-driver copy that was submitted to another timeline, and that work of this
+ * timeline depends on. The address of this function distinguishes it from copies of this
+ * timeline. */
 static void
 release_inherited (gpointer cross)
 {
@@ -640,9 +641,9 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
     }
 }
 
-/* Returns whether the copy succeeded. If the driver reports failures of this stream, or user events
- * may fail it, ignores failures that the copy has recorded for its commands in this stream, because
- * they are less precise. */
+/* Returns whether the copy succeeded. If the driver has reported a failure of this stream, or if
+ * user events may fail its work, ignores the failures that the copy has recorded for its commands
+ * in this stream, because these are less precise. */
 static gboolean
 check_cross_driver_locked (GpuTimeline       *timeline,
                            const GpuRetained *retained,

@@ -110,7 +110,7 @@ struct _GpuTimeline
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq, without overlaps */
   guint64           n_failures_recorded; /* the serial of the next failure */
-  guint             n_failures_max; /* number of failures from which unwatched ones are dropped */
+  guint             n_failures_max; /* at this number, unwatched failures are dropped */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
   guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
@@ -143,9 +143,9 @@ gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
                                                guint64           *submitted);
 void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
 /* Called if no fence could be recorded. The program may destroy a borrowed stream as soon as the
- * lock is released, so this waits for all its work. Returns TRUE if all work has completed, and
- * sets @failure if work failed. Returns FALSE without waiting if the stream is not borrowed, or if
- * work waits for user events. */
+ * lock is released, so this function waits for all work of the stream. Returns TRUE if all work has
+ * completed, and sets @failure if work failed. Returns FALSE without waiting if the stream is not
+ * borrowed, or if work waits for user events. */
 gboolean        _gpu_timeline_drain_locked    (GpuTimeline       *timeline,
                                                GError           **failure);
 /* (transfer full): lists the timelines of @context. */
@@ -179,8 +179,8 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
-/* Fails the point of an aborted staged copy, or of a failed cross-driver copy and all later points,
- * because the driver may not report these failures. Called when @retained is retired. @failed is
+/* Fails the point of an aborted staged copy. For a failed cross-driver copy, also fails all later
+ * points. The driver may not report these failures. Called when @retained is retired. @failed is
  * whether the driver reported a failure. */
 void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    const GpuRetained *retained,
@@ -314,7 +314,7 @@ _gpu_timeline_retain_shared_locked (GpuTimeline         *timeline,
 }
 
 /* Records that the point @seq fails if @event fails. If @fence is not NULL, the stream waits for
- * @fence, and @event may fail it. If @event has already failed in that case, only the result of
+ * @fence, and @event may fail @fence. If @event has already failed in that case, only the result of
  * @fence shows whether the point fails. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
@@ -348,8 +348,9 @@ GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
 gboolean        _gpu_timeline_check_operation (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
-/* Adds to @events the pending fences for which later work must wait after a user event has failed:
- * PoCL then no longer orders later work of a queue after earlier work that is still running. */
+/* Appends pending fences to @events. After a user event has failed, later work must wait for these
+ * fences, because PoCL no longer orders later work of the queue after earlier work that is still
+ * running. */
 void            _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
                                                GPtrArray         *events);
 /* Records that later work now waits for the events of _gpu_timeline_list_unordered_locked(). */

@@ -654,8 +654,8 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   retired_finish (&retired, timeline);
 }
 
-/* Retires all points of a stream that has drained and may be destroyed by its owner, before the
- * lock is released. Also queries the fences, because the stream does not report all failures. */
+/* Retires all points of a drained stream before the lock is released, because the program may then
+ * destroy the stream. Also queries the fences, because the stream does not report all failures. */
 static void
 retire_drained_locked (GpuTimeline  *timeline,
                        const GError *failure,
@@ -679,8 +679,8 @@ retire_drained_locked (GpuTimeline  *timeline,
 }
 
 /* Called when the last user is removed. The program may destroy a borrowed stream after this call,
- * so records a fence for pending points. For a borrowed stream, work that the program submitted
- * itself is only included if a pool depends on it. */
+ * so this function records a fence for pending points. For a borrowed stream, work that the program
+ * submitted itself is only included if a pool depends on it. */
 static void
 end_use_locked (GpuTimeline  *timeline,
                 GpuRetired   *retired,
