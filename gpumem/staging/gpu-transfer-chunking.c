@@ -9,8 +9,8 @@
 
 #include "gpumem/staging/gpu-transfer-private.h"
 
-/* Small copies are split into a few chunks, so that the device starts early. Few, because each
- * chunk costs several driver calls and a wait of the device. */
+/* Small copies are split into a few chunks, so that the device starts early. More chunks would cost
+ * more driver calls and more waits of the device. */
 #define CHUNKS_WANTED 4
 #define CHUNKS_OF_SLOT_MAX 8
 

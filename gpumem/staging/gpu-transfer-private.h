@@ -42,19 +42,19 @@ guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      guint                   wanted,
                                      guint                   max_new,
                                      GpuTransferLease       *leases);
-/* Ends the leases and marks their slots as busy until @event. Other copies of @order may lease the
- * slots earlier. */
+/* Ends the leases and marks their slots as busy until @event completes. Other copies of @order may
+ * lease the slots earlier. */
 void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases,
                                      GpuNativeEvent         *event);
-/* Returns @leases that were not submitted and are not in use. */
+/* Returns @leases to the ring. They were not submitted, and no command uses their slots. */
 void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases);
-/* Marks slots that were busy until @event as free. @event has completed. Caller holds a reference
- * to @event. */
+/* Marks the slots that were busy until @event completed as free. @event has completed. Caller holds
+ * a reference to @event. */
 void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
                                      GpuNativeEvent         *event);
 

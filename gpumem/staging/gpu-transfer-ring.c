@@ -56,7 +56,8 @@ get_ring (GpuNativeContext *context)
   return context->ring;
 }
 
-/* Marks slots that were busy until @event as free. The caller holds a reference to @event. */
+/* Marks the slots that were busy until @event completed as free. The caller holds a reference to
+ * @event. */
 static void
 forget_event (GpuTransferRing *ring,
               GpuNativeEvent  *event)
@@ -302,7 +303,7 @@ _gpu_transfer_ring_submit (GpuNativeContext       *context,
     g_clear_pointer (&old[i], _gpu_native_event_unref);
 }
 
-/* Takes ownership of the reference to the context. */
+/* Takes ownership of @data, a reference to the context. */
 static void
 trim_to_limit (gpointer data)
 {

@@ -423,8 +423,8 @@ enqueue_host_wait (GpuTransfer      *transfer,
   return success;
 }
 
-/* Makes the command for a chunk from the device wait until the place of the chunk is no longer in
- * use. */
+/* Makes @stream wait until the place of @chunk is no longer in use. The next command copies the
+ * chunk from the device to its place. */
 static gboolean
 wait_for_place (GpuTransfer      *transfer,
                 GpuNativeStream  *stream,
