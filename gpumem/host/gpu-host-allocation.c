@@ -109,8 +109,8 @@ touch (guint8 *data,
   *(volatile guint8 *) (data + size - 1) = 0;
 }
 
-/* Returns 0 or an errno. If the kernel has no memory, madvise() returns an error on Linux 5.14 or
- * later. On older kernels, the write in touch() ends the process. */
+/* Returns 0 or an errno. If the machine has no memory, madvise() returns an error on Linux 5.14 or
+ * later. On older versions of Linux, the write in touch() ends the process. */
 static int
 populate (guint8 *data,
           gsize   size)
@@ -130,7 +130,7 @@ populate (guint8 *data,
   return 0;
 }
 
-/* Fails if the buffer exceeds the free memory, because the kernel would kill a process instead. */
+/* Fails if the buffer exceeds the free memory, because Linux would kill a process instead. */
 gboolean
 _gpu_host_buffer_commit (GpuNativeContext  *context,
                          GpuNativeBuffer   *buffer,

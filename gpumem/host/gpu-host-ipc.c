@@ -87,8 +87,8 @@ map_pages (const GpuHostFile *file,
   return mmap (NULL, file->size, protection, flags, file->fd, (off_t) file->offset);
 }
 
-/* Falls back to a private mapping: older kernels refuse shared mappings of a file that is sealed
- * against writing. */
+/* Falls back to a private mapping: older versions of Linux refuse shared mappings of a file that is
+ * sealed against writing. */
 static gpointer
 map_constant (const GpuHostFile *file)
 {

@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this driver; its address identifies objects of this driver. */
+/* The ops tables of this back end. Objects of this back end have this address in `backend`. */
 extern const GpuBackend _gpu_host_backend;
 
 #define GPU_HOST_MAX_WORK_GROUP_SIZE 1024

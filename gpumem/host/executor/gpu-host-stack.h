@@ -49,8 +49,8 @@ struct _GpuHostStack
   guint             valgrind_id;
 };
 
-/* Initializes @stack, which must be all 0, with the current stack. Must be called again after a
- * change of the thread. */
+/* Initializes @stack, which must be all 0, with the current stack. Must be called again if another
+ * thread uses @stack. */
 void     _gpu_host_stack_adopt  (GpuHostStack     *stack);
 /* Initializes @stack, which must be all 0, with a new stack of @size bytes. Returns FALSE and sets
  * errno if there is no memory. */

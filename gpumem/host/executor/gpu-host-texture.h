@@ -37,8 +37,8 @@ typedef struct
 /* Index of a place outside the image. */
 #define GPU_HOST_OUTSIDE -1
 
-/* Returns the index of the texel that @mode selects for @place, which may be any number, or
- * GPU_HOST_OUTSIDE. */
+/* Returns the index of the texel that @mode selects for @place, or GPU_HOST_OUTSIDE if it selects
+ * none. @place may be any number. */
 gssize _gpu_host_texture_find   (gint64                       place,
                                  gint64                       size,
                                  GpuAddressMode               mode);
