@@ -14,8 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this back end. The address of this structure identifies the objects of the back
- * end. */
+/* The ops tables of this back end. Objects of this back end have the address of this structure in
+ * `backend`. */
 extern const GpuBackend _gpu_cuda_backend;
 
 typedef struct

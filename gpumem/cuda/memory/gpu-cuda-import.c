@@ -5,7 +5,7 @@
  *
  * The bytes of a handle are untrusted: a hostile process may send the bytes of another process with
  * a descriptor of its own. Therefore two imports only count as the same memory if their driver
- * handles are equal, and if the kernel reports the same file for both descriptors.
+ * handles are equal, and if Linux reports the same file for both descriptors.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 #define F_DUPFD_QUERY 1027
 #endif
 
-/* The identity of memory according to the kernel and the driver. */
+/* The identity of memory according to Linux and the driver. */
 typedef struct
 {
   guint32 kind;
@@ -66,8 +66,8 @@ import_hash (gconstpointer data)
   return (guint) (bits ^ (bits >> 32));
 }
 
-/* Returns whether @a and @b share one open file description. Also returns FALSE if the kernel
- * cannot compare them; the memory is then opened a second time. */
+/* Returns whether @a and @b share one open file description. Also returns FALSE if Linux cannot
+ * compare them; the memory is then opened a second time. */
 static gboolean
 is_same_description (int a,
                      int b)
@@ -286,8 +286,8 @@ open_external (GpuCudaContext  *context,
 
   if (!import_external (import, size, type, error))
     {
-      /* Some drivers have the handle type but fail to import any dma-buf. After such a failure, the
-       * device no longer reports that it can import them. */
+      /* Some drivers have the handle type for dma-bufs but fail to import any dma-buf. After such a
+       * failure, the device no longer reports that it can import them. */
       if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
           && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
         g_atomic_int_set (&context->device->refuses_dma_bufs, TRUE);

@@ -128,8 +128,8 @@ get_pool (GpuCudaContext  *context,
 }
 
 /* The driver does not release memory that was freed in a stream until a thread has waited for the
- * free; a query that reports completion is not enough. Skips streams with pending work: an event
- * must complete within IDLE_TIME. */
+ * operation that freed it; a query that reports completion is not enough. Skips streams with
+ * pending work: an event must complete within IDLE_TIME. */
 static void
 synchronize_frees (GpuCudaStream *stream)
 {

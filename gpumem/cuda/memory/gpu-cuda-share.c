@@ -8,7 +8,7 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* The handle type was added in CUDA 12.9. */
+/* Returns whether the device may import dma-bufs. Their handle type was added in CUDA 12.9. */
 static gboolean
 takes_dma_bufs (GpuCudaContext *context)
 {
