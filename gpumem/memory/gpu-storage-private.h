@@ -96,10 +96,11 @@ struct _GpuStorage
   GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
                                      * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
-  GpuPoint          writer;         /* all later uses wait for this point */
+  GpuPoint          writer;         /* the last write, or another use, by `writer_kind`; all later
+                                     * uses wait for this point */
   GpuPoint          reader;         /* the last read by one of the streams */
   GArray           *readers;        /* of GpuPoint: the last reads by other streams, or NULL */
-  GpuUseKind        writer_kind;    /* of the work at the point writer */
+  GpuUseKind        writer_kind;    /* the kind of the use at `writer` */
   guint             n_biases;       /* number of times that the bias changed to another timeline */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: streams to which the program submits
                                      * work of its own that uses the memory, or NULL; changes under
@@ -290,8 +291,8 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
  * a write; and, if @readers is TRUE or the root is untracked, the last reads. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
-/* Sets @point to the last write of @root, and returns FALSE if there was none. The point `writer`
- * does not count if its kind is not GPU_USE_WRITE. The caller clears @point. */
+/* Sets @point to the last write of @root, and returns FALSE if there was none. This is `writer`
+ * only if `writer_kind` is GPU_USE_WRITE. The caller clears @point. */
 gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
                                          GpuPoint          *point);
 /* Returns a mapped range that conflicts with a use of the given range, or NULL if there is none.
