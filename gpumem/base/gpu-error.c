@@ -12,8 +12,8 @@
  * with the function of this library that failed. If a driver call failed, the name of that call and
  * the name and number of its error code follow. The message quotes the invalid values.
  *
- * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED, and functions that
- * read files with any other code of #G_IO_ERROR.
+ * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED. Functions that read
+ * files can also fail with other codes of #G_IO_ERROR.
  */
 
 /**
