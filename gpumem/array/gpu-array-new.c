@@ -140,7 +140,8 @@ gpu_array_new (GpuContext    *context,
 /**
  * gpu_array_new_full:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
+ *   #GpuBuffer of @context
  * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -180,7 +181,8 @@ gpu_array_new_full (GpuContext     *context,
 /**
  * gpu_array_new_filled:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
+ *   #GpuBuffer of @context
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -243,7 +245,8 @@ gpu_array_new_filled (GpuContext     *context,
 /**
  * gpu_array_new_from_bytes:
  * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
- * @allocator: (nullable): the source of the memory, %NULL for buffers of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
+ *   #GpuBuffer of @context
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -476,7 +479,8 @@ _gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_new_like:
  * @array: a #GpuArray
- * @allocator: (nullable): the source of the memory, %NULL for buffers
+ * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
+ *   #GpuBuffer
  * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @error: return location for an error
  *
@@ -504,7 +508,8 @@ gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_copy:
  * @array: a #GpuArray
- * @allocator: (nullable): the source of the memory, %NULL for buffers
+ * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
+ *   #GpuBuffer
  * @stream: (nullable): the stream to copy on, %NULL for the default stream
  * @error: return location for an error
  *

@@ -429,8 +429,8 @@ gpu_stream_fill_array (GpuStream  *stream,
  * them first. Blocks like gpu_stream_write(). The library holds references to @bytes and the memory
  * until the copy completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes, or
- *   elements of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes or
+ *   if several elements of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
  *   gpu_stream_write_region()
  *
  * Since: 0.1
