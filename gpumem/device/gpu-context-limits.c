@@ -267,9 +267,9 @@ gpu_context_get_priority_range (GpuContext  *context,
  * @error: return location for an error
  *
  * Makes @context current for the calling thread, for code that calls the driver directly or through
- * another library (CUDA: cuCtxPushCurrent). This library does not need a current context, and never
- * changes the current context of its callers. Call gpu_context_pop_current() on the same thread
- * afterwards. Does not block.
+ * another library (CUDA: cuCtxPushCurrent). Call gpu_context_pop_current() on the same thread
+ * afterwards. Apart from these two functions, this library neither needs a current context nor
+ * changes that of the calling thread. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no
  *   current contexts, or the driver's error
