@@ -201,9 +201,9 @@ gpu_event_class_init (GpuEventClass *klass)
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
    * Emitted once, when the event has completed or failed, in the thread-default main context of
-   * the thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
-   * tell an object that a handler was connected; in Python and JavaScript, connecting a handler
-   * also watches the event. A handler that is connected after the emission is not called.
+   * the thread that created @event. Call gpu_event_watch() after you have connected the handlers:
+   * GObject does not notify an object of a new handler. In Python and JavaScript, connecting a
+   * handler also watches the event. A handler that is connected after the emission is not called.
    *
    * Since: 0.1
    */
