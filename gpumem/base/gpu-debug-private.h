@@ -69,7 +69,7 @@ void     _gpu_debug_log   (GpuDebugFlags  flags,
 /* Logs a message whose topic is the key of @flags. */
 #define _gpu_debug_write(flags, ...) \
   _gpu_debug_log (flags, __FILE__, G_STRINGIFY (__LINE__), G_STRFUNC, __VA_ARGS__)
-/* The same if @flags is set. */
+/* Logs a message like _gpu_debug_write(), but only if GPUMEM_DEBUG has the key of @flags. */
 #define _gpu_debug_print(flags, ...) \
   G_STMT_START { if (_gpu_debug_has (flags)) _gpu_debug_write (flags, __VA_ARGS__); } G_STMT_END
 

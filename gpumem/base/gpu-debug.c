@@ -11,9 +11,9 @@
  * The environment variable `GPUMEM_DEBUG` makes the library log messages with g_log_structured(),
  * which prints them on the standard error or sends them to the journal. The field `GPUMEM_TOPIC`
  * has the key of the message, and `CODE_FILE`, `CODE_LINE` and `CODE_FUNC` its place in the
- * library. A program receives the messages with g_log_set_writer_func(). Its function must not call
- * the library, which holds locks while it logs. The value of the variable is a list of keys,
- * separated by commas:
+ * library. A program receives the messages with g_log_set_writer_func(). That writer function must
+ * not call the library, which holds locks while it logs. The value of the variable is a list of
+ * keys, separated by commas:
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
@@ -146,8 +146,8 @@ _gpu_live_add (GpuLiveKind kind,
  * Counts the live objects of this library in this process, by kind: public objects, such as
  * `buffer`, and their private cores, such as `storage`, which live until the device has completed
  * all work on them. Kinds without live objects are omitted, so the dictionary is empty once the
- * program has released everything and all its work has completed. Devices are not counted, because
- * they live as long as the process.
+ * program has released everything and all its work has completed. A #GpuDevice is not counted,
+ * because its data lives as long as the process.
  *
  * Any thread may call this function. Concurrent changes by other threads may or may not be counted.
  *

@@ -48,7 +48,7 @@ typedef enum
  * @GPU_CAPABILITIES_PRIORITY: streams with a priority
  * @GPU_CAPABILITIES_USER_EVENTS: events that the program completes
  * @GPU_CAPABILITIES_MAP: mapping of buffers
- * @GPU_CAPABILITIES_SUB_BUFFERS: slices of buffers with a native handle of their own
+ * @GPU_CAPABILITIES_SUB_BUFFERS: slices of buffers, each with a native handle of its own
  * @GPU_CAPABILITIES_HOST_POINTER: buffers that use host memory in place
  * @GPU_CAPABILITIES_ARGUMENT_INFO: kernels that describe their arguments
  * @GPU_CAPABILITIES_FP16: half-precision arithmetic in kernels
@@ -141,8 +141,8 @@ typedef enum
  *   between two polls
  * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep
  * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can access page-locked host memory
- * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory of kernels that grew for a launch does not
- *   shrink
+ * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: the private memory of kernels does not shrink after a
+ *   launch for which it grew
  * @GPU_CONTEXT_FLAGS_OWN: a new context, instead of the device's context that all libraries of a
  *   process share
  *
@@ -201,7 +201,8 @@ typedef enum
  * @GPU_MEMORY_FLAGS_NONE: read and written by kernels and by the host; uses are tracked
  * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. Launches reject the memory for an argument
  *   that the driver describes as a pointer to non-const. If the driver does not describe the
- *   argument, the program promises that the kernel only reads. The host and copies may write
+ *   argument, the program promises that the kernel only reads. The host and copies may write the
+ *   memory
  * @GPU_MEMORY_FLAGS_WRITE_ONLY: only written by kernels
  * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: only read by the host
  * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: only written by the host
@@ -302,7 +303,8 @@ typedef enum
  * GpuWrapMode:
  * @GPU_WRAP_MODE_BORROW: the caller keeps ownership; if the driver counts references, the object
  *   takes its own reference
- * @GPU_WRAP_MODE_ADOPT: the object takes ownership of the caller's reference and frees it
+ * @GPU_WRAP_MODE_ADOPT: the object takes ownership of the caller's reference, and releases it in
+ *   the end
  *
  * The owner of a wrapped native handle.
  *
@@ -339,7 +341,7 @@ typedef enum
  * @GPU_EVENT_FLAGS_TIMING: the time at which the event is reached is recorded
  * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, after the polling time that
  *   #GpuContextFlags describes
- * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process and has no time
+ * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process, and records no time
  *
  * The intended use of an event.
  *

@@ -41,7 +41,7 @@ gboolean _gpu_workers_push            (GpuWorkers      *workers,
 void     _gpu_workers_defer           (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data);
-/* Tries to start a thread if jobs are deferred. Takes no lock if there are none. */
+/* Tries to start a thread if jobs are deferred. Takes no lock if no jobs are deferred. */
 void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,

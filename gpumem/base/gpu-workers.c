@@ -109,8 +109,8 @@ _gpu_workers_push (GpuWorkers     *workers,
 
   workers->max_threads = max_threads;
 
-  /* With a limit, no new thread is required if one is running: it takes the job after its current
-   * job. */
+  /* With a limit, no new thread is required if a thread is running: that thread takes the new job
+   * after its current job. */
   if (workers->n_idle <= workers->jobs.length
       && (!is_limited || workers->n_threads < max_threads)
       && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
