@@ -16,10 +16,11 @@
  *    other entries are required.
  *  - No op emits a signal, calls back into a front class, or uses another back end.
  *  - "any thread" ops may be called from any thread at any time, including from finalizers.
- *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
- *    lock), and must not block on the device, except ops whose names end in "_now". The CUDA
- *    driver does block when it copies pageable host memory: reads of any size, and writes of
- *    several megabytes, return only when they have completed, with the locks held.
+ *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its lock),
+ *    and must not block on the device, except ops whose names end in "_now". The CUDA driver does
+ *    block when it copies pageable host memory: reads of any size, and writes of several megabytes,
+ *    return only when they have completed, and the caller holds the locks of the timeline and of
+ *    the memory meanwhile.
  *  - Ops that enqueue an operation take @event: if @event is not NULL, they set it to a new event
  *    for exactly that operation; if @event is NULL, they create no event.
  *  - An op that back ends declare in a header has a function type, named after its table and its

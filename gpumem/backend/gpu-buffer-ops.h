@@ -212,23 +212,24 @@ typedef struct
    * than @size bytes. The memory of a handle is mapped once, regardless of how often it is
    * imported. */
   GpuBufferImportHandleOp *import_handle;
-  /* Like export_handle(), for memory with GPU_MEMORY_FLAGS_SHAREABLE: a file descriptor, which the
-   * caller owns, and bytes for the additional information. Importing leaves ownership of @fd with
-   * the caller. */
+  /* Like export_handle() and import_handle(), for memory with GPU_MEMORY_FLAGS_SHAREABLE.
+   * export_fd() creates a file descriptor, which the caller owns, and bytes with the information
+   * that import_fd() also needs. The caller of import_fd() keeps ownership of @fd. */
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
 
   /* Whether open_fd() accepts no offset but 0: the front class then creates a slice of a buffer
    * that begins at 0. */
   gboolean           opens_from_start;
-  /* The next three ops share memory with other libraries, without a handle of this library. NULL if
-   * not supported. Gets the kinds of descriptors that the context can import if @import is TRUE,
-   * and can export otherwise. If there are no kinds to export, share_fd may be NULL; if there are
-   * no kinds to import, open_fd may be NULL. */
+  /* The next three ops share memory with other libraries, without a handle of this library. They
+   * are NULL if the back end cannot share memory in this way. get_fd_kinds() gets the kinds of
+   * descriptors that the context can import if @import is TRUE, and otherwise the kinds that it can
+   * export. If there are no kinds to export, share_fd may be NULL; if there are no kinds to import,
+   * open_fd may be NULL. */
   GpuBufferGetFdKindsOp *get_fd_kinds;
-  /* @kind is one of those kinds, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The caller owns the
-   * descriptor, which refers to an allocation of @whole_size bytes; the buffer begins at
-   * @offset. */
+  /* @kind is a kind that the context can export, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The
+   * caller owns the descriptor, which refers to an allocation of @whole_size bytes; the buffer
+   * begins at @offset. */
   GpuBufferShareFdOp *share_fd;
   /* @size bytes from @offset on lie within @whole_size, a value that the program passed. The caller
    * keeps ownership of @fd. If the memory cannot be written, sets is_constant of the buffer. */
@@ -242,9 +243,9 @@ typedef struct
   /* May be NULL. Allocates memory for work submitted to @stream later, and for work on other
    * streams that waits for @stream. */
   GpuBufferAllocOrderedOp *alloc_ordered;
-  /* May be NULL. Frees a buffer of alloc_ordered() after the work submitted to @stream so far; all
-   * other work with the buffer is ordered before the free. Frees the structure itself at once, even
-   * on failure. */
+  /* May be NULL. Frees a buffer of alloc_ordered() after the work submitted to @stream so far. The
+   * front class has made @stream wait for all other work that uses the buffer. Frees the structure
+   * itself at once, even on failure. */
   GpuBufferFreeOrderedOp *free_ordered;
 
   /* The ranges do not overlap. */
@@ -271,9 +272,10 @@ typedef struct
   /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
    * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
    * writes of the back end visible to the other API. The buffers are not slices. Commands that are
-   * enqueued between the two calls, to this stream or another, use them and their slices. No buffer
-   * is acquired or released twice in a row. Both ops are ordinary commands: on an out-of-order
-   * stream, the front class puts barriers between them and the work that uses the memory. */
+   * enqueued between the two calls, to this stream or another, use the buffers and their slices. No
+   * buffer is acquired or released twice in a row. Both ops are ordinary commands: on an
+   * out-of-order stream, the front class puts barriers between them and the work that uses the
+   * memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

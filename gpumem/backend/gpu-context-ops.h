@@ -21,13 +21,14 @@ struct _GpuNativeContext
                                      * pageable memory of the library in stream order: an op that
                                      * accesses such memory directly must first drain the stream */
   gint               n_active;      /* atomic; timelines with work not known to be complete */
-  GMutex             failure_lock;  /* held while an event fails, and while waits for events that
-                                     * may fail are enqueued: PoCL hangs on a wait for an event
-                                     * that has failed already */
+  GMutex             failure_lock;  /* held to fail a user event, and to enqueue a wait for an event
+                                     * that may fail: PoCL hangs on a wait for an event that has
+                                     * failed already */
   GMutex             lock;          /* guards the fields below */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
   GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
-  GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
+  GHashTable        *formats;       /* nullable; a GArray of image formats by memory flags and image
+                                     * type */
   gpointer           owner;         /* GWeakRef to the GpuContext, for signals */
   /* nullable; called once, on any thread, when the context is found to be lost */
   void             (*notify_lost) (GpuNativeContext *context,
@@ -106,24 +107,26 @@ typedef struct
   gboolean           (*set_cache_preference) (GpuNativeContext       *context,
                                               GpuCachePreference      preference,
                                               GError                **error);
-  /* Gets the range for streams on the first device; @greatest is the highest priority, which is the
-   * lower number. If the op is NULL, the range is 0 to 0. */
+  /* Gets the range of stream priorities on the first device. @greatest is the highest priority,
+   * which is the smallest number. If the op is NULL, the range is 0 to 0. */
   gboolean           (*get_priority_range) (GpuNativeContext     *context,
                                             int                  *least,
                                             int                  *greatest,
                                             GError              **error);
   /* Make the context current for the calling thread, for programs that call the driver themselves.
-   * pop() fails if another context than @context is current. */
+   * pop_current() fails if @context is not the current context. */
   gboolean           (*push_current)    (GpuNativeContext       *context,
                                          GError                **error);
   gboolean           (*pop_current)     (GpuNativeContext       *context,
                                          GError                **error);
-  /* Gets the driver's attributes of a device or host address, by nick. An unknown address fails
-   * with GPU_ERROR_INVALID_ARGUMENT. */
+  /* Gets the attributes that the driver reports for @address, which may be in device memory or in
+   * host memory; their keys are nicks. Fails with GPU_ERROR_INVALID_ARGUMENT if the driver does not
+   * know @address. */
   GpuContextGetAddressAttributesOp *get_address_attributes;
-  /* Enables or disables access by kernels and copies of @context to memory of @peer, on another
-   * device. Enabling access twice fails with GPU_ERROR_BUSY, disabling access that is not enabled
-   * with GPU_ERROR_INVALID_ARGUMENT. */
+  /* Enable and disable access of @context to the memory of @peer, a context on another device.
+   * Access means that the kernels and the copies that run in @context can use this memory.
+   * enable_peer() fails with GPU_ERROR_BUSY if access is already enabled. disable_peer() fails with
+   * GPU_ERROR_INVALID_ARGUMENT if access is not enabled. */
   GpuContextEnablePeerOp *enable_peer;
   GpuContextDisablePeerOp *disable_peer;
   /* Start and stop the data collection of a profiler that runs the process. */

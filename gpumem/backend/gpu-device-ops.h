@@ -24,9 +24,9 @@ struct _GpuNativeDevice
   guint64           max_allocation; /* bytes of one allocation */
   gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
   GpuSvmFlags       usm_kinds;      /* the supported kinds of unified shared memory */
-  gboolean          takes_addresses; /* OpenCL: a pointer to a kernel may be an address */
+  gboolean          takes_addresses; /* OpenCL: pointer arguments of kernels may be addresses */
   gboolean          has_addresses;  /* OpenCL: buffers of contexts with one device have addresses */
-  guint             row_alignment;  /* texels, of rows of images over buffers; 0 if unknown */
+  guint             row_alignment;  /* texels, for the rows of images over buffers; 0 if unknown */
   guint64           handle;
 };
 
@@ -44,18 +44,20 @@ typedef gboolean GpuDeviceGetPeerAttributesOp (GpuNativeDevice *device,
 
 typedef struct
 {
-  /* Called by gpu_device_list() and similar functions, with the registry's lock held, once per
-   * process unless it fails. Appends every device, usable or not. Returns FALSE with @error if the
-   * driver is absent. */
+  /* Called by gpu_device_list() and similar functions, with the registry's lock held. Called once
+   * per process, or again after a failure. Appends every device, usable or not. Returns FALSE with
+   * @error if the driver is absent. */
   gboolean (*enumerate)      (GPtrArray        *devices,
                               GError          **error);
-  /* any thread. Adds all attributes that the driver reports, by nick: "max-work-group-size". */
+  /* any thread. Adds all attributes that the driver reports, with nicks such as
+   * "max-work-group-size" as keys. */
   GpuDeviceGetAttributesOp *get_attributes;
-  /* any thread; may be NULL if no device can access another. Sets whether kernels and copies of
-   * @device can access the memory of @peer, another device of this back end. */
+  /* any thread; may be NULL if no device can access another. Sets @can_access to whether the
+   * kernels and the copies that run on @device can access the memory of @peer, another device of
+   * this back end. */
   GpuDeviceCanAccessPeerOp *can_access_peer;
-  /* any thread; may be NULL. Adds the driver's attributes of the link from @device to @peer, by
-   * nick. */
+  /* any thread; may be NULL. Adds the attributes that the driver reports for the link from @device
+   * to @peer, with their nicks as keys. */
   GpuDeviceGetPeerAttributesOp *get_peer_attributes;
 } GpuDeviceOps;
 

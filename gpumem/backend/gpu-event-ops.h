@@ -20,10 +20,10 @@ typedef GpuNativeEvent *GpuEventImportHandleOp (GpuNativeContext *context,
 
 typedef struct
 {
-  /* any thread; both may be NULL. Creates an event that set_user() completes or fails. set_user()
-   * is called once. If the event fails, the work that waits for it completes. Drivers with this op
-   * do not run that work, and report an error. With every driver, the timeline reports the
-   * failure. */
+  /* any thread; both may be NULL. create_user() creates an event that set_user() completes or
+   * fails. set_user() is called once. If the event fails, the driver ends the work that waits for
+   * it without running that work, and may report an error. The timeline reports the failure even if
+   * the driver does not. */
   GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,
@@ -35,9 +35,9 @@ typedef struct
   /* any thread; does not block. FAILED sets @error. */
   GpuEventStatus   (*query)              (GpuNativeEvent     *event,
                                           GError            **error);
-  /* any thread; blocks until the event completes or fails. The stream of the event was flushed. The
-   * thread sleeps. If @urgent is TRUE, because a thread of the program waits, the thread may first
-   * poll for as long as the flags of the context allow. */
+  /* any thread; blocks until the event completes or fails. The stream of the event has been
+   * flushed. The thread sleeps. If @urgent is TRUE, because a thread of the program waits, the
+   * thread may first poll for as long as the flags of the context allow. */
   gboolean         (*wait)               (GpuNativeEvent     *event,
                                           gboolean            urgent,
                                           GError            **error);
@@ -58,10 +58,11 @@ typedef struct
   gboolean         (*get_duration)       (GpuNativeEvent     *event,
                                           guint64            *nanoseconds,
                                           GError            **error);
-  /* any thread; both may be NULL. Creates a handle of @event, which was recorded with
-   * GPU_EVENT_FLAGS_INTERPROCESS and lives while other processes wait; and creates an event from
-   * such a handle, which completes with @event. Another process may have passed any bytes: an
-   * invalid handle fails with GPU_ERROR_IPC. */
+  /* any thread; both may be NULL. export_handle() creates a handle of @event, which was recorded
+   * with GPU_EVENT_FLAGS_INTERPROCESS and lives while other processes wait for it. import_handle()
+   * creates an event from such a handle; the new event completes when the exported event completes.
+   * Another process may have passed any bytes: import_handle() fails with GPU_ERROR_IPC if the
+   * handle is invalid. */
   GpuEventExportHandleOp *export_handle;
   GpuEventImportHandleOp *import_handle;
 } GpuEventOps;

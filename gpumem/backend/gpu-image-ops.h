@@ -22,8 +22,8 @@ struct _GpuNativeImage
 {
   GpuNativeMemory     base;
   GpuImageDescription description;
-  gsize               row_pitch;    /* bytes: of the memory if that is linear, otherwise of */
-  gsize               slice_pitch;  /* tightly packed texels */
+  gsize               row_pitch;    /* bytes; of tightly packed texels if not linear */
+  gsize               slice_pitch;  /* bytes; of tightly packed texels if not linear */
 };
 
 typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,
@@ -73,13 +73,13 @@ typedef struct
   /* Whether kernels accept an image with a sampler as a value argument. */
   gboolean          has_textures;
 
-  /* any thread. Appends the formats, of GpuImageFormat, of images of @type with @flags. */
+  /* any thread. Appends a GpuImageFormat for each format of images of @type with @flags. */
   GpuImageListFormatsOp *list_formats;
   /* any thread. Gets the maximum extent of images of @type, all zeros if there are none. */
   GpuImageGetMaxExtentOp *get_max_extent;
   /* any thread. The format is one of list_formats(), the extent is not empty and at most the
-   * maximum, and the number of levels is 1, or valid if GPU_CAPABILITIES_MIPMAPS is present. @data,
-   * if not NULL, is the initial contents of the first level, with these pitches, copied before the
+   * maximum, and the number of levels is valid: it is 1 without GPU_CAPABILITIES_MIPMAPS. @data, if
+   * not NULL, is the initial contents of the first level, with these pitches, copied before the
    * call returns. */
   GpuNativeImage *  (*create)         (GpuNativeContext          *context,
                                        GpuMemoryFlags             flags,

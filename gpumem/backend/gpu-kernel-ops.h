@@ -15,7 +15,8 @@ typedef struct
   char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
                                      * 0 for structures and other types without a code */
   gsize            size;            /* for values: bytes, 0 if unknown; for memory: the size of an
-                                     * address if its bytes can be passed as well, otherwise 0 */
+                                     * address if the program may also pass the address as a value,
+                                     * otherwise 0 */
   gboolean         read_only;       /* for memory and images: the kernel cannot write it */
   gboolean         is_declared;     /* described only by the program; it is unknown whether the
                                      * kernel writes it */
@@ -39,7 +40,7 @@ typedef struct
     GpuNativeBuffer  *buffer;       /* MEMORY; NULL passes a null pointer */
     GpuNativeImage   *image;        /* IMAGE */
   };
-  GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
+  GpuNativeSampler *sampler;        /* SAMPLER, or the sampler of a texture */
   gconstpointer     data;           /* VALUE; for MEMORY without a buffer: NULL, or a guint64 with
                                      * an address in shared virtual memory */
   gsize             size;           /* VALUE and LOCAL, bytes */
@@ -73,7 +74,8 @@ typedef struct
   void     (*free)           (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel);
   guint64  (*get_handle)     (GpuNativeKernel         *kernel);
-  /* any thread. Adds work-group limits, local and private memory and registers, by nick. */
+  /* any thread. Adds the work-group limits, the sizes of local and private memory and the number of
+   * registers, with their nicks as keys. */
   gboolean (*get_attributes) (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel,
                               GVariantDict            *attributes,

@@ -22,7 +22,8 @@ struct _GpuNativeMemory
   gboolean          is_host_only;   /* kernels cannot access it, and images cannot use it */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
-  gboolean          is_shareable;   /* share_fd() can export the memory, from open_fd() */
+  gboolean          is_shareable;   /* open_fd() created it over memory that share_fd() can
+                                     * export */
 };
 
 /* One side of a region copy: linear memory of the device or of the host, or an image. */
@@ -48,7 +49,7 @@ typedef struct
 {
   guint64 id;                       /* equal for all objects over that memory; 0 if it is unique */
   gsize   offset;                   /* within that memory */
-  guint64 outer;                    /* the memory that this may be a part of, or 0 */
+  guint64 outer;                    /* other memory that may contain this memory, or 0 */
   gsize   outer_offset;
 } GpuAliasKey;
 
@@ -77,7 +78,7 @@ typedef struct
   guint64           (*get_handle)     (GpuNativeMemory         *memory);
   /* any thread. Gets the address that kernels use, or 0 if the driver does not report one. */
   guint64           (*get_address)    (GpuNativeMemory         *memory);
-  /* any thread. Adds all attributes that the driver reports, by nick. */
+  /* any thread. Adds all attributes that the driver reports, with their nicks as keys. */
   gboolean          (*get_attributes) (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,

@@ -20,7 +20,7 @@ _gpu_native_context_check (GpuNativeContext  *context,
 }
 
 /* Must be called for every error of a driver. If the device is lost, marks @context as lost, and
- * calls notify_lost() once, by which the GpuContext emits its signal in its own main context. */
+ * calls notify_lost() once, so that the GpuContext emits GpuContext::lost in its main context. */
 void              _gpu_native_context_report        (GpuNativeContext  *context,
                                                      const GError      *error);
 /* Ends a driver call. Returns TRUE if @failure is NULL. Otherwise takes ownership of @failure,

@@ -37,22 +37,22 @@ typedef struct
                                        const char *const   *names,
                                        char              ***lowered,
                                        GError             **error);
-  /* Compiles source without loading it, as an input of link(). With options that
-   * request one, the result is a binary for load_binary(). */
+  /* Compiles source without loading it, as an input of link(). If @options request a binary,
+   * load_binary() also accepts the result. */
   GBytes *           (*compile)       (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,
                                        GError           **error);
-  /* Links @n_images images, at least one, of compile() or of the vendor's compiler,
-   * and libraries. */
+  /* Links the @n_images images, at least one. Each image is a result of compile(), an output of the
+   * vendor's compiler, or a library. */
   GpuNativeProgram * (*link)          (GpuNativeContext  *context,
                                        GBytes *const     *images,
                                        guint              n_images,
                                        const char        *options,
                                        GError           **error);
   /* any thread; may be NULL: the front class then calls load_binary() with the options of the
-   * build. Loads the result of get_binary() of a program built from source, from the program
-   * cache. */
+   * build. Loads a binary of the program cache. get_binary() returned the binary for a program
+   * built from source. */
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);
@@ -60,8 +60,8 @@ typedef struct
    * options that determines the result of a build: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
-  /* TRUE if inline assembly cannot read files. PTX, for example, cannot. Otherwise the program
-   * cache does not store programs that contain assembly. */
+  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not
+   * store programs that contain assembly. */
   gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,

@@ -28,8 +28,8 @@ typedef struct
                                        gboolean                 write,
                                        gboolean                 blocking);
   /* any thread, without locks, called before the first copy is staged. Returns whether
-   * host-signalled waits work with this driver, which it tests only once. If the op is NULL, they
-   * work. */
+   * host-signalled waits work with this driver. The op tests this only once. If the op is NULL,
+   * host-signalled waits work. */
   gboolean          (*has_host_waits) (GpuNativeContext        *context);
   /* any thread. Returns whether all @size bytes at @data are page-locked, so that the driver copies
    * them at full speed. FALSE if only some of them are. */

@@ -24,14 +24,16 @@ typedef struct
                                         gsize                   *granularity,
                                         GError                 **error);
   /* Reserves addresses without memory, as a buffer for GpuMemoryOps.free(), get_address() and
-   * BufferOps.slice(). A slice can be used like any buffer while all of it is mapped; accessing an
-   * unmapped part is an error of the kernel or the program. No chunk is mapped to the buffer when
-   * it is freed. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is exhausted. */
+   * GpuBufferOps.slice(). A slice can be used like any buffer while all of it is mapped; accessing
+   * an unmapped part is an error of the kernel or the program. No chunk is mapped to the buffer
+   * when it is freed. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is
+   * exhausted. */
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gsize                    size,
                                         GError                 **error);
-  /* Allocates memory with undefined contents. BufferOps.export_fd() accepts slices within one
-   * @shareable chunk; fails with GPU_ERROR_NOT_SUPPORTED if the back end has no such chunks. */
+  /* Allocates memory with undefined contents. If @shareable is TRUE, GpuBufferOps.export_fd()
+   * accepts slices within the chunk; create_chunk() fails with GPU_ERROR_NOT_SUPPORTED if the back
+   * end has no such chunks. */
   GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
                                         gsize                    size,
                                         gboolean                 shareable,
