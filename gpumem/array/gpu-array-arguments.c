@@ -42,7 +42,7 @@ get_array_memory (GpuArray    *array,
  * @array: (transfer none): an array of the context of the kernel
  * @error: return location for an error
  *
- * Adds a pointer to the element of @array with all indices 0; a null pointer if @array has no
+ * Adds a pointer to the element of @array with all indices 0, or a null pointer if @array has no
  * elements. The kernel does not get the strides: pass the structure of gpu_array_get_descriptor()
  * if the kernel needs them. The launch counts as a use of the memory from the first byte of an
  * element to the end of the last element. If the element with all indices 0 is not at the start of

@@ -6,7 +6,7 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 
-/* Whether the elements are one run of bytes, in the same order on both sides. */
+/* Returns whether the elements are one run of bytes, in the same order on both sides. */
 static gboolean
 is_linear (const GpuArrayLayout *to,
            const GpuArrayLayout *from)
@@ -18,7 +18,8 @@ is_linear (const GpuArrayLayout *to,
   return plan.n_regions == 1 && plan.extent.height == 1;
 }
 
-/* Whether the elements are contiguous in some order of the dimensions, with positive strides. */
+/* Returns whether the elements are contiguous in some order of the dimensions, with positive
+ * strides. */
 static gboolean
 is_dense (GpuArray *array)
 {

@@ -357,7 +357,7 @@ find_type (const GpuDLTensor *tensor)
   return NULL;
 }
 
-/* Whether the context's device can access memory of the tensor's device. */
+/* Returns whether the device of @context can access memory of the tensor's device. */
 static gboolean
 reaches (GpuContext        *context,
          const GpuDLTensor *tensor)

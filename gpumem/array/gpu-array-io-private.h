@@ -52,13 +52,14 @@ gboolean     _gpu_array_copy_cross_driver (GpuArray              *array,
                                            GpuArray              *source,
                                            const char            *function,
                                            GError               **error);
-/* The start of all blocking methods. (transfer full): the timeline, or NULL with an error. */
+/* Called first by all blocking methods. (transfer full): returns the timeline, or NULL with an
+ * error. */
 GpuTimeline *_gpu_array_begin         (GpuArray              *array,
                                        GpuStream             *stream,
                                        const char            *function,
                                        GCancellable          *cancellable,
                                        GError               **error);
-/* The end of all blocking methods. Waits for the command of @pending or, if there are several
+/* Called last by all blocking methods. Waits for the command of @pending or, if there are several
  * commands or the wait may be cancelled, for the whole timeline. */
 gboolean     _gpu_array_wait          (GpuTimeline           *timeline,
                                        GpuPending            *pending,

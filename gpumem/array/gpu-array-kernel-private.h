@@ -27,12 +27,12 @@ typedef struct
 typedef struct
 {
   GpuArrayWalk   walk;
-  GpuArrayPlan   plan;              /* its loops: one launch for each round */
+  GpuArrayPlan   plan;              /* one launch for each iteration of its loops */
   gsize          unit;              /* bytes that a work-item copies */
   GpuKernelCore *core;              /* not owned: the context owns it */
 } GpuArrayKernelCopy;
 
-/* FALSE if one command for each region is faster, or if no kernel can copy the memory. */
+/* Returns FALSE if one command for each region is faster, or if no kernel can copy the memory. */
 gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,

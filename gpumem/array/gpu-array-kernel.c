@@ -82,7 +82,7 @@ static const char *const names[2 * N_UNITS] =
 typedef struct
 {
   GMutex         lock;              /* guards the members below */
-  gboolean       is_built;          /* or a build failed, but not for lack of memory */
+  gboolean       is_built;          /* also TRUE if a build failed, except for lack of memory */
   GpuKernelCore *cores[2 * N_UNITS]; /* all NULL if the build failed */
 } GpuArrayKernels;
 
@@ -105,7 +105,7 @@ kernels_free (gpointer data)
   g_free (kernels);
 }
 
-/* The kernels of @context, which owns them. */
+/* Returns the kernels of @context, which the context owns. */
 static GpuArrayKernels *
 get_kernels (GpuContext *context)
 {
@@ -276,7 +276,7 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
-/* Whether a kernel is faster than one command for each region. */
+/* Returns whether a kernel is faster than one command for each region. */
 static gboolean
 suits (const GpuArrayPlan    *plan,
        const GpuNativeDevice *device)

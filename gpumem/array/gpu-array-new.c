@@ -44,7 +44,8 @@ allocate (GpuContext            *context,
   return NULL;
 }
 
-/* Returns the context of a new array: @context or, if that is NULL, the allocator's. */
+/* Returns the context of a new array: @context, or the context of @allocator if @context is
+ * NULL. */
 static GpuContext *
 find_context (GpuContext    *context,
               GpuAllocator  *allocator,
@@ -139,7 +140,7 @@ gpu_array_new (GpuContext    *context,
 
 /**
  * gpu_array_new_full:
- * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
+ * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
  * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
  *   #GpuBuffer of @context
  * @stream: (nullable): the stream that uses the memory first, passed to @allocator
@@ -180,7 +181,7 @@ gpu_array_new_full (GpuContext     *context,
 
 /**
  * gpu_array_new_filled:
- * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
+ * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
  * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
  *   #GpuBuffer of @context
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
@@ -244,7 +245,7 @@ gpu_array_new_filled (GpuContext     *context,
 
 /**
  * gpu_array_new_from_bytes:
- * @context: (nullable): a #GpuContext, or %NULL for that of @allocator
+ * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
  * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
  *   #GpuBuffer of @context
  * @stream: (nullable): the stream to write on, %NULL for the default stream
@@ -260,7 +261,8 @@ gpu_array_new_filled (GpuContext     *context,
  * after the copy, which holds a reference to @bytes until it completes.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the size of
- *   @bytes is not that of the array, or with an error of gpu_array_new_full() or gpu_stream_write()
+ *   @bytes is not the size of the array, or with an error of gpu_array_new_full() or
+ *   gpu_stream_write()
  *
  * Since: 0.1
  */

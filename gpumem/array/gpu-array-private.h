@@ -28,7 +28,7 @@ GpuArray *_gpu_array_new_like (GpuArray               *array,
                             GpuStream             *stream,
                             const char            *function,
                             GError               **error);
-/* FALSE if @array was never initialised. */
+/* Returns FALSE if @array was never initialised. */
 gboolean  _gpu_array_check (GpuArray              *array,
                             const char            *function,
                             GError               **error);
@@ -38,8 +38,8 @@ gboolean  _gpu_array_get_dense_layout (GpuArray           *array,
                                       const char           *function,
                                       GpuArrayLayout       *layout,
                                       GError              **error);
-/* Gets the layout of host memory with @strides, or in C order if @n_strides is 0. FALSE if elements
- * are outside of the @size bytes, or @n_strides does not match the shape. */
+/* Gets the layout of host memory with @strides, or in C order if @n_strides is 0. Returns FALSE if
+ * elements are outside of the @size bytes, or @n_strides does not match the shape. */
 gboolean  _gpu_array_get_host_layout (GpuArray              *array,
                                       gsize                  size,
                                       gsize                  offset,

@@ -376,8 +376,8 @@ gpu_array_read_bytes_finish (GpuArray      *array,
  * @user_data: for @callback
  *
  * Reads like gpu_array_read_strided(), but blocks only where gpu_stream_read() blocks. @callback is
- * called in the thread-default main context of the calling thread. @bytes contain the elements
- * after gpu_array_read_strided_finish() returns.
+ * called in the thread-default main context of the calling thread. @bytes contains the elements
+ * once gpu_array_read_strided_finish() has returned.
  *
  * Since: 0.1
  */

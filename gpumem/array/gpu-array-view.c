@@ -315,7 +315,8 @@ gpu_array_split (GpuArray  *array,
   return g_steal_pointer (&parts);
 }
 
-/* Divides the bytes of the last dimension into items of @item_size, which changes its length. */
+/* Divides the bytes of the last dimension into items of @item_size, and so changes the length of
+ * that dimension. */
 static gboolean
 resize_items (GpuArrayLayout  *layout,
               gsize            item_size,

@@ -127,8 +127,8 @@ write_async (GTask                 *task,
  * Writes all elements and blocks until they are written, see gpu_stream_write_array(). @cancellable
  * cancels the wait, not the copy. The copy holds a reference to @bytes until it completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the size of @bytes is not that of
- *   the elements, an error of gpu_stream_write_array() or of earlier work on the stream, or
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the size of @bytes is not the size
+ *   of the elements, an error of gpu_stream_write_array() or of earlier work on the stream, or
  *   %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1

@@ -353,7 +353,7 @@ gpu_array_get_strides (GpuArray *array,
  * @array: a #GpuArray
  *
  * Gets the offset of the element with all indices 0 in the memory. With negative strides, other
- * elements precede it.
+ * elements precede that element.
  *
  * Returns: the offset in bytes
  *
@@ -406,8 +406,8 @@ gpu_array_get_size (GpuArray *array)
 /**
  * gpu_array_get_range:
  * @array: a #GpuArray
- * @offset: (out): the offset of the first byte of an element in the memory
- * @size: (out): the number of bytes from there to the end of the last element
+ * @offset: (out): the offset in the memory of the first byte that belongs to an element
+ * @size: (out): the number of bytes from @offset to the end of the last element
  *
  * Gets the range of the memory that contains all elements and the gaps between them.
  *
@@ -454,7 +454,7 @@ gpu_array_is_contiguous (GpuArray      *array,
  *
  * Returns whether other code that gets the elements may write them: the memory has neither
  * %GPU_MEMORY_FLAGS_READ_ONLY nor %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share
- * bytes, unlike those of gpu_array_broadcast(). May be called from any thread.
+ * bytes, as elements in a view of gpu_array_broadcast() do. May be called from any thread.
  *
  * Returns: %TRUE if the elements may be written
  *
@@ -554,8 +554,8 @@ release_view (gpointer data)
  * @array: a #GpuArray
  *
  * Gets the range of gpu_array_get_range() in memory that the host may access at any time, see
- * gpu_array_get_host_address(). The bytes are not a copy, so they change with the memory. They keep
- * the memory allocated, even after it is released.
+ * gpu_array_get_host_address(). The #GBytes is not a copy, so its contents change with the memory.
+ * It keeps the memory allocated until the #GBytes is freed, even after gpu_memory_release().
  *
  * Returns: (transfer full) (nullable): the bytes; %NULL if gpu_array_get_host_address() returns 0
  *
@@ -611,7 +611,8 @@ gpu_array_get_host_bytes (GpuArray *array)
  * Register the memory with gpu_arguments_add_indirect(), so that the library tracks its use.
  *
  * Returns: (transfer full): the structure, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver
- *   does not report the address (OpenCL does not for a #GpuBuffer), or %GPU_ERROR_RELEASED
+ *   does not report the address of the memory (see gpu_memory_get_device_address()), or
+ *   %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */

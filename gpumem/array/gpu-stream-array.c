@@ -232,7 +232,8 @@ _gpu_array_read (GpuArray            *array,
 
 /* --- from array to array ---------------------------------------------------- */
 
-/* Whether the ranges of the arrays overlap, so that a copy could read bytes that it has written. */
+/* Returns whether the ranges of the arrays overlap, so that a copy could read bytes that it has
+ * written. */
 static gboolean
 arrays_meet (GpuArray *a,
              GpuArray *b)
@@ -337,8 +338,8 @@ _gpu_array_copy_to (GpuArray     *array,
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
  * elements are contiguous in the same order on both sides. Otherwise the function packs the
  * elements into temporary memory on the side of @source, or unpacks them from temporary memory on
- * the side of @destination, or both. It does so in the order of @stream. In all these cases the
- * function blocks and fails like gpu_stream_copy().
+ * the side of @destination, or both. The packing and unpacking is ordered with the work in @stream.
+ * In all these cases the function blocks and fails like gpu_stream_copy().
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
  *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
@@ -476,7 +477,7 @@ gpu_stream_write_array (GpuStream     *stream,
  * The function does not write the gaps between the elements. Each region is a command, see
  * gpu_stream_copy_array(); gpu_array_read_strided() may need fewer commands, but waits for them.
  * Blocks like gpu_stream_read(). The library holds references to @bytes and the memory until the
- * copy completes. After that, @bytes contain the elements.
+ * copy completes. After that, @bytes contains the elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
  *   overlap in @bytes, or with an error of gpu_stream_read_region_into()
