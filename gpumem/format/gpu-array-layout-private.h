@@ -19,7 +19,7 @@ typedef struct
 
 /* Functions that fail set an error that begins with @function, and leave the layout unchanged. */
 
-/* A dense array at offset 0. */
+/* Sets @layout to a dense array at offset 0. */
 gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
                                          const gssize          *shape,
                                          guint                  n_dims,
@@ -28,10 +28,10 @@ gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
                                          const char            *function,
                                          GError               **error);
 gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
-/* The size of the elements in bytes, without the gaps between them. */
+/* Returns the size of the elements in bytes, without the gaps between them. */
 gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
 /* Sets @begin to the first byte of any element, and @end to the first byte after all elements.
- * FALSE if these exceed the address space. */
+ * Returns FALSE if these exceed the address space. */
 gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
                                          gsize                 *begin,
                                          gsize                 *end);
@@ -39,14 +39,14 @@ gboolean _gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
                                          GpuArrayOrder          order);
 gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
                                          const GpuArrayLayout  *b);
-/* Whether two elements may share a byte: some dimension longer than 1 has a stride that is shorter
- * than the extent of the dimensions inside it. */
+/* Returns whether two elements may share a byte: some dimension longer than 1 has a stride that is
+ * shorter than the extent of the dimensions inside it. */
 gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
-/* "(2, 3)" */
+/* Formats @numbers as "(2, 3)". */
 char    *_gpu_array_numbers_to_string   (const gssize          *numbers,
                                          guint                  n);
-/* A dense layout of the same shape, with the dimensions in the order of the strides of @layout.
- * Elements that share memory in @layout are stored once. */
+/* Sets @packed to a dense layout of the same shape, with the dimensions in the order of the strides
+ * of @layout. Elements that share memory in @layout are stored once. */
 void     _gpu_array_layout_pack         (const GpuArrayLayout  *layout,
                                          GpuArrayLayout        *packed);
 

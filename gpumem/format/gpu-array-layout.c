@@ -33,7 +33,8 @@ fail_shape (const char    *function,
   return FALSE;
 }
 
-/* As in NumPy, the product of the lengths that are not 0 must be valid even without elements. */
+/* As in NumPy, the product of the nonzero lengths must not overflow, even if another length is 0
+ * and the array has no elements. */
 static gboolean
 check_shape (const char    *function,
              const gssize  *shape,
@@ -555,7 +556,7 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Whether @stride equals the length in bytes of the next inner dimension. */
+/* Returns whether @stride equals the length in bytes of the next inner dimension. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,
@@ -567,8 +568,8 @@ follows (gssize stride,
 }
 
 /* Splits and joins dimensions, from the fastest-varying dimension to the slowest. Both @old and
- * @new are in that order, and @old has no dimension of length 1. FALSE if adjacent elements of the
- * new shape would not be at a constant distance. */
+ * @new are in that order, and @old has no dimension of length 1. Returns FALSE if adjacent elements
+ * of the new shape would not be at a constant distance. */
 static gboolean
 fit_strides (const gssize *old,
              const gssize *old_strides,

@@ -48,7 +48,7 @@ list_axes (GpuArrayPlan         *plan,
   return n;
 }
 
-/* Whether @step equals the whole length of the last axis. */
+/* Returns whether @step equals the whole length of the last axis. */
 static gboolean
 extends_axis (gssize step,
               gssize last_step,
@@ -59,8 +59,8 @@ extends_axis (gssize step,
   return !__builtin_mul_overflow (last_step, (gssize) last_count, &end) && step == end;
 }
 
-/* Joins each axis with the previous axis if it continues where the previous axis ends, in the
- * source and in the destination. */
+/* Joins each axis with the previous axis if the axis continues where the previous axis ends, both
+ * in the source and in the destination. */
 static guint
 join_axes (Axis  *axes,
            guint  n)
@@ -81,7 +81,7 @@ join_axes (Axis  *axes,
   return joined;
 }
 
-/* Whether an axis can serve as rows (or slices) around rows (or slices) of these sizes. */
+/* Returns whether an axis can serve as rows (or slices) around rows (or slices) of these sizes. */
 static gboolean
 holds (const Axis *axis,
        gsize       to,
@@ -206,8 +206,8 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* For widths that are sizes of numbers, the compiler sees a constant and inlines memcpy(). Pitches
- * may be negative. */
+/* For widths that are sizes of numeric types, the compiler sees a constant and inlines memcpy().
+ * Pitches may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)

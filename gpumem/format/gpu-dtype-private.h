@@ -24,7 +24,8 @@ struct _GpuDType
   GpuDTypeKind     kind;
   gsize            item_size;       /* bytes, not 0 */
   GArray          *fields;          /* of GpuDTypeField, NULL if there are none */
-  guint            nesting;         /* depth of records, including itself; 0 for a number */
+  guint            nesting;         /* levels of nested records, including this record; 0 if the
+                                     * type is not a record */
 };
 
 /* (transfer full): an array of GpuDTypeField, which owns the contents of the fields. */
@@ -32,13 +33,14 @@ GArray   *_gpu_dtype_fields_new     (void);
 /* Appends a copy of @field. */
 void      _gpu_dtype_fields_append  (GArray               *fields,
                                      const GpuDTypeField  *field);
-/* Takes ownership of @fields, which must lie within the record. NULL if two fields have the same
- * name, a field has no name, @item_size is 0, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
+/* Takes ownership of @fields, which must lie within the record. Returns NULL if two fields have the
+ * same name, a field has no name, @item_size is 0, or records nest deeper than
+ * GPU_DTYPE_MAX_NESTING. */
 GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
                                      gsize                 item_size);
-/* The size of the field in bytes, with all elements of its shape. */
+/* Returns the size of the field in bytes, with all elements of its shape. */
 gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
-/* The letter by which NumPy names the kind, or 0 if NumPy has none. */
+/* Returns the letter by which NumPy names the kind, or 0 if NumPy has none. */
 char      _gpu_dtype_get_letter     (GpuDType             *dtype);
 
 G_END_DECLS

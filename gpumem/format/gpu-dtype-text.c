@@ -123,9 +123,9 @@ parse_typestr (const char *text)
  * @error: return location for an error
  *
  * Creates a type from its name, such as `float32`, `bfloat16`, `bool` or `void96`, or from a type
- * string of NumPy's array interface: an optional byte order, a letter of `b`, `i`, `u`, `f`, `c`
- * and `V`, and the number of bytes, such as `<f4` or `|V12`. `V` stands for opaque bytes, because
- * such a text does not contain the fields of a record.
+ * string of NumPy's array interface, such as `<f4` or `|V12`. A type string consists of an optional
+ * byte order, one of the letters `b`, `i`, `u`, `f`, `c` and `V`, and the number of bytes. `V`
+ * results in opaque bytes, because a type string does not contain the fields of a record.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @text is not a
  *   type, or %GPU_ERROR_NOT_SUPPORTED if the byte order is not that of the host
@@ -165,9 +165,9 @@ gpu_dtype_new_from_string (const char  *text,
  * gpu_dtype_to_string:
  * @dtype: a #GpuDType
  *
- * Gets the type string of NumPy's array interface: `<f4` or `|b1`; `|V12` for opaque types and for
- * records, without their fields. NumPy has no type string for brain floats: the result is
- * `bfloat16`.
+ * Gets the type string of NumPy's array interface, such as `<f4` or `|b1`. For opaque types and
+ * records, the type string has only the size, such as `|V12`. NumPy has no type string for
+ * bfloat16, so the result for that type is its name, `bfloat16`.
  *
  * Returns: (transfer full): the text
  *
@@ -196,8 +196,8 @@ gpu_dtype_to_string (GpuDType *dtype)
  * gpu_dtype_get_name:
  * @dtype: a #GpuDType
  *
- * Gets the name of the type, with the number of bits: `float32`, `bfloat16`, `bool`; `void96` for
- * opaque types and for records.
+ * Gets the name of the type, such as `float32`, `bfloat16` or `bool`. The name of an opaque type or
+ * of a record has only the number of bits, such as `void96` for 12 bytes.
  *
  * Returns: (transfer full): the name
  *
@@ -319,8 +319,8 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* Converts a count to a shape of one dimension. parse_code() has cleared a count that is the number
- * of opaque bytes. */
+/* Converts a count to a shape of one dimension. If the count is a number of opaque bytes,
+ * parse_code() has already cleared it. */
 static gboolean
 take_count (Item *item)
 {
@@ -590,9 +590,9 @@ append_format (GString  *text,
  *
  * Gets the format of PEP 3118, as accepted by gpu_dtype_new_from_format().
  *
- * Returns: (transfer full) (nullable): the format, or %NULL for types without one: brain floats,
- *   and records whose fields overlap, are not in the order of their offsets, or have a colon in a
- *   name
+ * Returns: (transfer full) (nullable): the format, or %NULL for types without such a format:
+ *   bfloat16, and records whose fields overlap, are not in the order of their offsets, or have a
+ *   colon in a name
  *
  * Since: 0.1
  */

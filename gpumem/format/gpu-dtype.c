@@ -35,17 +35,17 @@
  * The text of a type is a name or type string of NumPy, see gpu_dtype_new_from_string(), or the
  * format of a Python buffer, see gpu_dtype_new_from_format().
  *
- * The types of numbers are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in
- * Python and JavaScript: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`,
- * `UINT64`, `FLOAT16`, `FLOAT32`, `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
+ * The numeric types are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in Python
+ * and JavaScript: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`, `UINT64`,
+ * `FLOAT16`, `FLOAT32`, `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
  *
  * Since: 0.1
  */
 
 G_DEFINE_BOXED_TYPE (GpuDType, gpu_dtype, gpu_dtype_ref, gpu_dtype_unref)
 
-/* The binary logarithms of the smallest and the largest size of numbers of each kind. All sizes of
- * numbers are powers of two. */
+/* The binary logarithms of the smallest and the largest size of each numeric kind. All sizes of
+ * numeric types are powers of two. */
 static const struct
 {
   guint least;
@@ -148,12 +148,12 @@ _gpu_dtype_field_get_size (const GpuDTypeField *field)
 
 /**
  * gpu_dtype_get_number:
- * @kind: a kind of numbers
+ * @kind: a numeric kind
  * @item_size: size of a number in bytes
  *
- * Gets a type of numbers: booleans of 1 byte, integers of 1, 2, 4 and 8 bytes, floating-point
- * numbers of 2, 4, 8 and 16 bytes, brain floats of 2 bytes, and complex numbers of 4, 8, 16 and 32
- * bytes.
+ * Gets a numeric type. The sizes are 1 byte for booleans, 1, 2, 4 and 8 bytes for integers, 2, 4, 8
+ * and 16 bytes for floating-point numbers, 2 bytes for bfloat16, and 4, 8, 16 and 32 bytes for
+ * complex numbers.
  *
  * Returns: (transfer none) (nullable): the type, the same for each call, or %NULL if the size is
  *   invalid for @kind
@@ -196,8 +196,9 @@ gpu_dtype_get_number (GpuDTypeKind kind,
  * @item_size: size of an element in bytes, not 0
  * @error: return location for an error
  *
- * Creates a type: one of the numbers of gpu_dtype_get_number(), or opaque bytes of any size, or a
- * record without fields, see gpu_dtype_new_record().
+ * Creates a type of any kind. A numeric @kind has the sizes of gpu_dtype_get_number().
+ * %GPU_DTYPE_KIND_OPAQUE results in @item_size opaque bytes, %GPU_DTYPE_KIND_RECORD in a record
+ * without fields, as from gpu_dtype_new_record().
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @item_size is
  *   invalid for @kind
@@ -227,7 +228,7 @@ gpu_dtype_new (GpuDTypeKind   kind,
 
 /**
  * gpu_dtype_new_record:
- * @item_size: size of a record in bytes, with all its gaps, not 0
+ * @item_size: size of a record in bytes, including gaps between fields, not 0
  * @error: return location for an error
  *
  * Creates the type of a record without fields. gpu_dtype_add_field() adds fields.
@@ -243,7 +244,7 @@ gpu_dtype_new_record (gsize    item_size,
   return gpu_dtype_new (GPU_DTYPE_KIND_RECORD, item_size, error);
 }
 
-/* FALSE with @error if the field does not lie within the record. */
+/* Returns FALSE with @error if the field does not lie within the record. */
 static gboolean
 check_field (GpuDType             *dtype,
              const GpuDTypeField  *field,

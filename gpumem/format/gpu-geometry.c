@@ -15,8 +15,9 @@
  * GpuExtent grid = { 1920, 1080, 1 };
  * ]|
  *
- * The functions here allocate them for languages that require that; g_free() frees them. A height
- * or depth of 0 is not the same as 1.
+ * Languages without structures on the stack allocate them with gpu_extent_new() and
+ * gpu_layout_new(), and free them with g_free(). A height or depth of 0 means an empty extent, not
+ * a single row or slice.
  */
 
 static GpuExtent *

@@ -85,7 +85,7 @@ _gpu_image_format_is_known (const GpuImageFormat *format)
  * @channel_order: the channels of a texel
  * @channel_type: the type of each channel
  *
- * Creates a format. The device may not support images of the format, see
+ * Creates a format. A device supports images of some formats only, see
  * gpu_context_list_image_formats().
  *
  * Returns: (transfer full): a new #GpuImageFormat

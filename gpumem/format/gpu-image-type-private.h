@@ -9,17 +9,18 @@ G_BEGIN_DECLS
 
 gboolean    _gpu_image_type_is_known         (GpuImageType                type);
 const char *_gpu_image_type_get_name         (GpuImageType                type);
-/* FALSE if @name (nullable) is not an image type of OpenCL C, such as "image2d_t". */
+/* Returns FALSE if @name (nullable) is not an image type of OpenCL C, such as "image2d_t". */
 gboolean    _gpu_image_type_from_name        (const char                 *name,
                                               GpuImageType               *type);
-/* The number of dimensions of a layer, 1 to 3; and whether the type has layers. */
+/* Return the number of dimensions of a layer, 1 to 3, and whether the type has layers. */
 guint       _gpu_image_type_get_n_dimensions (GpuImageType                type);
 gboolean    _gpu_image_type_has_layers       (GpuImageType                type);
 GpuExtent   _gpu_image_get_level_extent      (const GpuImageDescription  *description,
                                               guint                       level);
-/* The number of levels down to one texel. */
+/* Returns the number of levels down to one texel. */
 guint       _gpu_image_get_max_levels        (const GpuImageDescription  *description);
-/* Bytes of the first @n_levels levels without gaps. FALSE if they exceed a gsize. */
+/* Sets @size to the bytes of the first @n_levels levels without gaps. Returns FALSE if they exceed
+ * a gsize. */
 gboolean    _gpu_image_get_size              (const GpuImageDescription  *description,
                                               guint                       n_levels,
                                               gsize                      *size);

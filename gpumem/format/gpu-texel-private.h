@@ -24,8 +24,8 @@ typedef union
 } GpuTexel;
 
 GpuTexelKind _gpu_texel_get_kind   (const GpuImageFormat *format);
-/* The value by which @channel stores 1.0, or 0 if the format is not normalized. Channel 0 is
- * red. */
+/* Returns the value by which @channel stores 1.0, or 0 if the format is not normalized. Channel 0
+ * is red. */
 guint        _gpu_texel_get_one    (const GpuImageFormat *format,
                                     guint                 channel);
 /* Missing channels are read as 0, and a missing alpha as 1. */

@@ -134,7 +134,7 @@ set_16 (guint8  *data,
 
 /* --- channels that are packed together -------------------------------------------------------- */
 
-/* The lowest bit of each channel of a packed texel. */
+/* Returns the lowest bit of @channel of a packed texel. */
 static guint
 get_shift (GpuChannelType type,
            guint          channel)
