@@ -74,8 +74,8 @@ end_try (GpuTimeline  *timeline,
  * @size: the number of bytes
  * @error: return location for an error
  *
- * Reads like gpu_buffer_read(), but only if no earlier work is pending. For callers that must not
- * wait for earlier work.
+ * Reads like gpu_buffer_read(), but only if no earlier work is pending, so that the caller never
+ * waits for earlier work.
  *
  * Returns: like gpu_buffer_read(), or %FALSE without an error, and without reading, if earlier work
  *   is pending
@@ -116,8 +116,8 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
  * @size: the number of bytes
  * @error: return location for an error
  *
- * Writes like gpu_buffer_write(), but only if no earlier work is pending. For callers that must not
- * wait for earlier work.
+ * Writes like gpu_buffer_write(), but only if no earlier work is pending, so that the caller never
+ * waits for earlier work.
  *
  * Returns: like gpu_buffer_write(), or %FALSE without an error, and without writing, if earlier
  *   work is pending

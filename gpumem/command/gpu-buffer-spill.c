@@ -189,8 +189,8 @@ notify_spilled (GpuBuffer *buffer)
  *
  * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles,
  * addresses and gpu_memory_hash() have new values. Streams registered with gpu_memory_add_stream()
- * are no longer registered. Exported handles and objects that wrap the memory become invalid, so
- * the program must not use any. Spilling a spilled buffer does nothing.
+ * are no longer registered. Objects that wrap the memory and exported handles of the memory become
+ * invalid, so the program must not use them any more. Spilling a spilled buffer does nothing.
  *
  * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). The
  * read is ordered after the last work that wrote the memory, on any stream. If @buffer is not from

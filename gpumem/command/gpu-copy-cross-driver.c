@@ -141,8 +141,9 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Returns the error of a failed user event, or NULL if none failed. If a user event fails, drivers
- * report that work ordered after it failed, but not the cause, or report nothing. */
+/* Returns the error of a failed user event, or NULL if none failed. Drivers do not report this
+ * cause: if a user event fails, they report only the failure of the work ordered after the event,
+ * or nothing. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -157,7 +158,8 @@ explain (gpointer data,
   return cause;
 }
 
-/* Drops the retained objects of the partner even if no thread ever waits for it. */
+/* Drops the retained objects of the partner, even if no thread ever waits for work of the
+ * partner. */
 static void
 end_drive (gpointer data)
 {
@@ -172,7 +174,8 @@ end_drive (gpointer data)
   drive_data_free (drive_data);
 }
 
-/* Sets @event for the user's stream if a caller waits for the copy or the stream profiles. */
+/* Sets @event to the event of the copy in the user's stream, if a caller waits for that event or
+ * the stream has GPU_STREAM_FLAGS_PROFILING. */
 static gboolean
 get_event (Copy             *copy,
            GpuNativeStream  *stream,

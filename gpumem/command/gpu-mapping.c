@@ -144,8 +144,8 @@ range_ref (MappedRange *range)
   return data;
 }
 
-/* Moves the mapped address from @range to @data, NULL if already unmapped. Returns FALSE if bytes
- * or another thread use the range. */
+/* Moves the mapped address from @range to @data, or sets @data to NULL if the range is already
+ * unmapped. Returns FALSE if bytes or another thread use the range. */
 static gboolean
 range_take (MappedRange *range,
             gpointer    *data)

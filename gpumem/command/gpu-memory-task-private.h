@@ -29,7 +29,8 @@ gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* Begins an asynchronous method. Returns its task and sets @timeline, on failure to NULL. */
+/* Begins an asynchronous method. Returns its task and sets @timeline, or sets @timeline to NULL on
+ * failure. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,

@@ -36,8 +36,8 @@ wait_free (gpointer data)
  * before the pool reused it, and ignores errors of such work. For a slice, waits for work that uses
  * the memory that it was cut from. May be called from any thread.
  *
- * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
- *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the error of work that uses @memory, %GPU_ERROR_RELEASED if
+ *   @memory was released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -200,7 +200,7 @@ gpu_memory_wait_finish (GpuMemory     *memory,
  * @error: return location for an error
  *
  * Registers @stream as a user of @memory, for work that the library cannot track: work that the
- * program submits to the driver's stream itself, or kernels that receive only the address of the
+ * program itself submits to the driver's stream, or kernels that receive only the address of the
  * memory. When @memory is released or its last reference is dropped, its memory is neither freed
  * nor reused by a pool until all work submitted to @stream before has completed. Registration does
  * not order untracked work after other uses of @memory: use gpu_stream_wait_event(). Registering a

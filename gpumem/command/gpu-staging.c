@@ -26,8 +26,8 @@
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are
- * pending. In the meantime, other threads that use the stream or the memory block as well. A caller
- * that must never block submits smaller writes, or writes from #GpuHostMemory.
+ * pending. Other threads that use the stream or the memory are then blocked as well. A caller that
+ * must never block submits smaller writes, or writes from #GpuHostMemory.
  *
  * If the driver fails to report the completion of a chunk, the copy fails like any operation: its
  * events fail, and waits for them return the error.
@@ -122,9 +122,9 @@ gpu_staging_get_n_threads (void)
  * gpu_staging_set_n_threads:
  * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
- * Sets the number of threads that copy pageable host memory concurrently. The driver is as fast as
- * one thread: with one thread, copies are staged only to avoid blocking the caller. The call does
- * not affect copies in flight.
+ * Sets the number of threads that copy pageable host memory concurrently. The driver copies as fast
+ * as one such thread: with one thread, copies are staged only to avoid blocking the caller. The
+ * call does not affect copies in flight.
  *
  * Since: 0.1
  */
@@ -209,8 +209,8 @@ gpu_context_get_staging_size (GpuContext *context)
  * @context: a #GpuContext
  *
  * Frees the page-locked memory for staging that is not in use. Later copies allocate such memory
- * again, which takes some milliseconds. May block until the device is idle. The library does the
- * same before it emits #GpuContext::memory-pressure.
+ * again, which takes some milliseconds. May block until the device is idle. The library also frees
+ * this memory before it emits #GpuContext::memory-pressure.
  *
  * Since: 0.1
  */

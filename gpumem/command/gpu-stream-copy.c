@@ -550,11 +550,12 @@ gpu_stream_migrate (GpuStream        *stream,
  * gpu_stream_write() or gpu_stream_read() would.
  *
  * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
- * in chunks, at most 16 MiB at a time, by commands in @stream and in a stream of the other context
- * that belongs to @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
- * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). The copy is ordered with other
- * uses of both memory objects like any operation, and completes in @stream when both halves have
- * completed. @stream keeps the context of the other memory alive.
+ * in chunks, at most 16 MiB at a time, by commands in @stream and in a second stream, which the
+ * library creates in the other context for copies of @stream (CUDA: cuMemcpyDtoHAsync,
+ * cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL: clEnqueueReadBuffer, clEnqueueWriteBuffer,
+ * clCreateUserEvent). The copy is ordered with other uses of both memory objects like any
+ * operation, and completes in @stream when both halves have completed. @stream keeps the context of
+ * the other memory alive.
  *
  * If no page-locked memory is left, or a driver cannot make streams wait for the host, the calling
  * thread performs such a copy itself: the call blocks until the copy has completed, and fails if
@@ -607,8 +608,8 @@ gpu_stream_copy (GpuStream  *stream,
  * operation holds references to @bytes and @destination until it completes. Does not block as long
  * as page-locked memory is available to stage pageable memory (see
  * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Otherwise CUDA
- * blocks the caller until most of the data is copied. In the meantime, other threads that submit to
- * @stream or use @destination block as well.
+ * blocks the caller until most of the data is copied. Other threads that submit to @stream or use
+ * @destination are then blocked as well.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
@@ -653,9 +654,9 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Copies from the device into memory of the caller (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync). The caller must keep @data valid and must not access it until the operation
- * completes; gpu_stream_read_bytes() has no such requirement. Does not block where
- * gpu_stream_write() does not, or if @data is page-locked. Exception: on CUDA, a copy of less than
- * 64 KiB to pageable memory completes before the call returns.
+ * completes; gpu_stream_read_bytes() has no such requirement. Does not block if @data is
+ * page-locked, or under the conditions under which gpu_stream_write() does not block. Exception: on
+ * CUDA, a copy of less than 64 KiB to pageable memory completes before the call returns.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,

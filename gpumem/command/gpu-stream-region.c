@@ -498,7 +498,8 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  *   context
  * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: bytes, or texels if either memory is an image; rows; slices
+ * @extent: size of the region: the width in bytes, or in texels if either memory is an image, the
+ *   number of rows and the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices on the device, between buffers, between images, or between a
@@ -555,7 +556,8 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @bytes: the bytes to write
  * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
+ *   the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
@@ -601,7 +603,8 @@ gpu_stream_write_region (GpuStream        *stream,
  * @source: memory of the stream's context
  * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
+ *   the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into new host memory with tightly packed rows
@@ -657,7 +660,8 @@ gpu_stream_read_region (GpuStream        *stream,
  * @bytes: writable memory, large enough for the region with the pitches of @bytes_layout
  * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
+ *   the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into the memory of @bytes, like

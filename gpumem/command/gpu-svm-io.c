@@ -144,7 +144,8 @@ run_prefetch (gconstpointer     operation,
                                          error);
 }
 
-/* Caller holds the locks, which guard `attachment`. Later uses of exclusive memory read it. */
+/* Caller holds the locks, which guard `attachment`: later uses of exclusive memory read this
+ * field. */
 static gboolean
 run_attach (gconstpointer     operation,
             GpuNativeStream  *stream,
