@@ -200,10 +200,10 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once, when the event has completed or failed, in the thread-default main context of
-   * the thread that created @event. Call gpu_event_watch() after you have connected the handlers:
-   * GObject does not notify an object of a new handler. In Python and JavaScript, connecting a
-   * handler also watches the event. A handler that is connected after the emission is not called.
+   * Emitted once, when the event has completed or failed, in the thread-default main context of the
+   * thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
+   * notify an object that a handler was connected; in Python and JavaScript, connecting a handler
+   * also watches the event. A handler that is connected after the emission is not called.
    *
    * Since: 0.1
    */
@@ -409,8 +409,8 @@ gpu_event_complete (GpuEvent  *event,
  * with %GPU_ERROR_FAILED and @message. Reads of memory that such work would have written fail with
  * the same error, until the memory is written again.
  *
- * Work that is submitted to the same stream later also counts as failed, until a wait has reported
- * the failure.
+ * Later submissions to a stream that contains such work also count as failed, until a wait has
+ * reported the failure.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is not a user event or has
  *   already completed or failed, or with the driver's error
@@ -460,7 +460,8 @@ query (GpuEvent    *event,
  *
  * Gets the status of @event (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first call,
  * clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). Does not block. The status
- * may be late: an event can be pending until work submitted after it has completed.
+ * may be late: an event can still be reported as pending after its work has completed, until later
+ * work has completed too.
  *
  * Returns: the status; @error is set with %GPU_EVENT_STATUS_FAILED, and with
  *   %GPU_EVENT_STATUS_PENDING only if the driver could not report the status
@@ -518,7 +519,7 @@ get_deadline (gint64 timeout_usec)
  * wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). @cancellable cancels the wait,
  * but the work continues.
  *
- * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the error of the failed work or with %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -567,8 +568,8 @@ gpu_event_wait_timeout (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error. For callers that do
- * other work between two waits.
+ * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error, so that the caller
+ * can do other work between two waits.
  *
  * Returns: the status at the end of the wait; @error is set with %GPU_EVENT_STATUS_FAILED, and with
  *   %GPU_EVENT_STATUS_PENDING only if the wait was cancelled or the driver could not report the
@@ -597,8 +598,8 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* The event may have completed or failed after the end of the wait. Failed work may itself
-       * have failed with GPU_ERROR_TIMED_OUT. */
+      /* The event may have completed or failed after the end of the wait. The work itself may have
+       * failed with GPU_ERROR_TIMED_OUT. */
       status = gpu_event_query (event, &late);
 
       if (status == GPU_EVENT_STATUS_COMPLETE
@@ -628,8 +629,8 @@ gpu_event_poll (GpuEvent      *event,
  *
  * Blocks until all @events are complete. The events may belong to different streams and contexts.
  *
- * Returns: %TRUE, or %FALSE with the error of the first failed event in the order of @events, after
- *   all events have completed or failed, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with %G_IO_ERROR_CANCELLED or, after all events have completed or
+ *   failed, with the error of the first failed event in the order of @events
  *
  * Since: 0.1
  */
@@ -780,8 +781,8 @@ user_completed (gpointer      data,
  * @error: return location for an error
  *
  * Requests the emission of #GpuEvent::completed when @event has completed or failed. The main loop
- * emits it, even if @event has already completed. The library holds a reference to an event of a
- * stream until then. Further calls have no effect.
+ * emits the signal, even if @event has already completed. The library holds a reference to @event
+ * until the emission, unless @event is a user event. Further calls have no effect.
  *
  * Returns: %TRUE, or %FALSE with the driver's error if @event cannot be watched
  *

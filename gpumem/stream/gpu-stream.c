@@ -41,8 +41,8 @@
  * A stream with %GPU_STREAM_FLAGS_OUT_OF_ORDER orders only operations on the same memory, and
  * operations before and after gpu_stream_barrier() and gpu_stream_wait_event(). If 64 of its
  * operations are pending, the next submission blocks until they have completed, because drivers
- * examine all pending commands for each barrier. A submission does not block if pending work waits
- * for a user event, or to unmap memory.
+ * examine all pending commands for each barrier. A submission does not block in this case if
+ * pending work waits for a user event, or if the submission unmaps memory.
  *
  * All methods may be called from any thread. Each call is one submission; submissions of different
  * threads are executed in the order in which the library accepts them.
@@ -535,8 +535,8 @@ gpu_stream_new_full (GpuContext      *context,
  *
  * Creates a stream that wraps a driver stream of another library, with the device and the flags of
  * that stream (OpenCL: clGetCommandQueueInfo, clRetainCommandQueue if @mode is
- * %GPU_WRAP_MODE_BORROW; CUDA: cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed stream
- * must outlive the new one. On failure the caller keeps the ownership of @handle.
+ * %GPU_WRAP_MODE_BORROW; CUDA: cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed driver
+ * stream must outlive the new #GpuStream. On failure the caller keeps the ownership of @handle.
  *
  * The library does not track work that other code submits to @handle directly. The driver executes
  * such work and the operations of the new stream in submission order.
@@ -903,8 +903,8 @@ get_timed_event_locked (GpuTimeline     *timeline,
 }
 
 /* Appends a point after the work that the program submitted through the native handle. If @timed
- * recorded the time of the previous point, it also stands for the new one. Caller holds the
- * timeline's lock. */
+ * recorded the time of the previous point, @timed also serves as the event of the new point. Caller
+ * holds the timeline's lock. */
 static void
 append_recorded_point_locked (GpuTimeline    *timeline,
                               GpuNativeEvent *timed)
@@ -986,10 +986,11 @@ record_shared_locked (GpuTimeline    *timeline,
  * the event also completes only after the work that the program submitted through the handle.
  *
  * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
- * %GPU_EVENT_FLAGS_TIMING, the event records the current time if there are no such times: on a
- * %GPU_STREAM_FLAGS_PROFILING stream without an operation (OpenCL: clEnqueueMarkerWithWaitList),
- * and on CUDA on any other stream (cuEventRecord). gpu_event_export_handle() shares an event with
- * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord).
+ * %GPU_EVENT_FLAGS_TIMING, an event without such times records the current time. This happens on a
+ * %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted (OpenCL:
+ * clEnqueueMarkerWithWaitList), and, on CUDA, on any other stream (cuEventRecord).
+ * gpu_event_export_handle() shares an event with %GPU_EVENT_FLAGS_INTERPROCESS (CUDA:
+ * cuEventCreate, cuEventRecord).
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
@@ -1123,9 +1124,9 @@ is_idle_for_driver (GpuTimeline  *timeline,
  * Checks whether all work of @stream is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush
  * in the first call, clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). If the
  * program wrapped @stream or got its native handle, also checks the work that the program submitted
- * through the handle (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA: cuStreamQuery).
- * For such a stream, the call blocks for up to a millisecond on OpenCL, which has no call to query
- * a queue. Otherwise does not block.
+ * through the handle (OpenCL: clEnqueueMarkerWithWaitList, and clWaitForEvents on a thread of the
+ * library; CUDA: cuStreamQuery). OpenCL has no call to query a queue, so the call waits up to a
+ * millisecond for that thread. In all other cases the call does not block.
  *
  * Returns: %TRUE if all work is complete; %FALSE without an error if work is pending; %FALSE with
  *   an error if work failed or the driver could not report its status
@@ -1169,7 +1170,7 @@ gpu_stream_is_idle (GpuStream  *stream,
  * clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize; no call if the work is known to be
  * complete). @cancellable cancels the wait, but the work continues.
  *
- * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with the error of the failed work or with %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
@@ -1258,8 +1259,8 @@ gpu_stream_synchronize_finish (GpuStream     *stream,
  * gpu_context_get_default_stream:
  * @context: a #GpuContext
  *
- * Gets the stream that blocking calls use if their stream is %NULL: an in-order stream without
- * profiling on the first device. Each call returns an object for the same stream.
+ * Gets the stream that blocking calls use if their @stream argument is %NULL: an in-order stream
+ * without profiling on the first device. Each call returns an object for the same stream.
  *
  * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
  *   the driver could not create the stream; gpu_stream_new() returns the error

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One operation in two streams. Holds the locks of the memory and the dual_lock of the user's
- * stream until both streams have the operation. Two such operations that share streams or memory
- * are therefore in the same order everywhere, which prevents deadlocks.
+ * One operation in two streams. _gpu_submit_dual() holds the locks of the memory and the dual_lock
+ * of the user's stream until both streams have the operation. Two such operations that share
+ * streams or memory are therefore in the same order everywhere, which prevents deadlocks.
  */
 #include "config.h"
 
@@ -245,9 +245,9 @@ run_locked (Dual     *dual,
 }
 
 /* If only one side needs its failure lock, runs that side first and then unlocks the failure lock.
- * The other side may block this thread until a user event is set, which requires that lock. No
- * thread waits for the second timeline with the failure lock held: only operations of the user's
- * stream take both, and dual_lock excludes them. */
+ * The other side may block this thread until another thread sets a user event, and that thread
+ * needs the failure lock. No thread waits for the second timeline with the failure lock held: only
+ * operations of the user's stream lock both timelines, and dual_lock excludes those operations. */
 static gboolean
 run_sides (Dual    *dual,
            GError **error)

@@ -36,8 +36,8 @@ typedef struct
   GpuNativeEvent      *user_wait;   /* native event of `submission->user_event`; nullable */
   guint64              own;         /* last point of this timeline to order after */
   gboolean             has_failure_lock;
-  gboolean             has_dropped; /* removed a wait for failed work whose failure is not recorded
-                                     * yet */
+  gboolean             has_dropped; /* the submission no longer waits for some failed work, whose
+                                     * failure is not recorded yet */
   gboolean             may_retry;   /* first attempt */
   gboolean             must_retry;  /* nothing was submitted, because has_dropped was set */
   GpuNativeContext    *lost;        /* another context that was lost; nullable */

@@ -286,7 +286,7 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
 }
 
 /* Propagates the error of the failed user event, which is the cause, or else @failure, which is the
- * driver's. Takes ownership of @failure. */
+ * driver's error. Takes ownership of @failure. */
 static void
 propagate_cause (const GpuFenceWait  *wait,
                  GError              *failure,

@@ -348,8 +348,8 @@ run_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Returns whether to run the blocking variant under the locks. Only if the context is idle, so that
- * the operation takes about as long as a submission. */
+/* Returns whether to run the blocking variant under the locks: TRUE only if the context is idle, so
+ * that the operation takes about as long as a submission. */
 static inline gboolean
 can_run_now_locked (GpuTimeline         *timeline,
                     const GpuSubmission *submission)
