@@ -662,7 +662,7 @@ _gpu_buffer_new_view (GpuContext      *context,
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
  *   back end
- * @size: size in bytes, or 0 for the size that the driver reports, if the driver reports it
+ * @size: size in bytes, or 0 to use the size that the driver reports, if it reports one
  * @mode: the owner of @handle
  * @owner: (nullable): bytes to keep until the last work that uses the memory has completed and
  *   no object refers to the memory, or %NULL

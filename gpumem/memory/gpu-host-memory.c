@@ -409,7 +409,7 @@ new_for_existing (GpuContext          *context,
  * chunks through page-locked memory of the library. The driver executes other copies, through
  * page-locked memory of its own; on CUDA such a copy may have completed when the call returns. Once
  * the library has staged a copy in a CUDA context, every later copy, write, read or fill of
- * pageable memory in that context, unless it is staged too, blocks the calling thread until the
+ * pageable memory in that context that is not itself staged blocks the calling thread until the
  * earlier work of its stream has completed.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
@@ -478,11 +478,11 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  *
  * After the last reference to the object has been dropped or gpu_memory_release() has been called,
  * the pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) as soon as the work that
- * uses the memory has completed. The reference to @bytes is kept until then, and as long as the
- * object exists. To lock the pages for the duration of a block of code, declare the object with
- * g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size(). The library
- * orders uses of two objects over the same memory only if both begin at the same byte. May block
- * while the driver locks the pages.
+ * uses the memory has completed. The reference to @bytes is dropped after that, but not before the
+ * object is finalized. To lock the pages for the duration of a block of code, declare the object
+ * with g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size(). The
+ * library orders uses of two objects over the same memory only if both begin at the same byte. May
+ * block while the driver locks the pages.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that registered memory cannot have, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
@@ -544,8 +544,8 @@ gpu_host_memory_new_registered (GpuContext          *context,
  * Gets the pointer through which the host accesses @memory in place. The pointer is valid until the
  * last reference to @memory is dropped or gpu_memory_release() is called; the result of
  * gpu_host_memory_get_bytes() keeps the pointer valid longer. Before the host accesses the memory,
- * the program must wait for the work that uses it, with gpu_host_memory_synchronize(). Does not
- * block.
+ * the program must wait for the work that uses the memory, with gpu_host_memory_synchronize(). Does
+ * not block.
  *
  * Returns: (nullable): the first byte, or %NULL after the memory was released
  *

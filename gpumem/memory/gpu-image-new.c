@@ -650,7 +650,7 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
  * Gets a mip level as an image that has only this level, for copies and writes (OpenCL: the cl_mem
  * of @image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). The new
  * object keeps a reference to @image, and the library orders uses of the two objects. Level 0 of an
- * image without mip levels is the whole image. Any thread; does not block.
+ * image without mip levels is the whole image. May be called from any thread; does not block.
  *
  * Returns: (transfer full): the level, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @image does not
  *   have that level, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED if the driver cannot address

@@ -48,7 +48,8 @@ GPU_COLD gboolean
                                   const char      *function,
                                   GError         **error);
 
-/* The same for a @state that the caller read before and that may have changed since. */
+/* Like _gpu_memory_fail(), for a @state that the caller has read and that may have changed
+ * since. */
 GPU_COLD gboolean
          _gpu_memory_fail_in_state (GpuMemory      *memory,
                                   GpuMemoryState   state,

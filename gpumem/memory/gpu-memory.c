@@ -132,8 +132,9 @@ gpu_memory_set_property (GObject      *object,
 }
 
 /* Returns TRUE if the pool keeps the object for reuse. Destroys the signal handlers, and then the
- * pool clears the weak references, in the order of g_object_unref(). Notifies of both may add
- * references to the object, so its reference count is checked after each step. */
+ * pool clears the weak references, in the order of g_object_unref(). The destroy notifies of
+ * handlers and weak references may add references to the object, so its reference count is checked
+ * after each step. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -240,7 +241,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:device-address:
    *
-   * The address that kernels use, or 0 if the driver does not report it.
+   * The address that kernels use, or 0 if the driver does not report this address.
    *
    * Since: 0.1
    */
@@ -522,7 +523,7 @@ _gpu_memory_allocate (GpuContext       *context,
  * gpu_memory_get_context:
  * @memory: a #GpuMemory
  *
- * Gets the context that @memory belongs to. Any thread.
+ * Gets the context that @memory belongs to. May be called from any thread.
  *
  * Returns: (transfer none): the context
  *
@@ -540,7 +541,7 @@ gpu_memory_get_context (GpuMemory *memory)
  * gpu_memory_get_size:
  * @memory: a #GpuMemory
  *
- * Gets the size of @memory. Any thread.
+ * Gets the size of @memory. May be called from any thread.
  *
  * Returns: the size in bytes
  *
@@ -558,7 +559,7 @@ gpu_memory_get_size (GpuMemory *memory)
  * gpu_memory_get_flags:
  * @memory: a #GpuMemory
  *
- * Gets the intended use of @memory. Any thread.
+ * Gets the intended use of @memory. May be called from any thread.
  *
  * Returns: the flags
  *
@@ -577,13 +578,13 @@ gpu_memory_get_flags (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the driver's own handle: a cl_mem on OpenCL, a CUarray or CUmipmappedArray for a CUDA image
- * that is not over a buffer, and the address of other memory on CUDA and on the host back end.
- * @memory owns the handle: do not free it, and do not use it after @memory was released or
- * finalized.
+ * that is not over a buffer. For all other memory on CUDA and on the host back end, the handle is
+ * the address of the memory. @memory owns the handle: do not free it, and do not use it after
+ * @memory was released or finalized.
  *
  * On OpenCL, the handle of a #GpuHostMemory that kernels cannot access is a cl_mem that stays
  * mapped, so no command may use this cl_mem. If OpenCL has no object for the memory, the handle is
- * the address of the memory. Any thread.
+ * the address of the memory. May be called from any thread.
  *
  * Returns: the handle, or 0 if @memory is released or spilled
  *
@@ -631,7 +632,7 @@ gpu_memory_get_device_address (GpuMemory *memory)
  *
  * Gets the host memory that @memory uses in place: the bytes that were passed to
  * gpu_buffer_new_for_host_bytes(), gpu_image_new_for_host_bytes(), gpu_svm_new_for_bytes() or
- * gpu_host_memory_new_registered(). Any thread.
+ * gpu_host_memory_new_registered(). May be called from any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL if @memory uses no such bytes
  *
@@ -650,10 +651,11 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  * @memory: a #GpuMemory
  * @error: return location for an error
  *
- * Gets all attributes of @memory, by nick: `size`, `native-handle`, `device-address`, `flags`, and
- * the attributes that the driver reports, such as `native-flags`, `map-count` or `reference-count`,
- * and `format` or `width` of images (OpenCL: clGetMemObjectInfo, clGetImageInfo; CUDA:
- * cuPointerGetAttributes). Any thread; does not block.
+ * Gets all attributes of @memory as a dictionary. The keys are `size`, `native-handle`,
+ * `device-address`, `flags`, and the names of the attributes that the driver reports, such as
+ * `native-flags`, `map-count` or `reference-count`, and `format` or `width` of images (OpenCL:
+ * clGetMemObjectInfo, clGetImageInfo; CUDA: cuPointerGetAttributes). May be called from any thread;
+ * does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
@@ -700,8 +702,8 @@ gpu_memory_get_attributes (GpuMemory  *memory,
  * Releases the memory, even if other code holds references to @memory. Work that was submitted
  * earlier continues, and the driver's memory is freed when the last of that work has completed.
  * Every later use of @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain
- * usable and keep the driver's memory alive. Releasing @memory again has no effect. Any thread;
- * does not block.
+ * usable and keep the driver's memory alive. Releasing @memory again has no effect. May be called
+ * from any thread; does not block.
  *
  * Since: 0.1
  */
@@ -741,7 +743,8 @@ gpu_memory_release (GpuMemory *memory)
  * gpu_memory_is_released:
  * @memory: a #GpuMemory
  *
- * Gets whether @memory was released, by gpu_memory_release() or gpu_buffer_vacate(). Any thread.
+ * Gets whether @memory was released, by gpu_memory_release() or gpu_buffer_vacate(). May be called
+ * from any thread.
  *
  * Returns: %TRUE if @memory was released
  *
@@ -779,7 +782,8 @@ is_image_alike (GpuImage *a,
  * Compares two memory objects. They are equal if they refer to the same memory of the same driver
  * and interpret it in the same way. The function compares handles and sizes, and also formats,
  * types and extents of images. An object is equal to an object that wraps its handle; a buffer is
- * not equal to an image over that buffer. Spilled memory is equal only to itself. Any thread.
+ * not equal to an image over that buffer. Spilled memory is equal only to itself. May be called
+ * from any thread.
  *
  * Returns: %TRUE if @a and @b are equal
  *
@@ -809,7 +813,7 @@ gpu_memory_equal (GpuMemory *a,
  * @memory: a #GpuMemory
  *
  * Computes a hash that is consistent with gpu_memory_equal(). gpu_memory_release() does not change
- * the hash; gpu_buffer_unspill() does. Any thread.
+ * the hash; gpu_buffer_unspill() does. May be called from any thread.
  *
  * Returns: the hash
  *

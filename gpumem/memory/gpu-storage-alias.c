@@ -40,7 +40,7 @@ find_locked (GHashTable        *aliases,
   return g_hash_table_lookup (aliases, &alias_key->id);
 }
 
-/* Becomes a user of @storage. Returns FALSE if @storage has no users left. */
+/* Makes the caller a user of @storage. Returns FALSE if @storage has no users left. */
 static gboolean
 try_use (GpuStorage *storage)
 {
@@ -119,7 +119,7 @@ alias_or_register (GpuStorage        *storage,
   if (found != NULL && try_use (found))
     {
       storage->root = _gpu_storage_ref (found);
-      /* Do not copy is_constant of the root: the program may have declared only that object
+      /* Do not copy is_constant of the root: the program may have declared only the first object
        * read-only, although the memory itself can be written. */
       storage->is_constant = found->buffer->is_constant;
       storage->offset = offset;

@@ -119,7 +119,8 @@ struct _GpuStorage
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
   gint              n_prepared;     /* atomic; prepared launches, which store the handle of buffer:
                                      * while there are any, the memory cannot be spilled */
-  GpuStorage       *whole;          /* this storage, or of a slice: that of the outermost memory */
+  GpuStorage       *whole;          /* this storage; for a slice, the storage of the outermost
+                                     * memory */
   gsize             offset;         /* within the memory of the root */
   gsize             size;
   guint64           alias_id;       /* of a root: its key in GpuNativeContext.aliases, or 0 */
@@ -146,9 +147,9 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
-/* Like _gpu_storage_new_slice(), for a handle to a range of @storage that was wrapped. The result
- * inherits the access flags of @storage. The caller must be a user of @storage until @owner_notify
- * is called. */
+/* Like _gpu_storage_new_slice(), for a wrapped handle to a range of @storage. The result inherits
+ * the access flags of @storage. The caller must be a user of @storage until @owner_notify is
+ * called. */
 GpuStorage *_gpu_storage_new_view       (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          gsize              offset,
@@ -162,8 +163,8 @@ GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 const GpuSuballocation *suballocation,
                                                 gpointer                owner,
                                                 GDestroyNotify          owner_notify);
-/* Removes all recorded uses from the storage, and sets @uses to a list of those that are pending,
- * as GpuPoint, or to NULL if there are none. Returns FALSE if the caller is not the only user of
+/* Removes all recorded uses from the storage, and sets @uses to a list of the pending uses, as
+ * GpuPoint, or to NULL if no uses are pending. Returns FALSE if the caller is not the only user of
  * the storage, or if the storage has a hook. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);

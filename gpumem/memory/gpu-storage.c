@@ -463,7 +463,8 @@ record_stream_uses (GpuStorage *root)
     record_stream_uses_slowly (root);
 }
 
-/* Lists the uses of @root that have not completed, as GpuPoint. Returns NULL if there are none. */
+/* Lists the uses of @root that have not completed, as GpuPoint. Returns NULL if all uses have
+ * completed. */
 static GArray *
 list_pending (GpuStorage *root)
 {
