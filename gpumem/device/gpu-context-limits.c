@@ -337,9 +337,9 @@ gpu_context_pop_current (GpuContext  *context,
  * @address: an address of the device or of the host
  * @error: return location for an error
  *
- * Gets the driver's attributes of an address, by nick: its context, the start and the size of its
- * allocation, and its addresses on the host and on the device (CUDA: cuPointerGetAttributes). For
- * memory of this library, gpu_memory_get_attributes() reports more. Does not block.
+ * Gets a dictionary of the attributes that the driver reports for @address, such as `context`,
+ * `range-start`, `range-size`, `host-pointer` and `device-pointer` (CUDA: cuPointerGetAttributes).
+ * For memory of this library, gpu_memory_get_attributes() reports more. Does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
  *   on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if the driver does not know @address, or

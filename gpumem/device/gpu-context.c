@@ -215,7 +215,8 @@ install_writable_properties (void)
   /**
    * GpuContext:build-options:
    *
-   * The compiler options that precede those of each program built in the context.
+   * The compiler options of the context, which precede the options of each program built in the
+   * context.
    *
    * Since: 0.1
    */
@@ -272,8 +273,8 @@ install_properties (GObjectClass *object_class)
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 
-/* Logs a context without a device. If the override is missing, Python creates such contexts, and
- * only fails later, on a missing attribute. */
+/* Logs a message for a context without a device. If the override of GpuContext for Python is
+ * missing, Python creates such contexts, and fails only later, on a missing attribute. */
 static void
 gpu_context_constructed (GObject *object)
 {
@@ -677,7 +678,7 @@ _gpu_context_ref_default_stream (GpuContext     *context,
  * for some milliseconds, but does not wait for work of the device.
  *
  * CUDA has one primary context for each device, with one set of flags, which all libraries of a
- * process share. While the primary context is in use, other @flags are an error.
+ * process share. While the primary context is in use, a call with other @flags fails.
  * %GPU_CONTEXT_FLAGS_OWN creates a separate context (CUDA: cuCtxCreate), whose memory other
  * libraries cannot use. On OpenCL and the host each context is separate, waiting threads always
  * sleep, and kernels can access host memory if the device supports it.
@@ -783,8 +784,8 @@ gpu_context_new_default (GError **error)
  *
  * Creates a context that wraps a driver context of another library, so that both libraries use the
  * same memory (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuCtxGetDevice). On CUDA, a borrowed context must outlive the new one. On failure the caller
- * keeps the ownership of @handle.
+ * cuCtxGetDevice). On CUDA, a borrowed driver context must outlive the new #GpuContext. On failure
+ * the caller keeps the ownership of @handle.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
  *   has no driver contexts, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or belongs to another
@@ -927,7 +928,8 @@ gpu_context_get_api_version (GpuContext  *context,
  * gpu_context_get_build_options:
  * @context: a #GpuContext
  *
- * Gets the compiler options that precede those of each program built in @context.
+ * Gets the compiler options of @context, which precede the options of each program built in
+ * @context.
  *
  * Returns: (transfer none) (nullable): the options; the string stays valid after other options are
  *   set
@@ -951,9 +953,9 @@ gpu_context_get_build_options (GpuContext *context)
  * @context: a #GpuContext
  * @options: (nullable): compiler options, such as "-cl-fast-relaxed-math"
  *
- * Sets the compiler options that precede those of each program built in @context from now on.
- * Existing programs keep their options. Options are not checked here: with an option that the
- * compiler does not know, builds fail.
+ * Sets the compiler options of @context, which precede the options of each program built in
+ * @context from now on. Existing programs keep their options. Options are not checked here: with an
+ * option that the compiler does not know, builds fail.
  *
  * Since: 0.1
  */

@@ -328,7 +328,8 @@ gpu_device_list (void)
  * - an id as in #GpuDevice:id: `host`, `opencl:0:1`;
  * - the start of an id: `opencl`, or `opencl:0` for platform 0;
  * - a back end and a part of the name of a platform, optionally followed by the position of a
- *   device or a part of its name: `opencl:pocl`, `opencl:pocl:0`, `opencl:nvidia:A100`;
+ *   device or by a part of the name of a device: `opencl:pocl`, `opencl:pocl:0`,
+ *   `opencl:nvidia:A100`;
  * - a PCI bus id, with or without the domain: `0000:65:00.0`, `65:00.0`;
  * - the name of the device, or a part of it: `GeForce`.
  *
@@ -431,7 +432,8 @@ gpu_device_get_default (GError **error)
  * Lists the back ends that this library was built with, in order of preference. A back end is
  * listed even if its driver is not installed (see gpu_device_check_backend()). Starts no driver.
  *
- * Returns: (array zero-terminated=1) (transfer full): their names, such as `opencl` and `host`
+ * Returns: (array zero-terminated=1) (transfer full): the names of the back ends, such as `opencl`
+ *   and `host`
  *
  * Since: 0.1
  */

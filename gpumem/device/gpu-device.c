@@ -249,7 +249,8 @@ install_values (void)
   /**
    * GpuDevice:base-alignment:
    *
-   * The alignment of buffers in bytes. Most devices also require it for the offsets of slices.
+   * The alignment of buffers in bytes. Most devices also require this alignment for the offsets of
+   * slices.
    *
    * Since: 0.1
    */
@@ -494,7 +495,8 @@ gpu_device_get_max_allocation (GpuDevice *device)
  * @device: a #GpuDevice
  *
  * Gets the alignment of buffers (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits). On devices
- * with %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() must be a multiple of it.
+ * with %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() must be multiples of this
+ * alignment.
  *
  * Returns: the alignment in bytes
  *

@@ -12,10 +12,10 @@
  * @can_access: (out): %TRUE if @device can access the memory of @peer
  * @error: return location for an error
  *
- * Checks whether kernels and copies of @device can access the memory of @peer directly, after
- * gpu_context_enable_peer_access() (CUDA: cuDeviceCanAccessPeer). A device is not its own peer, and
- * only CUDA has peers. gpu_stream_copy() does not need peer access to copy between contexts. Does
- * not block.
+ * Checks whether the kernels and the copies that run on @device can access the memory of @peer
+ * directly, after gpu_context_enable_peer_access() (CUDA: cuDeviceCanAccessPeer). A device is not
+ * its own peer, and only CUDA has peers. gpu_stream_copy() does not need peer access to copy
+ * between contexts. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an object that was never
  *   initialised, or the driver's error
@@ -63,9 +63,9 @@ gpu_device_can_access_peer (GpuDevice  *device,
  * @peer: another device of the same back end
  * @error: return location for an error
  *
- * Gets the attributes of the link from @device to @peer, by nick: `performance-rank`,
- * `access-supported`, `native-atomic-supported`, `array-access-supported` (CUDA:
- * cuDeviceGetP2PAttribute). Does not block.
+ * Gets the attributes of the link from @device to @peer, as a dictionary with the keys
+ * `performance-rank`, `access-supported`, `native-atomic-supported` and `array-access-supported`
+ * (CUDA: cuDeviceGetP2PAttribute). Does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
  *   on OpenCL and the host, which have no peers, %GPU_ERROR_INVALID_ARGUMENT if both are the same
@@ -154,11 +154,11 @@ check_peers (GpuContext  *context,
  * @peer: a context of another device of the same back end
  * @error: return location for an error
  *
- * Enables kernels and copies of @context to access the memory of @peer (CUDA:
- * cuCtxEnablePeerAccess). Access of @peer to the memory of @context needs a separate call. Does not
- * block.
+ * Lets the kernels and the copies that run in @context access the memory of @peer (CUDA:
+ * cuCtxEnablePeerAccess). Access in the other direction, of @peer to the memory of @context, needs
+ * a separate call. Does not block.
  *
- * A kernel cannot take memory of @peer as an argument, and must use its address (see
+ * A kernel cannot take memory of @peer as an argument: pass the address of the memory (see
  * gpu_memory_get_native_handle()). All memory of @peer is accessible, except memory with
  * %GPU_MEMORY_FLAGS_SHAREABLE that was allocated before this call. Access stays enabled until
  * gpu_context_disable_peer_access(), or until either context is finalized.
