@@ -69,8 +69,8 @@ is_backend (GpuContext *context,
 }
 
 /* On CUDA, returns the ordinal of the device: 1 for "cuda:1". On OpenCL, returns the index of the
- * device among the devices of all platforms, because OpenCL numbers devices for each platform
- * only. */
+ * device among the devices of all platforms, because OpenCL numbers the devices of each platform
+ * separately. */
 static int
 get_device_id (GpuContext *context)
 {

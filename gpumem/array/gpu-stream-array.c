@@ -330,10 +330,10 @@ _gpu_array_copy_to (GpuArray     *array,
  * The function copies one or more regions. Each region is a command, see gpu_stream_copy_region().
  * Up to three dimensions that have the same order in both arrays are one region. Each index of a
  * fourth dimension adds a region, and so does each row of a transposed matrix. For more than a few
- * regions, and for many short rows, the library launches a kernel instead, if there is a compiler
- * and kernels can access the memory. The first such copy in a context blocks while the kernel is
- * built, or loaded from the program cache. Other copies do not block. The library holds references
- * to the memory until the copy completes.
+ * regions, and for many short rows, the library launches a kernel instead, if the device has a
+ * compiler and kernels can access the memory. The first such copy in a context blocks while the
+ * kernel is built, or loaded from the program cache. Other copies do not block. The library holds
+ * references to the memory until the copy completes.
  *
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
  * elements are contiguous in the same order on both sides. Otherwise the function packs the
