@@ -22,8 +22,8 @@ typedef struct
 {
   /* any thread; both may be NULL. create_user() creates an event that set_user() completes or
    * fails. set_user() is called once. If the event fails, the driver ends the work that waits for
-   * it without running that work, and may report an error. The timeline reports the failure even if
-   * the driver does not. */
+   * it without running that work, except for Intel's OpenCL runtime for CPUs, and may report an
+   * error. The timeline reports the failure even if the driver does not. */
   GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,

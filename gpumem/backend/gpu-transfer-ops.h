@@ -21,9 +21,10 @@ typedef struct
    * unless the driver itself has page-locked that memory. For a copy that is ordered after a
    * host-signalled wait, a read during the call is too early. */
   gboolean          needs_page_locked;
-  /* any thread. Gets the size from which pageable memory should be staged, to the device if @write:
-   * because staging is faster or, if @blocking is FALSE, because the driver would block the caller.
-   * Returns G_MAXSIZE to never stage memory, and 0 if staging is not possible. */
+  /* any thread. Gets the size from which copies of pageable memory should be staged: copies to the
+   * device if @write is TRUE, otherwise copies from the device. Copies are staged if staging is
+   * faster or, if @blocking is FALSE, if the driver would block the caller. Returns G_MAXSIZE to
+   * never stage memory, and 0 if staging is not possible. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
