@@ -197,12 +197,12 @@ notify_spilled (GpuBuffer *buffer)
  * a pool, the call also blocks until all work that uses the memory has completed. May be called
  * from any thread.
  *
- * Returns: %TRUE, or %FALSE, with @buffer unchanged, and %GPU_ERROR_NOT_SUPPORTED for a slice, for
- *   pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory tracked by an
- *   adaptor of allocators, or if the pool of @buffer no longer exists, %GPU_ERROR_BUSY while
- *   slices, images, mappings or prepared launches of @buffer exist, %GPU_ERROR_INVALID_ARGUMENT if
- *   the flags do not let the host read and write the memory, or @stream belongs to another context,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ * Returns: %TRUE, or %FALSE with @buffer unchanged. The error is %GPU_ERROR_NOT_SUPPORTED for a
+ *   slice, for pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory tracked
+ *   by an adaptor of allocators, or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while
+ *   slices, images, mappings or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if
+ *   the flags do not let the host read and write the memory, or if @stream belongs to another
+ *   context; %GPU_ERROR_RELEASED; or the driver's error
  *
  * Since: 0.1
  */

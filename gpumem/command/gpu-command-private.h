@@ -6,8 +6,8 @@
 G_BEGIN_DECLS
 
 /* The operations shared by the methods of GpuStream and the blocking methods of GpuBuffer. If
- * @pending is not NULL, it is set to the operation to wait for. Its event is NULL if there is
- * nothing to wait for. */
+ * @pending is not NULL, the functions set it to the operation to wait for, with a NULL event if
+ * there is nothing to wait for. */
 gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,

@@ -52,14 +52,15 @@ typedef struct
  * gpu_mapping_unmap (mapping, &error);
  * ]|
  *
- * A mapping ends with gpu_mapping_unmap(), or when the mapping and all bytes made from it are
- * finalized. The memory is unmapped on the stream that mapped it.
+ * The range stays mapped until gpu_mapping_unmap() is called, or until the mapping and all bytes of
+ * gpu_mapping_get_bytes() are finalized. The memory is unmapped on the stream that mapped it.
  *
  * While a range is mapped for writing, work that reads or writes the range fails with
  * %GPU_ERROR_BUSY, and the range cannot be mapped again. While a range is mapped for reading, only
  * work that writes the range fails, and the range can be mapped again for reading. The range of an
- * image region extends from its first texel to its last, including the rows in between. These
- * checks do not apply to memory with %GPU_MEMORY_FLAGS_UNTRACKED.
+ * image region extends from the first texel of the region to the last, and includes all texels
+ * between them, even texels outside the region. These checks do not apply to memory with
+ * %GPU_MEMORY_FLAGS_UNTRACKED.
  *
  * All methods may be called from any thread.
  *

@@ -568,9 +568,9 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds its memory, the
  *   ranges overlap, neither memory is of the stream's context, or the flags of a memory deny the
- *   host the access that a copy between back ends needs, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a
- *   range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY, the error of the last write of the source if
- *   that failed, or the driver's error
+ *   host the access that a copy between back ends needs; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if a
+ *   range is mapped; %GPU_ERROR_OUT_OF_HOST_MEMORY; the error of the last write of the source if
+ *   that write failed; or the driver's error
  *
  * Since: 0.1
  */
