@@ -981,8 +981,8 @@ gpu_context_set_build_options (GpuContext *context,
  * @source: (out): the source of @free_size
  * @error: return location for an error
  *
- * Gets the free and the total memory of the device (CUDA: cuMemGetInfo). Does not wait for work of
- * the device.
+ * Gets the free and the total memory of the devices of @context (CUDA: cuMemGetInfo). Does not wait
+ * for work.
  *
  * OpenCL has no call for the free memory. AMD's devices report the free memory through
  * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. Without such a

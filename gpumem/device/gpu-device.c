@@ -249,8 +249,7 @@ install_values (void)
   /**
    * GpuDevice:base-alignment:
    *
-   * The alignment of buffers in bytes. Most devices also require this alignment for the offsets of
-   * slices.
+   * The alignment of buffers and, on most devices, of the offsets of slices, in bytes.
    *
    * Since: 0.1
    */
