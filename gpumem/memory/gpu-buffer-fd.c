@@ -413,10 +413,10 @@ open_range (GpuContext        *context,
  * descriptor instead.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @kind is not
- *   supported, %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty
- *   or exceeds @whole_size, an @offset that is not aligned, invalid flags, or more than one kind,
+ *   supported; %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty
+ *   or exceeds @whole_size, an @offset that is not aligned, invalid flags, or more than one kind;
  *   %GPU_ERROR_IPC for a descriptor that does not refer to memory or refers to fewer bytes than
- *   @whole_size, or the driver's error
+ *   @whole_size; or the driver's error
  *
  * Since: 0.1
  */

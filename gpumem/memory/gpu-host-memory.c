@@ -485,11 +485,11 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * block while the driver locks the pages.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
- *   are empty or flags that registered memory cannot have, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
- *   pages can be locked, %GPU_ERROR_BUSY on CUDA if @bytes overlaps other registered bytes but is
+ *   are empty or flags that registered memory cannot have; %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
+ *   pages can be locked; on CUDA %GPU_ERROR_BUSY if @bytes overlaps other registered bytes but is
  *   not contained in them, or overlaps bytes that were registered with
- *   %GPU_HOST_MEMORY_FLAGS_READ_ONLY although @flags does not contain that flag,
- *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED on OpenCL, or the driver's error
+ *   %GPU_HOST_MEMORY_FLAGS_READ_ONLY although @flags does not contain that flag; on OpenCL
+ *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED; or the driver's error
  *
  * Since: 0.1
  */

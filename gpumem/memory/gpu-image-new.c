@@ -596,8 +596,8 @@ create_view (GpuBuffer            *buffer,
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the buffer is
  *   too small, the device does not support the pitch or the alignment of the buffer, or the flags
- *   cannot be combined, %GPU_ERROR_NOT_SUPPORTED for a two-dimensional image if the device does not
- *   have %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or the errors of gpu_image_new()
+ *   cannot be combined; %GPU_ERROR_NOT_SUPPORTED for a two-dimensional image if the device does not
+ *   have %GPU_CAPABILITIES_IMAGE_FROM_BUFFER; %GPU_ERROR_RELEASED; or the errors of gpu_image_new()
  *
  * Since: 0.1
  */

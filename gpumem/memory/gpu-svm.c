@@ -470,9 +470,9 @@ initable_iface_init (GInitableIface *iface)
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device does not
  *   have %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or if @flags contains
- *   %GPU_MEMORY_FLAGS_UNTRACKED on a CUDA device without %GPU_CAPABILITIES_SVM_FINE,
+ *   %GPU_MEMORY_FLAGS_UNTRACKED on a CUDA device without %GPU_CAPABILITIES_SVM_FINE;
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0, an invalid alignment or flags that cannot be
- *   combined, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *   combined; %GPU_ERROR_OUT_OF_DEVICE_MEMORY; %GPU_ERROR_DEVICE_LOST; or the driver's error
  *
  * Since: 0.1
  */
