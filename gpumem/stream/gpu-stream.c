@@ -30,9 +30,10 @@
  *   g_warning ("the work failed: %s", error->message);
  * ]|
  *
- * A stream executes its operations in submission order. The functions that submit operations
- * return at once. The library keeps the memory and the objects that an operation uses until the
- * operation completes, so callers may drop all references right after a call.
+ * A stream executes its operations in submission order. The functions that submit operations do not
+ * wait for them; the few cases in which such a function may block are documented for each function.
+ * The library keeps the memory and the objects that an operation uses until the operation
+ * completes, so callers may drop all references right after a call.
  *
  * The library orders conflicting uses of the same memory on several streams: it makes a stream wait
  * for the earlier use on the other stream. Uses of memory with %GPU_MEMORY_FLAGS_UNTRACKED are not
@@ -542,9 +543,9 @@ gpu_stream_new_full (GpuContext      *context,
  * such work and the operations of the new stream in submission order.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
- *   has no driver streams, %GPU_ERROR_INVALID_ARGUMENT if @handle belongs to another context, is an
- *   OpenCL queue on a device, or is one of the `GPU_STREAM_HANDLE` constants on another back end
- *   than CUDA, or the driver's error
+ *   has no driver streams; with %GPU_ERROR_INVALID_ARGUMENT if @handle belongs to another context,
+ *   is an on-device queue of OpenCL (CL_QUEUE_ON_DEVICE), or is one of the `GPU_STREAM_HANDLE`
+ *   constants on another back end than CUDA; or with the driver's error
  *
  * Since: 0.1
  */
@@ -810,8 +811,9 @@ wait_point (GpuTimeline     *timeline,
  * @error: return location for an error
  *
  * Makes later operations of @stream wait for @event (OpenCL: clEnqueueBarrierWithWaitList; CUDA:
- * cuStreamWaitEvent). Does not block. If @event fails later, the operations that wait for it do not
- * run, and fail with the error of @event. @event may be from another process.
+ * cuStreamWaitEvent). Does not block. If @event fails later, the operations that wait for @event do
+ * not run (see gpu_event_fail() for an exception), and fail with the error of @event. @event may be
+ * from another process.
  *
  * Returns: %TRUE, or %FALSE with the error of @event if it has already failed
  *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_INVALID_ARGUMENT for
@@ -1092,8 +1094,8 @@ is_idle_by_marker (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Queries the driver for work that the program submitted. All work that the library submitted must
- * be complete. */
+/* Returns whether the driver reports that the work that the program submitted itself is complete.
+ * All work that the library submitted must be complete. */
 static gboolean
 is_idle_for_driver (GpuTimeline  *timeline,
                     GError      **error)
