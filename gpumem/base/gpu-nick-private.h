@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* The nicks of enumerations and flags, for error messages. */
+/* Return the nicks of enumerations and flags, for error messages. */
 char *_gpu_enum_get_nick   (GType type,
                             int   value);
 char *_gpu_flags_get_nicks (GType type,
