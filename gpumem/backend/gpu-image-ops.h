@@ -12,9 +12,9 @@ typedef struct
   GpuImageType   type;
   GpuImageFormat format;
   gsize          texel_size;        /* bytes */
-  GpuExtent      extent;            /* texels, of the first level; the number of layers of an array
-                                     * is in the dimension after those of a layer: 6 for a
-                                     * cubemap */
+  GpuExtent      extent;            /* texels, of the first level; the number of layers is in the
+                                     * dimension after the dimensions of a layer; a cubemap has 6
+                                     * layers */
   guint          n_levels;          /* 1 without mip levels */
 } GpuImageDescription;
 

@@ -30,7 +30,7 @@ struct _GpuNativeKernel
 };
 
 /* One argument of a launch, ready for the driver. An image for an argument of kind VALUE or UNKNOWN
- * is a texture if it has @sampler, otherwise a writable surface; requires
+ * is a texture if @sampler is set, otherwise a writable surface. Both require
  * GpuImageOps.has_textures. */
 typedef struct
 {

@@ -6,9 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* The sizes from which staging pays off for a GPU behind a link. The driver copies smaller sizes
- * about as fast as the staging engine does, but blocks the caller until earlier work has completed.
- * Only asynchronous writes that fit into the driver's own buffers do not block. */
+/* The sizes from which staging pays off for a GPU behind a link such as PCIe. The driver copies
+ * smaller sizes about as fast as the staging engine does, but blocks the caller until earlier work
+ * has completed, except for asynchronous writes that fit into the driver's own buffers. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
