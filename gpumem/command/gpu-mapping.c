@@ -520,8 +520,8 @@ _gpu_timeline_map_image (GpuTimeline      *timeline,
  * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer; CUDA:
  * page-locked memory, cuMemcpyDtoHAsync). %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with
  * other flags. Does not block: the host may access the range only after the operation has
- * completed, so wait with gpu_stream_synchronize() or an event first. gpu_buffer_map() waits as
- * well.
+ * completed, so wait with gpu_stream_synchronize() or an event first. gpu_buffer_map() maps and
+ * waits in one call.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
  *   exceeds the memory, @flags are invalid or the flags of the memory forbid the access,

@@ -192,11 +192,11 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * a kernel of the library for other patterns up to 1024 bytes. The operation holds a reference to
  * @destination until it completes. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or is
- *   not a multiple of the pattern, the pattern is empty, or the memory belongs to another context,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if a
- *   large pattern cannot be copied, or the driver's error. If the fill consists of several
- *   operations, some of them may already be submitted.
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, @size
+ *   is not a multiple of @pattern_size, the pattern is empty, or the memory belongs to another
+ *   context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped,
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY if a large pattern cannot be copied, or the driver's error. If
+ *   the fill consists of several operations, some of them may already be submitted.
  *
  * Since: 0.1
  */

@@ -221,7 +221,7 @@ gpu_stream_fill_image (GpuStream        *stream,
  * gpu_mapping_get_slice_pitch() return the distances of the mapped rows and slices.
  * %GPU_MAP_FLAGS_WRITE_INVALIDATE cannot be combined with other flags. Does not block: the host may
  * access the mapping only after the operation has completed, so wait with gpu_stream_synchronize()
- * or an event first. gpu_image_map() waits as well.
+ * or an event first. gpu_image_map() maps and waits in one call.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region is
  *   empty or exceeds the image, @flags are invalid or the flags of the image forbid the access,
