@@ -456,9 +456,9 @@ explain_axes (const LocalMemory *local,
  * @error: return location for a #GError
  *
  * Explains which accesses to an array in local memory have bank conflicts. Local memory consists of
- * banks, and each bank serves one word at a time. For each dimension of the array, the text
- * describes accesses of neighbouring work-items to neighbouring items along that dimension. One
- * item of padding along a later dimension often removes a conflict.
+ * banks, and each bank serves one word at a time. For each dimension of the array, the explanation
+ * covers accesses of neighbouring work-items to neighbouring items along that dimension. One item
+ * of padding along a later dimension often removes a conflict.
  *
  * Returns: (transfer full): the explanation, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the layout
  *   of the device's local memory is unknown, %GPU_ERROR_INVALID_ARGUMENT if the array is invalid,
