@@ -261,7 +261,7 @@ parse_number (Parser *parser,
   return value > 0 && value <= G_MAXSSIZE;
 }
 
-/* An optional shape such as (2,3), and an optional count. */
+/* Parses an optional shape such as (2,3), and an optional count. */
 static gboolean
 parse_shape (Parser *parser,
              Item   *item)
@@ -362,7 +362,7 @@ parse_item (Parser *parser,
   return item->type != NULL && take_count (item);
 }
 
-/* A name such as :name:, or the default name of NumPy. */
+/* Parses a name such as :name:. Without a name, returns the default name of NumPy. */
 static char *
 parse_field_name (Parser *parser,
                   guint   n_fields)
