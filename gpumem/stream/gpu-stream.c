@@ -492,8 +492,8 @@ gpu_stream_new (GpuContext      *context,
  *
  * Creates a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
  * OpenCL has three priorities: negative numbers, 0, and positive numbers. For CUDA,
- * gpu_context_get_priority_range() gets the range. A number beyond the range is clamped to it, and
- * gpu_stream_get_priority() returns the clamped number.
+ * gpu_context_get_priority_range() gets the range of priorities. A number beyond the range is
+ * clamped to the range, and gpu_stream_get_priority() returns the clamped number.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does
  *   not support @flags or @priority, with %GPU_ERROR_INVALID_ARGUMENT if @device does not belong to

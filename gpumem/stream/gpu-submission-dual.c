@@ -161,7 +161,7 @@ order_locked (Dual    *dual,
   return TRUE;
 }
 
-/* Releases external memory. If a caller waits, sets @event to that of the last command in the
+/* Releases external memory. If a caller waits, sets @event to the event of the last command in the
  * user's stream. */
 static gboolean
 release_locked (Dual            *dual,

@@ -209,7 +209,7 @@ follow_point (GpuSubmitter   *s,
 }
 
 /* On an out-of-order stream, an unmap must not overtake the map operation. Map operations for
- * reading, and those of untracked memory, are recorded as reads. */
+ * reading, and all map operations of untracked memory, are recorded as reads. */
 static void
 follow_mapping_locked (GpuSubmitter *s,
                        GpuStorage   *root)
@@ -252,8 +252,8 @@ add_waits_locked (GpuSubmitter     *s,
   return TRUE;
 }
 
-/* Adds the wait that the caller requested. Returns FALSE if the point is complete and has
- * failed. */
+/* Adds the wait that the caller requested. Returns FALSE if the work that the caller waits for has
+ * already failed. */
 static gboolean
 add_asked (GpuSubmitter    *s,
            const GpuPoint  *point,
