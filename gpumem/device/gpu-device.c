@@ -29,9 +29,9 @@
  * default device, which the environment variable `GPUMEM_DEVICE` can name. gpu_device_find() finds
  * a device by name.
  *
- * The library looks for devices at the first call that needs them. The set of devices then stays
- * the same until the process ends. All callers share one #GpuDevice for each device. A #GpuDevice
- * never changes, and may be used from any thread.
+ * The library looks for devices at the first call that needs them. Once a back end has found a
+ * driver, the devices of that back end stay the same until the process ends. All callers share one
+ * #GpuDevice for each device. A #GpuDevice never changes, and may be used from any thread.
  *
  * Since: 0.1
  */

@@ -49,6 +49,7 @@ typedef struct
   guint             peers : 1;      /* memory may belong to other contexts of the back end */
   guint             maps : 1;       /* the host owns the memory afterwards */
   guint             unmaps : 1;     /* the host owned the memory until now */
+  guint             is_marked : 1;  /* the range for profilers has begun */
   guint             reads : 1;      /* also reads the memory that it writes, and so fails if the
                                      * last write of the memory failed */
   GpuOperationFunc  run;            /* calls the driver; NULL only to enqueue waits */
