@@ -138,6 +138,31 @@ source_truncated (void)
     }
 }
 
+/* The end of a directive is found despite strings, numbers and backslashes, so the kernel after it
+ * is translated and described. */
+static void
+source_directives (void)
+{
+  static const char *const directives[] = {
+    "#define P \"/*\"\n", "#define P \"//\" \\\n  (\n", "#define P '\"' /*\n(*/\n",
+    "#define P 1 \\\r\n  (\r\n", "#define P \"a\\\r\n\\\"(\"\n", "#define N 1'000 /*\n(*/\n",
+    "#error don't\n", "#define P a /* \"\n\" ( */ \"/*\"\n",
+    "const char *p = \"a\\\r\n\\\";(\";\n"
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (directives); i++)
+    {
+      g_autofree char *source = g_strconcat (directives[i],
+                                             "__kernel void f (__local int *a) { a[0] = 1; }\n",
+                                             NULL);
+      g_autofree char *text = prepare (source, GPU_CUDA_LANGUAGE_PORTABLE);
+
+      g_test_message ("%s", text);
+      g_assert_nonnull (strstr (text, "gpu_local<int *> gpu_local_a"));
+      g_assert_nonnull (strstr (text, "GPU_DESCRIBE (f, 1,"));
+    }
+}
+
 /* The argument types of a kernel are found only if its declaration is unambiguous. */
 static void
 source_described (void)
@@ -768,6 +793,7 @@ main (int argc, char **argv)
   test_add_plain ("languages", source_languages);
   test_add_plain ("rewrites", source_rewrites);
   test_add_plain ("truncated", source_truncated);
+  test_add_plain ("directives", source_directives);
   test_add_plain ("described", source_described);
   test_add_plain ("macros", source_macros);
   test_add_plain ("names", source_names);

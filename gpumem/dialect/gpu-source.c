@@ -92,13 +92,30 @@ get_number_length (const char *text)
   return length;
 }
 
+/* Returns the length of the backslash at @text and the end of line after it, or 0. */
+static gsize
+get_continuation_length (const char *text)
+{
+  if (g_str_has_prefix (text, "\\\r\n"))
+    return 3;
+
+  return g_str_has_prefix (text, "\\\n") ? 2 : 0;
+}
+
 static gsize
 get_quoted_length (const char *text)
 {
   gsize length = 1;
 
   while (text[length] != '\0' && text[length] != '\n' && text[length] != text[0])
-    length += text[length] == '\\' && text[length + 1] != '\0' ? 2 : 1;
+    {
+      gsize continuation = get_continuation_length (text + length);
+
+      if (continuation > 0)
+        length += continuation;
+      else
+        length += text[length] == '\\' && text[length + 1] != '\0' ? 2 : 1;
+    }
 
   return text[length] == text[0] ? length + 1 : length;
 }
@@ -118,28 +135,6 @@ get_comment_length (const char *text)
   end = strstr (text + 2, "*/");
 
   return end != NULL ? (gsize) (end + 2 - text) : strlen (text);
-}
-
-/* Returns the length of the directive at @text. A backslash at the end of a line, and a comment,
- * continue the directive on the next line. */
-static gsize
-get_directive_length (const char *text)
-{
-  gsize length = 0;
-
-  while (text[length] != '\0' && text[length] != '\n')
-    {
-      gsize comment = get_comment_length (text + length);
-
-      if (comment > 0)
-        length += comment;
-      else if (text[length] == '\\' && text[length + 1] == '\n')
-        length += 2;
-      else
-        length++;
-    }
-
-  return length;
 }
 
 static gsize
@@ -163,6 +158,27 @@ get_token_length (const char *text,
   *kind = *text;
 
   return 1;
+}
+
+/* Returns the length of the directive at @text. A backslash at the end of a line, and a comment,
+ * continue the directive on the next line. A string may contain the characters of a comment. */
+static gsize
+get_directive_length (const char *text)
+{
+  gsize length = 0;
+  char kind;
+
+  while (text[length] != '\0' && text[length] != '\n')
+    {
+      gsize skipped = get_comment_length (text + length);
+
+      if (skipped == 0)
+        skipped = get_continuation_length (text + length);
+
+      length += skipped > 0 ? skipped : get_token_length (text + length, &kind);
+    }
+
+  return length;
 }
 
 void
