@@ -502,6 +502,24 @@ test_help (void)
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
 /* The command reports the failure of each memory call of the driver, and nothing leaks. */
+static gboolean
+has_stand_in (TestFixture *fixture)
+{
+  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
+      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
+    return TRUE;
+  g_test_skip ("not the tests' driver");
+  return FALSE;
+}
+
+static void
+restore_driver (const char *old)
+{
+  g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+}
+
 static void
 test_failing_driver (TestFixture *fixture)
 {
@@ -513,12 +531,8 @@ test_failing_driver (TestFixture *fixture)
   g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
   g_autofree char *path = write_file ("driver.trace", lines);
 
-  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") == NULL ||
-      strstr (gpu_device_get_name (fixture->device), "Stand-in") == NULL)
-    {
-      g_test_skip ("not the tests' driver");
-      return;
-    }
+  if (!has_stand_in (fixture))
+    return;
   for (guint i = 0; i < G_N_ELEMENTS (drivers); i++)
     {
       g_setenv ("GPUMEM_CUDA_DRIVER", drivers[i], TRUE);
@@ -530,9 +544,28 @@ test_failing_driver (TestFixture *fixture)
         g_assert_true ((strstr (all, "CUDA_ERROR_") != NULL) == (i > 0));
       }
     }
-  g_unsetenv ("GPUMEM_CUDA_DRIVER");
-  if (old != NULL)
-    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+  restore_driver (old);
+}
+
+/* An error of the driver ends the replay, also after an allocation over the limit. */
+static void
+test_failure_after_refusal (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+  g_autofree char *path = write_file ("after.trace", "a 1 8000000 0\na 2 1000 0\nf 2 0\n");
+
+  if (!has_stand_in (fixture))
+    return;
+  g_setenv ("GPUMEM_CUDA_DRIVER", "leaks=yes,fail=cuMemCreate:1:999", TRUE);
+  {
+    g_auto (TestRun) run = test_tool_run ("pool", "replay", id, path, "--limit", "4M", NULL);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_cmpstr (run.out, ==, "");
+    g_assert_nonnull (strstr (run.err, "CUDA_ERROR_UNKNOWN (999)"));
+  }
+  restore_driver (old);
 }
 
 /* --- bench -----------------------------------------------------------------------------------*/
@@ -625,6 +658,7 @@ main (int    argc,
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add ("failing-driver", test_failing_driver);
+      test_add ("failure-after-refusal", test_failure_after_refusal);
       test_add_plain ("bench", test_bench);
       test_add ("bench/json", test_bench_json);
       test_add ("interrupted", test_interrupted);

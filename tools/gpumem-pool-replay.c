@@ -133,22 +133,25 @@ get_address (const Player *player,
   return address != 0 ? address : gpu_memory_get_native_handle (memory);
 }
 
-/* Records a failed allocation. Returns FALSE, which ends the replay, unless the first failure was a
- * lack of memory. */
+/* Records a failed allocation. Returns TRUE if the failure was a lack of memory. Any other failure
+ * ends the replay, and replaces an earlier lack of memory in `refusal`. */
 static gboolean
 refuse (Player *player,
         gsize   i,
         GError *error)
 {
-  if (player->n_refused == 0)
+  gboolean goes_on = g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+
+  if (player->n_refused++ == 0)
+    player->refused_at = i + 1;
+  if (player->refusal == NULL || !goes_on)
     {
-      player->refused_at = i + 1;
+      g_clear_error (&player->refusal);
       player->refusal = error;
     }
   else
     g_error_free (error);
-  player->n_refused++;
-  return g_error_matches (player->refusal, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  return goes_on;
 }
 
 static void
