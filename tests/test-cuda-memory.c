@@ -3,6 +3,11 @@
  * The tests call or intercept functions of the driver that the library has loaded. */
 #include "config.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gio/gunixfdlist.h>
+
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "test-cuda-util.h"
@@ -426,6 +431,104 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   _gpu_cuda.cuModuleLoadDataEx = load_module;
 }
 
+/* --- processes ------------------------------------------------------------------- */
+
+/* Frees @buffer in a forked child. */
+static void
+free_in_child (GpuBuffer *buffer)
+{
+  int status = 0;
+  pid_t child = fork ();
+
+  g_assert_cmpint (child, >=, 0);
+  if (child == 0)
+    {
+      alarm (TEST_DEADLINE);
+      g_object_unref (buffer);
+      _exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_false (WIFSIGNALED (status));
+  g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+}
+
+static __typeof__ (_gpu_cuda.cuMemHostRegister) register_memory;
+static __typeof__ (_gpu_cuda.cuMemImportFromShareableHandle) import_memory;
+static GpuBuffer *child_buffer;
+
+static CUresult CUDAAPI
+fork_and_register (void *data, size_t size, unsigned int flags)
+{
+  free_in_child (child_buffer);
+  return register_memory (data, size, flags);
+}
+
+static CUresult CUDAAPI
+fork_and_import (CUmemGenericAllocationHandle *handle, void *fd, CUmemAllocationHandleType type)
+{
+  free_in_child (child_buffer);
+  return import_memory (handle, fd, type);
+}
+
+/* A process forks while a thread registers memory. The child can free registered memory. */
+static void
+memory_registered_forked (TestFixture *fixture)
+{
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  first = new_for_host (fixture, data, SIZE / 2);
+  child_buffer = first;
+  register_memory = _gpu_cuda.cuMemHostRegister;
+  _gpu_cuda.cuMemHostRegister = fork_and_register;
+  second = new_for_host (fixture, data + SIZE / 2, SIZE / 2);
+  _gpu_cuda.cuMemHostRegister = register_memory;
+  fill (fixture->stream, first, 3);
+  fill (fixture->stream, second, 3);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 3, SIZE);
+}
+
+static GpuBuffer *
+import_new (GpuContext *context)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  GpuBuffer *imported;
+
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  imported = gpu_buffer_new_from_fds (context, handle, fds, &error);
+  g_assert_no_error (error);
+  return imported;
+}
+
+/* A process forks while a thread imports memory. The child can free imported memory. */
+static void
+memory_imported_forked (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  first = import_new (fixture->context);
+  child_buffer = first;
+  import_memory = _gpu_cuda.cuMemImportFromShareableHandle;
+  _gpu_cuda.cuMemImportFromShareableHandle = fork_and_import;
+  second = import_new (fixture->context);
+  _gpu_cuda.cuMemImportFromShareableHandle = import_memory;
+  fill (fixture->stream, first, 3);
+  test_synchronize (fixture->stream);
+}
+
 /* --- mappings -------------------------------------------------------------------- */
 
 /* A new mapping reuses the staging block of an unmapped one; a second mapping at the same time gets
@@ -553,6 +656,8 @@ main (int argc, char **argv)
   test_add ("pitched", memory_pitched);
   test_add ("pool-frees-cache", memory_pool_frees_cache);
   test_add ("pool-frees-cache-for-programs", memory_pool_frees_cache_for_programs);
+  test_add ("registered-forked", memory_registered_forked);
+  test_add ("imported-forked", memory_imported_forked);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
   return test_run ();

@@ -395,6 +395,10 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   Import *import = data;
   gboolean entered;
 
+  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  if (g_atomic_int_get (&_gpu_forked))
+    return;
+
   g_mutex_lock (&context->import_lock);
 
   if (--import->refs > 0)

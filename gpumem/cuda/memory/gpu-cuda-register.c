@@ -150,6 +150,10 @@ _gpu_cuda_unregister (gpointer data)
   gboolean entered;
   gboolean last;
 
+  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  if (g_atomic_int_get (&_gpu_forked))
+    return;
+
   /* Hold the lock until the driver has unregistered the pages, because another thread may register
    * the same pages again. */
   g_mutex_lock (&registrations_lock);
