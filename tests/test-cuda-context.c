@@ -408,6 +408,26 @@ contexts_peers_of_shared_device (TestFixture *fixture)
     }
 }
 
+/* Access includes shareable memory that was allocated before. */
+static void
+contexts_peers_of_shareable_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) peer = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  peer = find_peer (fixture);
+  if (peer == NULL)
+    return;
+  buffer = gpu_buffer_new (peer, GPU_MEMORY_FLAGS_SHAREABLE, 256, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_context_enable_peer_access (fixture->context, peer, &error), error);
+  write_from (fixture->context, buffer, 5);
+  test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
+}
+
 static CUresult CUDAAPI
 refuse_access (CUmemoryPool pool G_GNUC_UNUSED, const CUmemAccessDesc *access G_GNUC_UNUSED,
                size_t n_access G_GNUC_UNUSED)
@@ -758,6 +778,7 @@ main (int argc, char **argv)
   test_add ("unavailable", contexts_unavailable);
   test_add ("peers", contexts_peers);
   test_add ("peers-of-shared-device", contexts_peers_of_shared_device);
+  test_add ("peers-of-shareable-memory", contexts_peers_of_shareable_memory);
   test_add ("peers-refused", contexts_peers_refused);
   test_add ("no-extra-calls", contexts_no_extra_calls);
   test_add ("other-current-contexts", contexts_other_current_contexts);

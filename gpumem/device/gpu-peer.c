@@ -158,10 +158,11 @@ check_peers (GpuContext  *context,
  * cuCtxEnablePeerAccess). Access in the other direction, of @peer to the memory of @context, needs
  * a separate call. Does not block.
  *
- * A kernel cannot take memory of @peer as an argument: pass the address of the memory (see
- * gpu_memory_get_native_handle()). All memory of @peer is accessible, except memory with
- * %GPU_MEMORY_FLAGS_SHAREABLE that was allocated before this call. Access stays enabled until
- * gpu_context_disable_peer_access(), or until either context is finalized.
+ * A kernel cannot take memory of @peer as an argument, and must use its address (see
+ * gpu_memory_get_native_handle()). All memory that @peer allocates is accessible, including memory
+ * that was allocated before this call. Memory that @peer imports from another process may be
+ * inaccessible. Access stays enabled until gpu_context_disable_peer_access(), or until either
+ * context is finalized.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers (always on
  *   OpenCL and the host), %GPU_ERROR_BUSY if access is already enabled, %GPU_ERROR_INVALID_ARGUMENT
