@@ -431,6 +431,52 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   _gpu_cuda.cuModuleLoadDataEx = load_module;
 }
 
+static __typeof__ (_gpu_cuda.cuEventQuery) query_event;
+static GThread *query_thread;
+static guint n_pending;
+
+static CUresult CUDAAPI
+count_pending (CUevent event)
+{
+  CUresult code = query_event (event);
+
+  n_pending += g_thread_self () == query_thread && code == CUDA_ERROR_NOT_READY;
+  return code;
+}
+
+/* A retry after a lack of memory does not wait for pending work of a per-thread stream. */
+static void
+memory_pool_skips_pending_streams (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  TestHold *hold;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED) || !test_can_hold (fixture))
+    return;
+  stream = gpu_stream_new_wrapped (fixture->context, GPU_STREAM_HANDLE_PER_THREAD,
+                                   GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  test_synchronize (stream);
+  hold = test_hold (stream);
+  query_event = _gpu_cuda.cuEventQuery;
+  query_thread = g_thread_self ();
+  n_pending = 0;
+  _gpu_cuda.cuEventQuery = count_pending;
+  _gpu_cuda_trim_pools ((GpuCudaContext *) _gpu_context_get_native (fixture->context),
+                        CUDA_ERROR_OUT_OF_MEMORY);
+  _gpu_cuda.cuEventQuery = query_event;
+  g_assert_cmpuint (n_pending, ==, 1);
+  test_hold_release (hold);
+  test_synchronize (stream);
+  test_hold_free (hold);
+}
+
 /* --- processes ------------------------------------------------------------------- */
 
 /* Frees @buffer in a forked child. */
@@ -656,6 +702,7 @@ main (int argc, char **argv)
   test_add ("pitched", memory_pitched);
   test_add ("pool-frees-cache", memory_pool_frees_cache);
   test_add ("pool-frees-cache-for-programs", memory_pool_frees_cache_for_programs);
+  test_add ("pool-skips-pending-streams", memory_pool_skips_pending_streams);
   test_add ("registered-forked", memory_registered_forked);
   test_add ("imported-forked", memory_imported_forked);
   test_add ("staging", memory_staging);

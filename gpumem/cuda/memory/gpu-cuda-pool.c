@@ -129,21 +129,27 @@ get_pool (GpuCudaContext  *context,
 
 /* The driver does not release memory that was freed in a stream until a thread has waited for the
  * operation that freed it; a query that reports completion is not enough. Skips streams with
- * pending work: an event must complete within IDLE_TIME. */
+ * pending work. On an idle stream, only waits up to IDLE_TIME, because another thread may enqueue
+ * work before the event. */
 static void
 synchronize_frees (GpuCudaStream *stream)
 {
   const gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
-  CUevent event = stream->last;
+  CUevent event = NULL;
   CUresult code;
 
-  if (event == NULL
-      && (_gpu_cuda.cuStreamQuery (stream->stream) != CUDA_SUCCESS
-          || _gpu_cuda.cuEventCreate (&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS))
+  if (stream->last != NULL)
+    {
+      if (_gpu_cuda.cuEventQuery (stream->last) == CUDA_SUCCESS)
+        _gpu_cuda.cuEventSynchronize (stream->last);
+      return;
+    }
+
+  if (_gpu_cuda.cuStreamQuery (stream->stream) != CUDA_SUCCESS
+      || _gpu_cuda.cuEventCreate (&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
     return;
 
-  if (event != stream->last)
-    _gpu_cuda.cuEventRecord (event, stream->stream);
+  _gpu_cuda.cuEventRecord (event, stream->stream);
 
   while ((code = _gpu_cuda.cuEventQuery (event)) == CUDA_ERROR_NOT_READY
          && g_get_monotonic_time () < deadline)
@@ -152,8 +158,7 @@ synchronize_frees (GpuCudaStream *stream)
   if (code == CUDA_SUCCESS)
     _gpu_cuda.cuEventSynchronize (event);
 
-  if (event != stream->last)
-    _gpu_cuda.cuEventDestroy (event);
+  _gpu_cuda.cuEventDestroy (event);
 }
 
 static gboolean
