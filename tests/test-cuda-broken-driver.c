@@ -195,6 +195,35 @@ driver_child_ipc (void)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:0");
 }
 
+/* Access of a device whose handle exceeds the limit is refused, and not enabled in part. */
+static void
+driver_child_many_devices (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) low = gpu_device_find ("cuda:63", &error);
+  g_autoptr (GpuDevice) high = gpu_device_find ("cuda:64", &error);
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuContext) peer = NULL;
+  gboolean can_access = FALSE;
+
+  g_assert_no_error (error);
+  context = gpu_context_new (high, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  peer = gpu_context_new (low, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+
+  test_assert_ok (gpu_device_can_access_peer (low, high, &can_access, &error), error);
+  g_assert_true (can_access);
+  test_assert_ok (gpu_context_enable_peer_access (peer, context, &error), error);
+
+  test_assert_ok (gpu_device_can_access_peer (high, low, &can_access, &error), error);
+  g_assert_false (can_access);
+  g_assert_false (gpu_context_enable_peer_access (context, peer, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:64", "64 devices");
+  g_assert_false (gpu_context_disable_peer_access (context, peer, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "cuCtxDisablePeerAccess");
+}
+
 static void
 load_usable_drivers (void)
 {
@@ -209,6 +238,7 @@ load_usable_drivers (void)
   run_child ("/cuda-broken-driver/subprocess/ipc", "version=11040", "yes");
   run_child ("/cuda-broken-driver/subprocess/ipc", "", "yes");
   run_child ("/cuda-broken-driver/subprocess/ipc", "ipc=no", "no");
+  run_child ("/cuda-broken-driver/subprocess/many-devices", "devices=65,memory=1M", "");
 }
 
 int
@@ -224,5 +254,6 @@ main (int argc, char **argv)
   test_add_plain ("subprocess/old-driver", driver_child_old_driver);
   test_add_plain ("subprocess/memory-locations", driver_child_memory_locations);
   test_add_plain ("subprocess/ipc", driver_child_ipc);
+  test_add_plain ("subprocess/many-devices", driver_child_many_devices);
   return test_run ();
 }

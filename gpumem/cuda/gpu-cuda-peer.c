@@ -13,7 +13,8 @@ _gpu_cuda_can_access_peer (GpuNativeDevice  *device,
   CUresult code = _gpu_cuda.cuDeviceCanAccessPeer (&can, ((GpuCudaDevice *) device)->device,
                                                    ((GpuCudaDevice *) peer)->device);
 
-  *can_access = can != 0;
+  /* set_access() refuses other devices. */
+  *can_access = can != 0 && ((GpuCudaDevice *) device)->device < GPU_CUDA_MAX_PEERS;
 
   return _gpu_cuda_check (code, "cuDeviceCanAccessPeer", error);
 }
@@ -138,8 +139,16 @@ open_memory (GpuCudaContext  *peer,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
   gpointer known = NULL;
 
+  /* A bit of `peers` stands for each device. Disabling ends access that other code enabled. */
   if (device >= GPU_CUDA_MAX_PEERS)
-    return TRUE;
+    {
+      if (is_open)
+        g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                     "%s is device %d of the driver, but only the first %d devices can have "
+                     "peer access",
+                     context->base.devices[0]->id, device, GPU_CUDA_MAX_PEERS);
+      return !is_open;
+    }
 
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
