@@ -3,6 +3,7 @@
  * because a process lists the devices only once. */
 #include "config.h"
 
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-util.h"
 
@@ -224,6 +225,37 @@ driver_child_many_devices (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "cuCtxDisablePeerAccess");
 }
 
+/* The error names the function of NVRTC that failed. */
+static void
+driver_child_nvrtc (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *failure = g_strconcat ("is unusable: ", g_getenv (CHILD_VARIABLE), NULL);
+
+  g_assert_false (_gpu_cuda_nvrtc_load (&error));
+  g_assert_null (strstr (error->message, "has no"));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, failure);
+}
+
+static void
+load_broken_nvrtc (void)
+{
+  static const char *const functions[] = {
+    "nvrtcVersion", "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"
+  };
+
+  if (!has_stand_in ())
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (functions); i++)
+    {
+      g_autofree char *fault = g_strdup_printf ("fail=%u", i + 1);
+
+      g_setenv ("GPUMEM_CUDA_NVRTC", fault, TRUE);
+      run_child ("/cuda-broken-driver/subprocess/nvrtc", "", functions[i]);
+      g_unsetenv ("GPUMEM_CUDA_NVRTC");
+    }
+}
+
 static void
 load_usable_drivers (void)
 {
@@ -248,6 +280,7 @@ main (int argc, char **argv)
   test_add_plain ("broken-drivers", load_broken_drivers);
   test_add_plain ("bad-devices", load_bad_devices);
   test_add_plain ("usable-drivers", load_usable_drivers);
+  test_add_plain ("broken-nvrtc", load_broken_nvrtc);
   test_add_plain ("subprocess/driver", driver_child);
   test_add_plain ("subprocess/device", driver_child_device);
   test_add_plain ("subprocess/retry", driver_child_retry);
@@ -255,5 +288,6 @@ main (int argc, char **argv)
   test_add_plain ("subprocess/memory-locations", driver_child_memory_locations);
   test_add_plain ("subprocess/ipc", driver_child_ipc);
   test_add_plain ("subprocess/many-devices", driver_child_many_devices);
+  test_add_plain ("subprocess/nvrtc", driver_child_nvrtc);
   return test_run ();
 }

@@ -59,19 +59,26 @@ find_symbols (GModule       *module,
   return TRUE;
 }
 
+/* Sets @failed to the last function called. */
 static gboolean
-query_version (GpuCudaNvrtc *nvrtc)
+query_version (GpuCudaNvrtc  *nvrtc,
+               const char   **failed)
 {
   int major;
   int minor;
 
-  if (nvrtc->nvrtcVersion (&major, &minor) != NVRTC_SUCCESS ||
-      nvrtc->nvrtcGetNumSupportedArchs (&nvrtc->n_architectures) != NVRTC_SUCCESS ||
+  *failed = "nvrtcVersion";
+  if (nvrtc->nvrtcVersion (&major, &minor) != NVRTC_SUCCESS)
+    return FALSE;
+
+  *failed = "nvrtcGetNumSupportedArchs";
+  if (nvrtc->nvrtcGetNumSupportedArchs (&nvrtc->n_architectures) != NVRTC_SUCCESS ||
       nvrtc->n_architectures <= 0)
     return FALSE;
 
   nvrtc->version = major * 1000 + minor * 10;
   nvrtc->architectures = g_new0 (int, nvrtc->n_architectures);
+  *failed = "nvrtcGetSupportedArchs";
 
   return nvrtc->nvrtcGetSupportedArchs (nvrtc->architectures) == NVRTC_SUCCESS;
 }
@@ -84,6 +91,7 @@ try_library (const char *path,
   GModule *module = g_module_open (path, G_MODULE_BIND_LAZY | G_MODULE_BIND_LOCAL);
   GpuCudaNvrtc nvrtc = { 0 };
   const char *missing = NULL;
+  const char *failed = NULL;
 
   if (module == NULL)
     {
@@ -91,7 +99,7 @@ try_library (const char *path,
       return FALSE;
     }
 
-  if (find_symbols (module, &nvrtc, &missing) && query_version (&nvrtc))
+  if (find_symbols (module, &nvrtc, &missing) && query_version (&nvrtc, &failed))
     {
       g_module_make_resident (module);
       _gpu_cuda_nvrtc = nvrtc;
@@ -100,8 +108,9 @@ try_library (const char *path,
       return TRUE;
     }
 
-  g_string_append_printf (reasons, "%s%s is unusable, or has no %s",
-                          reasons->len > 0 ? "; " : "", path, missing);
+  g_string_append_printf (reasons, failed != NULL ? "%s%s is unusable: %s failed"
+                                                  : "%s%s has no %s",
+                          reasons->len > 0 ? "; " : "", path, failed != NULL ? failed : missing);
   g_free (nvrtc.architectures);
   g_module_close (module);
 
