@@ -452,6 +452,51 @@ program_required_block (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "8 x 3 x 1", "multiple");
 }
 
+/* If a program describes a kernel in a way that this version of the library does not support, the
+ * description has no effect. */
+static void
+program_unsupported_description (TestFixture *fixture)
+{
+  static const char source[] =
+    "#define KERNEL(name) extern \"C\" __global__ void name (int *x)\n"
+    "KERNEL (f) { x[threadIdx.x] = blockDim.x; }\n"
+    "struct Info\n"
+    "{\n"
+    "  unsigned version, language, n_arguments, block[3], text_size;\n"
+    "  struct { char kind, type, read_only, reserved; unsigned size; } arguments[2];\n"
+    "  char text[4];\n"
+    "};\n"
+    "extern \"C\" { __device__ Info gpu_info_f =\n"
+    "  { 1, 0, 1, { 4, 2, 1 }, 1, { { 'i', '?', 0, 0, 8 }, { } }, { } }; }\n";
+  const GpuExtent grid = { 8, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuBuffer) out = NULL;
+  g_autoptr (GVariant) required = NULL;
+  g_autofree char *text = NULL;
+  g_autoptr (GBytes) content = NULL;
+  guint64 address;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, source, "f");
+  out = test_buffer_filled (fixture, 32, 0);
+  required = test_take_attribute (gpu_kernel_get_attributes (kernel, &error),
+                                  "compile-work-group-size");
+  g_assert_no_error (error);
+  text = g_variant_print (required, FALSE);
+  g_assert_cmpstr (text, ==, "(0, 0, 0)");
+  address = gpu_memory_get_native_handle (GPU_MEMORY (out));
+  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, &grid, arguments,
+                                               &error), error);
+  test_synchronize (fixture->stream);
+  content = test_content (out);
+  for (guint i = 0; i < 8; i++)
+    g_assert_cmpint (((const gint32 *) g_bytes_get_data (content, NULL))[i], ==, 8);
+}
+
 static void
 program_attributes (TestFixture *fixture)
 {
@@ -507,6 +552,7 @@ main (int argc, char **argv)
   test_add ("shared-limit-per-function", program_shared_limit_per_function);
   test_add ("blocks", program_blocks);
   test_add ("required-block", program_required_block);
+  test_add ("unsupported-description", program_unsupported_description);
   test_add ("attributes", program_attributes);
   return test_run ();
 }

@@ -215,6 +215,9 @@ read_details (GpuCudaKernel  *kernel,
 
   clear_arguments (&kernel->base);
   kernel->is_described = FALSE;
+  kernel->n_image_words = 0;
+  kernel->constant_samplers = 0;
+  memset (kernel->required_block, 0, sizeof kernel->required_block);
 
   return FALSE;
 }
