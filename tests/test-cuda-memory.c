@@ -10,6 +10,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
 #include "test-cuda-util.h"
 
 #define SIZE 65536
@@ -575,6 +576,31 @@ memory_imported_forked (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
+/* A refused descriptor is closed and not returned: a later file may get the same number. */
+static void
+memory_pooled_no_descriptor (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuStorage *storage;
+  gsize whole_size = 0;
+  gsize offset = 0;
+  int fd = -1;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_STREAM_ORDERED)
+      || !test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  storage = _gpu_memory_acquire (GPU_MEMORY (buffer), "test", &error);
+  g_assert_no_error (error);
+  g_assert_false (_gpu_cuda_share_fd (storage->context, storage->buffer, GPU_FD_KINDS_OPAQUE, &fd,
+                                      &whole_size, &offset, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "stream-ordered");
+  g_assert_cmpint (fd, ==, -1);
+  _gpu_storage_unuse (storage);
+}
+
 /* --- mappings -------------------------------------------------------------------- */
 
 /* A new mapping reuses the staging block of an unmapped one; a second mapping at the same time gets
@@ -705,6 +731,7 @@ main (int argc, char **argv)
   test_add ("pool-skips-pending-streams", memory_pool_skips_pending_streams);
   test_add ("registered-forked", memory_registered_forked);
   test_add ("imported-forked", memory_imported_forked);
+  test_add ("pooled-no-descriptor", memory_pooled_no_descriptor);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
   return test_run ();

@@ -91,6 +91,7 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
   if (handle.kind != GPU_CUDA_HANDLE_VIRTUAL)
     {
       close (*fd);
+      *fd = -1;
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                            "stream-ordered memory only has the file "
                            "descriptor of its pool, which other libraries cannot import");
