@@ -4,17 +4,17 @@
  *
  * A back end is one const GpuBackend: a table of ops tables, one for each kind of object. An op is
  * a function of a back end. The objects of a back end embed the GpuNative structure of their kind
- * as their first member. The public classes, called front classes below, check every argument that
- * can be checked without the driver: sizes, offsets, overlaps, flags, contexts and released
- * objects. Ops may rely on these checks.
+ * as their first member. The public classes check every argument that can be checked without
+ * the driver: sizes, offsets, overlaps, flags, contexts and released objects. Ops may rely on these
+ * checks.
  *
  * Rules for every op:
  *  - Failure is FALSE or NULL with @error set; the message begins with the native function and the
- *    name and number of its error code. The front class prepends its own name.
- *  - An entry is NULL if the driver lacks the op: the front class then fails with
+ *    name and number of its error code. The public class prepends its own name.
+ *  - An entry is NULL if the driver lacks the op: the public class then fails with
  *    GPU_ERROR_NOT_SUPPORTED. The comment of an entry states whether the entry may be NULL; all
  *    other entries are required.
- *  - No op emits a signal, calls back into a front class, or uses another back end.
+ *  - No op emits a signal, calls back into a public class, or uses another back end.
  *  - "any thread" ops may be called from any thread at any time, including from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its lock),
  *    and must not block on the device, except ops whose names end in "_now". The CUDA driver does

@@ -166,7 +166,7 @@ typedef struct
    * all pages of memory from alloc(). The contents are undefined afterwards. May take as long as
    * clearing the memory. */
   GpuBufferCommitOp *commit;
-  /* any thread; may be NULL: the front class then aligns rows to the device's base_alignment and,
+  /* any thread; may be NULL: the public class then aligns rows to the device's base_alignment and,
    * if possible, to its row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
                                        GpuMemoryFlags           flags,
@@ -218,7 +218,7 @@ typedef struct
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
 
-  /* Whether open_fd() accepts no offset but 0: the front class then creates a slice of a buffer
+  /* Whether open_fd() accepts no offset but 0: the public class then creates a slice of a buffer
    * that begins at 0. */
   gboolean           opens_from_start;
   /* The next three ops share memory with other libraries, without a handle of this library. They
@@ -262,20 +262,19 @@ typedef struct
   GpuBufferReadNowOp *read_now;
   /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of
    * @pattern_size; or @pattern_size is at most max_fill_pattern, and @size is a multiple of
-   * @pattern_size. The front class composes other patterns from fills and copies. @pattern may
+   * @pattern_size. The public class composes other patterns from fills and copies. @pattern may
    * change once the call has returned. */
   GpuBufferFillOp *fill;
   /* May be NULL, and may fail with GPU_ERROR_NOT_SUPPORTED before it has enqueued any command: the
-   * front class then fills row by row. @pattern_size is as for fill(), and all members of @side and
-   * the width of @extent are multiples of @pattern_size. */
+   * public class then fills row by row. @pattern_size is as for fill(), and all members of @side
+   * and the width of @extent are multiples of @pattern_size. */
   GpuBufferFillRegionOp *fill_region;
   /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
    * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
    * writes of the back end visible to the other API. The buffers are not slices. Commands that are
-   * enqueued between the two calls, to this stream or another, use the buffers and their slices. No
-   * buffer is acquired or released twice in a row. Both ops are ordinary commands: on an
-   * out-of-order stream, the front class puts barriers between them and the work that uses the
-   * memory. */
+   * enqueued between the two calls, to this stream or another, use them and their slices. No buffer
+   * is acquired or released twice in a row. Both ops are ordinary commands: on an out-of-order
+   * stream, the public class puts barriers between them and the work that uses the memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* The driver's context, shared by the GpuContext and all pending work in it. The front classes
+/* The driver's context, shared by the GpuContext and all pending work in it. The public classes
  * count the references, bytes and streams; the back end fills in the other fields. */
 struct _GpuNativeContext
 {
@@ -54,7 +54,7 @@ typedef gboolean GpuContextDisablePeerOp (GpuNativeContext *context,
 
 typedef struct
 {
-  /* The flags that create() supports; the front class rejects others. */
+  /* The flags that create() supports; the public class rejects others. */
   GpuContextFlags    flags;
 
   /* any thread. All devices are of this back end; fails with GPU_ERROR_NOT_SUPPORTED for more than
@@ -72,7 +72,7 @@ typedef struct
   /* any thread; no object of the context exists any more. Frees the structure itself. */
   void               (*free)            (GpuNativeContext       *context);
   guint64            (*get_handle)      (GpuNativeContext       *context);
-  /* any thread; may be NULL or fail with GPU_ERROR_NOT_SUPPORTED: the front class then reports the
+  /* any thread; may be NULL or fail with GPU_ERROR_NOT_SUPPORTED: the public class then reports the
    * memory that the library has counted. */
   gboolean           (*get_memory_info) (GpuNativeContext       *context,
                                          guint64                *free_size,

@@ -47,13 +47,13 @@ typedef struct
                                           GpuProfilingPoint   point,
                                           guint64            *nanoseconds,
                                           GError            **error);
-  /* any thread; may be NULL: the front class then subtracts the end times of the two events. Both
+  /* any thread; may be NULL: the public class then subtracts the end times of the two events. Both
    * have timing, have completed, and belong to one context. */
   gboolean         (*get_elapsed)        (GpuNativeEvent     *event,
                                           GpuNativeEvent     *since,
                                           gint64             *nanoseconds,
                                           GError            **error);
-  /* any thread; may be NULL: the front class then uses the time from STARTED to ENDED. Gets the
+  /* any thread; may be NULL: the public class then uses the time from STARTED to ENDED. Gets the
    * duration of the operation of @event, which has completed and belongs to a profiling stream. */
   gboolean         (*get_duration)       (GpuNativeEvent     *event,
                                           guint64            *nanoseconds,

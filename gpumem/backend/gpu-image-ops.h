@@ -116,7 +116,7 @@ typedef struct
 
   /* The remaining ops are stream ops. */
 
-  /* May be NULL: the front class then writes a row of texels and copies it. @texel has
+  /* May be NULL: the public class then writes a row of texels and copies it. @texel has
    * description.texel_size bytes, which may change once the call has returned. */
   GpuImageFillOp *fill;
   /* May be NULL. Like GpuBufferOps.map(); also sets the pitches of the mapping. */

@@ -67,7 +67,7 @@ typedef gboolean GpuKernelLaunchOp (GpuNativeStream        *stream,
 
 typedef struct
 {
-  /* Whether launch() supports shared_size and flags; otherwise the front class rejects them. */
+  /* Whether launch() supports shared_size and flags; otherwise the public class rejects them. */
   gboolean has_options;
 
   /* any thread. No submitted launch of the kernel is pending, or the context is lost. */

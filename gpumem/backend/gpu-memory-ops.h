@@ -13,8 +13,8 @@ struct _GpuNativeMemory
   gsize             size;           /* bytes, set by the op that created the memory */
   gboolean          is_image;
   gboolean          is_exclusive;   /* used by one stream or the host at a time, even for reading:
-                                     * the front class calls GpuSvmOps.attach() before each use */
-  gboolean          is_external;    /* shared with another API: the front class calls
+                                     * the submission calls GpuSvmOps.attach() before each use */
+  gboolean          is_external;    /* shared with another API: the submission calls
                                      * GpuBufferOps.acquire() before each use, and release() */
   gboolean          acquire_waits;  /* acquire() blocks the caller until the earlier work of the
                                      * stream completes: never called after user events */

@@ -50,9 +50,9 @@ typedef struct
                                        guint              n_images,
                                        const char        *options,
                                        GError           **error);
-  /* any thread; may be NULL: the front class then calls load_binary() with the options of the
-   * build. Loads a binary of the program cache. get_binary() returned the binary for a program
-   * built from source. */
+  /* any thread; may be NULL: the public class then calls load_binary() with the options of the
+   * build. Loads the result of get_binary() of a program built from source, from the program
+   * cache. */
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);

@@ -21,7 +21,7 @@ typedef struct
   float          border_color[4];
 } GpuSamplerDescription;
 
-/* The front class counts the references and sets the context. */
+/* The public class counts the references and sets the context. */
 struct _GpuNativeSampler
 {
   const GpuBackend      *backend;

@@ -18,8 +18,8 @@ typedef struct
 {
   /* Whether wait() accepts events of other contexts of the back end. */
   gboolean          foreign_events;
-  /* Whether wrap() accepts GPU_STREAM_HANDLE_DEFAULT and similar handles; otherwise the front class
-   * rejects them, because a driver may use them as addresses. */
+  /* Whether wrap() accepts GPU_STREAM_HANDLE_DEFAULT and similar handles; otherwise the public
+   * class rejects them, because a driver may use them as addresses. */
   gboolean          has_default_handles;
   /* Whether record() supports timing on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
@@ -50,7 +50,7 @@ typedef struct
   GpuEventStatus    (*query)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* stream. Creates an event that completes when all work submitted so far has completed. @flags
-   * may request timing, or an event for GpuEventOps.export_handle(), but never both; the front
+   * may request timing, or an event for GpuEventOps.export_handle(), but never both; the public
    * class requests such an event only if export_handle is not NULL. */
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,

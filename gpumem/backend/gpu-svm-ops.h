@@ -34,7 +34,7 @@ typedef struct
   /* any thread; required with GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place. @data outlives the
    * memory. */
   GpuBufferAllocForHostOp *alloc_for_host;
-  /* any thread; may be NULL: the front class then ignores advice. @device is a device of the same
+  /* any thread; may be NULL: the public class then ignores advice. @device is a device of the same
    * back end, or NULL for the host. */
   gboolean          (*advise)         (GpuNativeContext        *context,
                                        GpuNativeBuffer         *buffer,

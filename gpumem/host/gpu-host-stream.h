@@ -16,7 +16,7 @@ struct _GpuHostEpoch
 struct _GpuHostStream
 {
   GpuNativeStream   parent;
-  gatomicrefcount   refs;           /* held by the front class, the thread, the pool and events */
+  gatomicrefcount   refs;           /* held by the GpuStream, the thread, the pool and events */
   GpuStreamFlags    flags;
 
   GMutex            lock;           /* protects the fields up to epoch */
