@@ -806,7 +806,7 @@ const tests = {
             other.launch(triple, 1024, null, [buffer]);
             expected = (expected + turn) * 3 % 2 ** 32;
         }
-        assert(one.get_n_hazard_waits() + other.get_n_hazard_waits() > 0);
+        assert(one.n_hazard_waits + other.n_hazard_waits > 0);
         equalData(await buffer.read(), new Uint32Array(1024).fill(expected));
     },
 

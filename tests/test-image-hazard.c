@@ -140,7 +140,7 @@ check_order (Kernels    *k,
   gate = test_gate (k->fixture, a);
   launch (k, a, first, image, sampler, a_out);
   launch (k, b, second, image, sampler, b_out);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (b), ==, waits ? 1 : 0);
+  g_assert_cmpuint (test_get_number (b, "n-hazard-waits"), ==, waits ? 1 : 0);
 
   if (waits)
     {

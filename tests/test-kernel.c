@@ -702,7 +702,7 @@ kernel_read_only (TestFixture *fixture)
                                        1.0, 4, (gsize) 4), error);
   for (guint i = 0; i < 2; i++)
     {
-      g_assert_cmpuint (gpu_stream_get_n_hazard_waits (streams[i]), ==, 0);
+      g_assert_cmpuint (test_get_number (streams[i], "n-hazard-waits"), ==, 0);
       g_object_unref (streams[i]);
       g_object_unref (ys[i]);
     }

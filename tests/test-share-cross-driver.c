@@ -492,7 +492,7 @@ take_turns (Pair *pair)
     return;
   copy (held, first, pair->ours, SIZE);
   copy (other, second, pair->ours, SIZE);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);
+  g_assert_cmpuint (test_get_number (other, "n-hazard-waits"), ==, 1);
   test_open (gate);
   test_assert_content (first, pair->bytes);
   test_assert_content (second, pair->bytes);

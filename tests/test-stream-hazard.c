@@ -50,8 +50,8 @@ two_streams (TestFixture *fixture, GpuStreamFlags flags, guint n_rounds)
   values = g_bytes_get_data (content, NULL);
   for (guint32 i = 0; i < n_rounds; i++)
     g_assert_cmpuint (values[i], ==, i);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+  g_assert_cmpuint (test_get_number (fills, "n-hazard-waits"), >, 0);
+  g_assert_cmpuint (test_get_number (copies, "n-hazard-waits"), >, 0);
 }
 
 static void
@@ -88,8 +88,8 @@ hazard_untracked (TestFixture *fixture)
                                        sizeof i, &error), error);
       copy (copies, slots, (i * 4) % SIZE, i % 2 == 0 ? shared : slice, (i * 4) % 64, 4);
     }
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), ==, 0);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), ==, 0);
+  g_assert_cmpuint (test_get_number (fills, "n-hazard-waits"), ==, 0);
+  g_assert_cmpuint (test_get_number (copies, "n-hazard-waits"), ==, 0);
   test_synchronize (fills);
   test_synchronize (copies);
 }
@@ -154,18 +154,18 @@ hazard_readers_and_writers (TestFixture *fixture)
 
   copy (second, b, 0, shared, 0, SIZE);
   test_synchronize (second);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 0);
+  g_assert_cmpuint (test_get_number (second, "n-hazard-waits"), ==, 0);
 
   fill_word (third, shared, 0x02020202);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (third), ==, 1);
+  g_assert_cmpuint (test_get_number (third, "n-hazard-waits"), ==, 1);
   written = test_record (third);
   g_assert_false (gpu_event_wait_timeout (written, 20000, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 
   copy (second, b, 0, shared, 0, SIZE);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 1);
+  g_assert_cmpuint (test_get_number (second, "n-hazard-waits"), ==, 1);
   fill_word (third, shared, 0x03030303);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (third), ==, 2);
+  g_assert_cmpuint (test_get_number (third, "n-hazard-waits"), ==, 2);
 
   test_open (gate);
   test_assert_content (a, ones);
@@ -200,7 +200,7 @@ hazard_readers (TestFixture *fixture)
       copy (streams[i], copies[i], 0, shared, 0, SIZE);
     }
   fill_word (writer, shared, 0x02020202);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, N_READERS);
+  g_assert_cmpuint (test_get_number (writer, "n-hazard-waits"), ==, N_READERS);
   written = test_record (writer);
   for (guint i = 0; i < N_READERS; i++)
     {
@@ -282,7 +282,7 @@ hazard_held_readers (TestFixture *fixture)
       copy (readers[i].stream, readers[i].copy, 0, shared, 0, SIZE);
     }
   fill_word (writer, shared, 0x02020202);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, 2);
+  g_assert_cmpuint (test_get_number (writer, "n-hazard-waits"), ==, 2);
   written = test_record (writer);
   for (guint i = 0; i < 2; i++)
     {
@@ -324,7 +324,7 @@ write_after_own_read (TestFixture *fixture, gboolean is_first)
     }
   copy (own, a, 0, shared, 0, SIZE);
   fill_word (own, shared, 0x02020202);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (own), ==, 1);
+  g_assert_cmpuint (test_get_number (own, "n-hazard-waits"), ==, 1);
   test_open (gate);
   test_assert_content (a, ones);
   test_assert_content (b, ones);
@@ -359,7 +359,7 @@ hazard_ordered (TestFixture *fixture)
   ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
   fill_word (second, ordered, 0x02020202);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 1);
+  g_assert_cmpuint (test_get_number (second, "n-hazard-waits"), ==, 1);
   test_open (gate);
   test_assert_content (ordered, expected);
 }
@@ -378,7 +378,7 @@ hazard_one_stream (TestFixture *fixture)
       fill_word (stream, a, (i & 0xff) * 0x01010101u);
       copy (stream, b, 0, a, 0, SIZE);
     }
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (stream), ==, 0);
+  g_assert_cmpuint (test_get_number (stream, "n-hazard-waits"), ==, 0);
   expected = test_value_bytes (SIZE, 999 & 0xff);
   test_assert_content (b, expected);
 }
@@ -628,7 +628,7 @@ hazard_wrapped_again (TestFixture *fixture)
   content = test_content (slots);
   for (guint32 i = 0; i < SIZE / 4; i++)
     g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, i);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+  g_assert_cmpuint (test_get_number (copies, "n-hazard-waits"), >, 0);
 }
 
 static void
@@ -673,8 +673,8 @@ assert_same_texels (TestFixture *fixture, GpuImage *to, GpuImage *from)
   values = g_bytes_get_data (content, NULL);
   for (guint i = 0; i < n; i++)
     g_assert_cmpuint (values[i], ==, i);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+  g_assert_cmpuint (test_get_number (fills, "n-hazard-waits"), >, 0);
+  g_assert_cmpuint (test_get_number (copies, "n-hazard-waits"), >, 0);
 }
 
 static void
@@ -759,7 +759,7 @@ hazard_messages (TestFixture *fixture)
       g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
 
       g_log_set_writer_func (print_fields, NULL, NULL);
-      while (gpu_stream_get_n_hazard_waits (second) == 0)
+      while (test_get_number (second, "n-hazard-waits") == 0)
         {
           fill_word (first, buffer, 1);
           fill_word (second, buffer, 2);

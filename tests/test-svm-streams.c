@@ -69,7 +69,7 @@ svm_readers_in_turn (TestFixture *fixture)
                                    SIZE, &error), error);
   test_assert_ok (gpu_stream_copy (other, GPU_MEMORY (second), 0, GPU_MEMORY (svm), 0, SIZE,
                                    &error), error);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);
+  g_assert_cmpuint (test_get_number (other, "n-hazard-waits"), ==, 1);
   test_hold_release (hold);
   test_synchronize (other);
 }

@@ -505,8 +505,8 @@ test_same_memory (TestFixture *fixture, GpuBuffer *to, gsize to_offset, GpuBuffe
   values = g_bytes_get_data (content, NULL);
   for (guint32 i = 0; i < n; i++)
     g_assert_cmpuint (values[i], ==, i);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
-  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+  g_assert_cmpuint (test_get_number (fills, "n-hazard-waits"), >, 0);
+  g_assert_cmpuint (test_get_number (copies, "n-hazard-waits"), >, 0);
 }
 
 GpuProgram *

@@ -157,14 +157,23 @@ count_one (GpumemWork  *work,
                             work->scratch, counts, width, height);
 }
 
+static guint64
+count_hazard_waits (GpumemWork *work)
+{
+  guint64 first, second;
+
+  g_object_get (work->first, "n-hazard-waits", &first, NULL);
+  g_object_get (work->second, "n-hazard-waits", &second, NULL);
+  return first + second;
+}
+
 /* Two streams alternate on one buffer without explicit ordering: the library tracks the memory of
  * each operation and inserts the necessary waits. */
 gboolean
 gpumem_work_count (GpumemWork  *work,
                    GError     **error)
 {
-  guint64 before = gpu_stream_get_n_hazard_waits (work->first) +
-                   gpu_stream_get_n_hazard_waits (work->second);
+  guint64 before = count_hazard_waits (work);
   guint64 waits;
 
   work->moved = 6 * picture_size (work);
@@ -172,8 +181,7 @@ gpumem_work_count (GpumemWork  *work,
       !count_one (work, work->blurred, work->after, error) ||
       !gpu_stream_synchronize (work->second, work->tour->cancellable, error))
     return FALSE;
-  waits = gpu_stream_get_n_hazard_waits (work->first) +
-          gpu_stream_get_n_hazard_waits (work->second) - before;
+  waits = count_hazard_waits (work) - before;
   work->result->hazard_waits = waits;
   work->note = g_strdup_printf ("2 streams, %" G_GUINT64_FORMAT " waits inserted by the library",
                                 waits);

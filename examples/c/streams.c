@@ -82,6 +82,7 @@ enqueue (Run *run, GpuContext *context, GError **error)
   g_autoptr (GpuEvent) end = NULL;
   const GpuExtent grid = { N, 1, 1 };
   const guint32 zero = 0;
+  guint64 waits_of_one, waits_of_other;
 
   if (one == NULL ||
       (other = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error)) == NULL ||
@@ -104,9 +105,11 @@ enqueue (Run *run, GpuContext *context, GError **error)
   if (end == NULL)
     return NULL;
   gpu_event_wait_async (end, NULL, completed_cb, run);
+  g_object_get (one, "n-hazard-waits", &waits_of_one, NULL);
+  g_object_get (other, "n-hazard-waits", &waits_of_other, NULL);
   g_print ("enqueued %d kernels on two streams, which waited %" G_GUINT64_FORMAT " times for "
            "each other\n", 2 * N_TURNS,
-           gpu_stream_get_n_hazard_waits (one) + gpu_stream_get_n_hazard_waits (other));
+           waits_of_one + waits_of_other);
 
   return g_steal_pointer (&buffer);
 }

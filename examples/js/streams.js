@@ -41,7 +41,7 @@ function enqueue(context) {
         other.launch(triple, N, null, [buffer]);
     }
 
-    const waits = one.get_n_hazard_waits() + other.get_n_hazard_waits();
+    const waits = one.n_hazard_waits + other.n_hazard_waits;
     print(`enqueued ${2 * TURNS} kernels on two streams, which waited ${
         waits} times for each other`);
     return [buffer, other.record()];

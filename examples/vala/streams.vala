@@ -38,7 +38,7 @@ Gpu.Event enqueue (Gpu.Context context, Gpu.Buffer buffer) throws Error {
     }
 
     print ("enqueued %d kernels on two streams, which waited %d times for each other\n",
-           2 * TURNS, (int) (one.get_n_hazard_waits () + other.get_n_hazard_waits ()));
+           2 * TURNS, (int) (one.n_hazard_waits + other.n_hazard_waits));
     return other.record ();
 }
 

@@ -272,9 +272,9 @@ typedef struct
   /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
    * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
    * writes of the back end visible to the other API. The buffers are not slices. Commands that are
-   * enqueued between the two calls, to this stream or another, use them and their slices. No buffer
-   * is acquired or released twice in a row. Both ops are ordinary commands: on an out-of-order
-   * stream, the public class puts barriers between them and the work that uses the memory. */
+   * enqueued between the two calls, to this stream or another, use the buffers and their slices. No
+   * buffer is acquired or released twice in a row. Both ops are ordinary commands: on an
+   * out-of-order stream, GpuStream puts barriers between them and the work that uses the memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

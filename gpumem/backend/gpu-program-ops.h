@@ -51,8 +51,8 @@ typedef struct
                                        const char        *options,
                                        GError           **error);
   /* any thread; may be NULL: the public class then calls load_binary() with the options of the
-   * build. Loads the result of get_binary() of a program built from source, from the program
-   * cache. */
+   * build. Loads a binary of the program cache. get_binary() returned the binary for a program
+   * built from source. */
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);

@@ -110,7 +110,8 @@ gpu_stream_get_property (GObject    *object,
                                                                      __ATOMIC_ACQUIRE) : 0);
       break;
     case PROP_N_HAZARD_WAITS:
-      g_value_set_uint64 (value, gpu_stream_get_n_hazard_waits (stream));
+      g_value_set_uint64 (value, timeline != NULL ? __atomic_load_n (&timeline->n_hazard_waits,
+                                                                     __ATOMIC_RELAXED) : 0);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -254,7 +255,8 @@ gpu_stream_class_init (GpuStreamClass *klass)
   /**
    * GpuStream:n-hazard-waits:
    *
-   * The number of waits for other streams that the library inserted.
+   * The number of waits for other streams that the library inserted, because of earlier uses of
+   * memory on those streams.
    *
    * Since: 0.1
    */
@@ -709,28 +711,6 @@ gpu_stream_hash (GpuStream *stream)
   handle = stream->timeline != NULL ? (gint64) peek_handle (stream) : 0;
 
   return g_int64_hash (&handle);
-}
-
-/**
- * gpu_stream_get_n_hazard_waits:
- * @stream: a #GpuStream
- *
- * Gets the number of waits for other streams that the library inserted, because of earlier uses of
- * memory on those streams.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint64
-gpu_stream_get_n_hazard_waits (GpuStream *stream)
-{
-  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
-
-  if (stream->timeline == NULL)
-    return 0;
-
-  return __atomic_load_n (&stream->timeline->n_hazard_waits, __ATOMIC_RELAXED);
 }
 
 /* Returns the timeline for driver calls that are not operations, or NULL if the device is lost. */

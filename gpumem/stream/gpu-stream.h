@@ -70,8 +70,6 @@ gboolean        gpu_stream_equal                 (GpuStream            *a,
                                                   GpuStream            *b);
 GPU_AVAILABLE_IN_0_1
 guint           gpu_stream_hash                  (GpuStream            *stream);
-GPU_AVAILABLE_IN_0_1
-guint64         gpu_stream_get_n_hazard_waits    (GpuStream            *stream);
 
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_copy                  (GpuStream            *stream,
