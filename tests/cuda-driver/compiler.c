@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Runs the C++ compiler for the stand-ins. Reads its object files, and marks them as code for a
- * device. */
+/* Runs the C++ compiler for the stand-ins. Reads the object files, and sets the machine type in
+ * their ELF headers to that of a device. */
 #include "config.h"
 
 #include <elf.h>
@@ -54,7 +54,7 @@ image_mark (const char *path,
   return g_bytes_new_take (data, size);
 }
 
-/* Takes the end of the section header table for the end of the file. */
+/* Assumes that the section header table is the last part of the file. */
 gsize
 image_get_size (gconstpointer  data,
                 int           *capability,

@@ -5,7 +5,7 @@
  *   devices=2            number of devices; 0: CUDA_ERROR_NO_DEVICE
  *   memory=64M           memory of each device
  *   capability=90        compute capability 9.0
- *   version=13000        CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION sets the same
+ *   version=13000        CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION=13000 has the same effect
  *   delay=300            maximum delay before an operation, in microseconds; 0: none
  *   peers=no             devices cannot access each other's memory
  *   concurrent=1         number of devices, from the first, that share managed memory with the
@@ -16,7 +16,7 @@
  *   protect=no           the application may access device memory
  *   leaks=yes            leaks at exit change the exit status to 99
  *   fail=17              the 17th call fails; the syntax is in fault.c
- *   lost=17              all calls from the 17th fail
+ *   lost=17              the device is lost at the 17th call, as in fault.c
  *   trap=2               the second launch of a kernel traps
  *   counts=FILE          number of calls by name, written at exit
  *   report=FILE          misuse and leaks, written at exit

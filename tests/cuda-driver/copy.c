@@ -235,8 +235,8 @@ copy_submit_to (Stream     *stream,
     code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
-      /* The memory refers to the point of an operation that was never submitted: complete the
-       * point. */
+      /* The memory's list of uses has the point of this operation, which is never submitted:
+       * complete the point. */
       point_finish (op->point);
       op_free (op);
       return code;

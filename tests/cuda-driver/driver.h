@@ -52,7 +52,7 @@ typedef struct
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
   ENTRY_REVISED (name, parameters, arguments)
 
-/* The same for names that exist in several revisions. */
+/* Like ENTRY(), for names that exist in several revisions. */
 #define ENTRY_REVISED(name, parameters, arguments)          \
   static CUresult do_##name parameters;                     \
                                                             \
@@ -188,7 +188,7 @@ void        object_kill     (gpointer       object);
  * object is dead. */
 CUresult    object_check    (gconstpointer  handle,
                              ObjectKind     kind);
-/* Finds the object, alive or dead, with this handle. Returns NULL for any other number.
+/* Finds the object, alive or dead, with this handle. Returns NULL if @handle was never a handle.
  * (nullable) */
 Object *    object_find     (guint64        handle);
 /* Lists the live objects of @kind (N_OBJECT_KINDS: all) in @context (NULL: all). */
@@ -204,7 +204,7 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* pooled bytes that cannot be trimmed yet, at most; see Stream */
+  guint64       unseen;           /* maximum of the pooled bytes that a trim keeps; see Stream */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -336,7 +336,7 @@ CUresult    stream_resolve  (CUstream       handle,
 CUresult    stream_resolve_any (CUstream    handle,
                              Stream       **stream);
 /* Like stream_resolve(), for calls that use the context of an explicit stream instead of the
- * current context. If its version is below CUDA 12, the stand-in rejects a stream of another
+ * current context. With a version below CUDA 12, the stand-in rejects a stream of another
  * context. */
 CUresult    stream_resolve_own (CUstream    handle,
                              Stream       **stream);
@@ -477,7 +477,7 @@ gboolean    memory_map_file (guint64        address,
                              int            protection);
 void        memory_close_pages (gpointer   address,
                              guint64       size);
-/* Restricts the pages of host memory to stream threads, or opens them to all threads. */
+/* Makes the pages of host memory accessible to stream threads only, or to all threads. */
 void        memory_close_to_host (Memory   *memory,
                                   gboolean  closed);
 /* managed.c: managed_check() checks a use of managed memory by a device. managed_forget() detaches

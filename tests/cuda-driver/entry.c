@@ -33,8 +33,8 @@ entries[N_CALLS] = {
 #undef GPU_CUDA_SYMBOL
 };
 
-/* The CUDA version from which on a name stands for a function with other parameters than declared
- * here. */
+/* For each name, the first CUDA version in which the name resolves to a function with parameters
+ * other than those declared here. */
 static const struct
 {
   CallFunction function;

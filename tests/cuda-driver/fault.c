@@ -2,18 +2,18 @@
 /*
  * Makes chosen calls fail:
  *
- *   17                   the 17th call, with a plausible code. The count omits calls that never
- *                        fail, and the many calls that make contexts current or poll
+ *   17                   the 17th call, with a plausible code. Calls that never fail, that make a
+ *                        context current or that poll do not count
  *   cuMem*:2             the second call of these functions
- *   cuMemAlloc:2:46      with that code
- *   cuMemAlloc:2:46:3    three times; 0: without end
+ *   cuMemAlloc:2:46      the second call of cuMemAlloc(), with code 46
+ *   cuMemAlloc:2:46:3    three calls, from the second; with 0 as the last number, all further calls
  *   lost:17              all calls from the 17th on that use the device, with
  *                        CUDA_ERROR_LAUNCH_FAILED
- *   lost:cu*:17:46       the same for these functions, with that code
+ *   lost:cu*:17:46       of the functions cu*, all calls from the 17th on, with code 46
  *
- * A failing call that frees or waits still frees or waits before it returns the error, as after a
- * failure of the device. Calls that return names of errors or addresses of functions fail only if a
- * pattern names them.
+ * A call that frees memory or waits does so even if it must fail, and then returns the error, as a
+ * driver does after a failure of the device. Calls that return
+ * names of errors or addresses of functions fail only if a pattern names them.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ static struct
 {
   guint64   n;              /* 0: none */
   guint64   times;
-  guint64   code;           /* 0: a plausible code */
+  guint64   code;           /* 0: a plausible code of the function */
   gboolean  lost;           /* the device is lost; only calls that do not use it succeed */
   gboolean  matches[N_CALLS];
   guint64   n_matched;

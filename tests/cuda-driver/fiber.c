@@ -82,7 +82,7 @@ fiber_stop_current (guint code)
   _gpu_host_fibers_stop (this_block->fibers);
 }
 
-/* Terminates the kernel: this thread and all others. */
+/* Terminates the kernel, with all of its threads. */
 static void
 stop (KernelThread *thread G_GNUC_UNUSED,
       guint         code)

@@ -19,7 +19,7 @@ typedef struct
 
 /* Returns 0, the code that a thread terminated with, or 702 after a deadlock. */
 guint fibers_run         (const FiberRun *run);
-/* Ends fibers_run() with this code, from a signal handler. */
+/* Makes fibers_run() return @code. Called from a signal handler. */
 void  fiber_stop_current (guint           code) G_GNUC_NORETURN;
 /* Frees the block state that the calling thread retains for reuse. */
 void  fibers_free        (void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Types shared by kernels and the stand-in for the driver. The stand-in includes this file. Every
- * CUDA C++ program begins with this file, followed by kernel-prelude.h. */
+/* Types shared by kernels and the stand-in for the driver. The stand-in includes this file. The
+ * stand-in for NVRTC puts this file, followed by kernel-prelude.h, before every CUDA C++
+ * program. */
 #pragma once
 
 /* Kinds of textures and surfaces */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Managed memory. On a device that does not share managed memory with the host page by page, the
- * memory is attached to the host, to one stream or to all streams, from a point of a stream on. Use
- * by anything else is misuse. On processors with protection keys the host cannot access memory
- * attached to streams.
+ * memory is attached to the host, to one stream or to all streams. An attachment begins at a point
+ * of a stream. A use by a stream or by the host without an attachment is misuse. On processors with
+ * protection keys the host cannot access memory attached to streams.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Modules: shared objects that the stand-in for NVRTC has compiled, or PTX with built-in kernels.
- * In place of the JIT, loading PTX links the object file that the text carries.
+ * Loading PTX links the object file that the text contains, instead of compiling the text.
  */
 #include "config.h"
 

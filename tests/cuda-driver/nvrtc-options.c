@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Parses the common options of NVRTC. Some have no effect in the stand-in. */
+/* Parses the common options of NVRTC. Some options have no effect in the stand-in. */
 #include "config.h"
 
 #include <string.h>

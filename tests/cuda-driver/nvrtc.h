@@ -68,14 +68,16 @@ typedef struct
   char *max_threads;        /* nullable; the expression in __launch_bounds__() */
 } ScannedKernel;
 
-/* Returns the text to compile. @kernels: of ScannedKernel, without templates. */
+/* Returns the text to compile. Adds a ScannedKernel to @kernels for each kernel, except
+ * templates. */
 char *scan_source       (const char  *text,
                          GPtrArray   *kernels);
 
-/* compiler.c, in both libraries. Runs c++ and appends its output to @log. */
+/* compiler.c, which is part of both stand-ins. Runs c++ and appends its output to @log. */
 gboolean compiler_run   (GPtrArray   *arguments,
                          GString     *log);
-/* Reads an object file or shared object, and adds a mark: machine and architecture of a device. */
+/* Reads an object file or shared object, and writes the machine type and the compute capability of
+ * a device into its ELF header. */
 GBytes  *image_mark     (const char  *path,
                          int          capability,
                          gboolean     compute_only);
@@ -83,15 +85,15 @@ GBytes  *image_mark     (const char  *path,
 GBytes  *image_link     (GPtrArray   *objects,
                          int          capability,
                          GString     *log);
-/* Returns the size of an ELF file in memory, or 0 for other data. Sets @capability to that of a
- * marked image. */
+/* Returns the size of an ELF file in memory that image_mark() has changed, or 0 for other data.
+ * Sets @capability to the compute capability in the ELF header. */
 gsize    image_get_size (gconstpointer data,
                          int          *capability,
                          gboolean     *is_object);
-/* Returns a copy without the mark of image_mark(). */
+/* Returns a copy with the ELF header of the host, which undoes image_mark(). */
 gpointer image_unmark   (gconstpointer data,
                          gsize         size);
-/* describe.c, in both libraries: the kernels of a shared object. */
+/* describe.c, which is part of both stand-ins: a kernel of a shared object. */
 typedef struct
 {
   char  *name;              /* as in the source, or an expression */
@@ -104,14 +106,15 @@ typedef struct
 /* Lists the ImageKernels. Returns NULL and sets @log if the file at @path cannot be loaded. */
 GPtrArray *image_list_kernels (const char   *path,
                                GString      *log);
-/* Returns a copy of an image, marked or not, with descriptions of its kernels. */
+/* Returns a copy of @image with descriptions of its kernels. The image may be for the host or,
+ * after image_mark(), for a device. */
 GBytes  *image_describe (GBytes      *image,
                          GPtrArray   *kernels);
 void     image_describe_as_ptx (const ImageKernel *kernel,
                                 GString           *text);
 
-/* image_to_ptx() writes PTX that contains an object file. The reverse function returns NULL if the
- * text contains none. */
+/* image_to_ptx() writes PTX that contains an object file. image_from_ptx() returns the object file,
+ * or NULL if the text contains none. */
 char    *image_to_ptx   (GBytes       *object,
                          int           capability,
                          const char   *entries);

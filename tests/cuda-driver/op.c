@@ -133,8 +133,8 @@ memory_is_busy (Memory *memory)
   return memory->uses->len > 0;
 }
 
-/* A free waits for pending operations, as in the driver, and programs may rely on the wait. The
- * operations of a lost context end. */
+/* Waits for pending operations before a free, as the driver does; programs may rely on the wait.
+ * The pending operations of a lost context complete without running. */
 void
 memory_wait (Memory   *memory,
              CUresult  error)

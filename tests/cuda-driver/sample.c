@@ -3,8 +3,8 @@
  * Texture fetches and surface accesses. Kernels call these functions in stream threads. The host
  * back end's sampler reads textures by CUDA's rules (gpumem/host/executor/gpu-host-texture.h).
  *
- * CUDA leaves the components that the texels lack undefined. Here they get an implausible value, so
- * that programs do not rely on them.
+ * In CUDA, components that the texels lack are undefined. Here such components have an implausible
+ * value, so that programs do not rely on them.
  */
 #include "config.h"
 
@@ -137,7 +137,7 @@ texture_fetch (KernelThread      *thread,
 
 /* --- surfaces --------------------------------------------------------------------------------- */
 
-/* Returns FALSE if the position is outside. */
+/* Returns FALSE if the position is outside of the surface. */
 static gboolean
 find_inside (gint64 *place,
              gint64  size,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory and events between processes. A handle holds the process and the number of an open file.
- * The importer opens the file through /proc, so the imported memory stays valid when the exporter
- * exits.
+ * Memory and events between processes. A handle holds a process ID and the number of a file
+ * descriptor of that process. The importer opens the file through /proc, so the imported memory
+ * stays valid when the exporter exits.
  */
 #include "config.h"
 

@@ -157,7 +157,7 @@ freed_in_use (void)
   driver.cuMemFree (memory);
 }
 
-/* Without protection keys nothing detects this access: print the expected message instead. */
+/* Without protection keys nothing detects this access: abort as the access would. */
 static void
 touched_while_of_stream (void)
 {

@@ -163,7 +163,7 @@ device_as_host (void)
   driver.cuMemcpyHtoD (memory, (void *) (gsize) memory, 16);
 }
 
-/* Without protection keys nothing detects this access: print the expected message instead. */
+/* Without protection keys nothing detects this access: abort as the access would. */
 static void
 touch_on_host (void)
 {
