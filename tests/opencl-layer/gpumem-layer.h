@@ -24,7 +24,8 @@
 
 G_BEGIN_DECLS
 
-/* Gets the number of calls since the start or the last reset; G_MAXUINT64 if none matches. */
+/* Gets the number of calls since the start or the last reset; G_MAXUINT64 if @function matches no
+ * function. */
 LAYER_EXPORT guint64  gpumem_layer_get_count    (const char *function);
 LAYER_EXPORT void     gpumem_layer_reset_counts (void);
 
@@ -34,10 +35,11 @@ LAYER_EXPORT guint    gpumem_layer_get_live     (const char *kind);
 /* Gets the number of calls rejected since the start because of a released or unknown handle. */
 LAYER_EXPORT guint    gpumem_layer_get_misuse   (void);
 
-/* Arms a fault, counted from now; NULL or "" disarms. Returns FALSE if @spec is invalid. */
+/* Arms a fault; the count of calls starts at 0 now. NULL or "" disarms the fault. Returns FALSE if
+ * @spec is invalid. */
 LAYER_EXPORT gboolean gpumem_layer_set_fail     (const char *spec);
 
-/* Makes the @n-th call from now fail once with @code; if @code is 0, with a plausible code. */
+/* Makes the @n-th call from now fail once with @code, or with a plausible code if @code is 0. */
 LAYER_EXPORT void     gpumem_layer_fail_after   (guint n, int code);
 
 /* Gets the number of calls that failed since the fault was armed. */

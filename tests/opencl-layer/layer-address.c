@@ -4,9 +4,10 @@
  *
  *   GPUMEM_LAYER_ADDRESSES=VERSION   the version that devices list, for example 1.0.2
  *
- * A buffer with the property is created over memory of the layer, which PoCL uses in place. Its
- * address is the address of that memory. A list of addresses for indirect access with an address
- * that is not the start of such a buffer is a misuse.
+ * If a program creates a buffer with the extension's property, the layer allocates
+ * host memory and creates the buffer over this memory, which PoCL uses in place. The address of the
+ * buffer is the address of this memory. Every address that a program passes to a kernel for
+ * indirect access must be the start of such a buffer; any other address is a misuse.
  */
 
 #include "config.h"
@@ -47,7 +48,7 @@ answer (const void *from,
   return CL_SUCCESS;
 }
 
-/* Gets an info of the driver, followed by @n_more bytes of zeros. */
+/* Queries a value of the driver, and appends @n_more bytes of zeros. */
 static guint8 *
 get_info (cl_device_id    device,
           cl_device_info  info,

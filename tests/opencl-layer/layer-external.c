@@ -3,19 +3,19 @@
 /* Emulates cl_khr_external_memory (memory of other APIs), which PoCL lacks:
  *
  *   GPUMEM_LAYER_EXTERNAL=opaque-fd,dma-buf   the kinds that devices list
- *   GPUMEM_LAYER_EXTERNAL_SIZE=BYTES          maximum size of memory, even if the file is larger
+ *   GPUMEM_LAYER_EXTERNAL_SIZE=BYTES          limit for the size of the memory of each file
  *
  * The layer maps the descriptor, which must be a memfd, and creates a buffer over the mapping,
  * because PoCL uses host memory in place. Like NVIDIA's driver, the layer takes ownership of the
- * descriptor. If a buffer is to be larger than the memory, the layer returns an invalid handle and
- * an error code above 0, as that driver does.
+ * descriptor. If the requested buffer is larger than the memory, the layer returns an invalid
+ * handle and an error code above 0, as NVIDIA's driver does.
  *
  * Misuses are:
  *
- *  - a command that uses external memory, or an object made from it, without an acquire before
+ *  - a command that uses external memory, or an object made from it, without an earlier acquire
  *  - an acquire of acquired memory
- *  - a release of memory that is not acquired, that is mapped, or that is a part of other memory
- *  - on an out-of-order queue, any of these commands without a barrier after the previous one
+ *  - a release of memory that is not acquired, is mapped, or is a sub-buffer of other memory
+ *  - on an out-of-order queue, two such commands on the same memory without a barrier between them
  */
 
 #include "config.h"
@@ -257,8 +257,8 @@ is_wait (LayerFunction function)
          || function == LAYER_clGetEventInfo;
 }
 
-/* Caller holds the lock. After a wait or a query the program may know that commands have completed,
- * so the order is satisfied. */
+/* Caller holds the lock. After a wait or a query, the program may know that earlier commands have
+ * completed, so later commands need no barrier. */
 static void
 note_order (LayerFunction function)
 {

@@ -279,7 +279,7 @@ gpumem_layer_get_count (const char *function)
   return n;
 }
 
-/* Does not reset the indices of calls in reports. */
+/* Resets the counters only; reports continue to number the calls from the start of the program. */
 void
 gpumem_layer_reset_counts (void)
 {

@@ -35,7 +35,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
 #include "layer-calls.h"
 };
 
-/* Expands to further parameters, with a leading comma unless the list is empty. */
+/* Expands to the list with a leading comma, or to nothing if the list is empty. */
 #define LEAD(...) , ## __VA_ARGS__
 #define UNPAREN(...) __VA_ARGS__
 
@@ -272,7 +272,8 @@ layer_clSVMFree (cl_context context,
     layer_target.clSVMFree (context, pointer);
 }
 
-/* If the program passes a callback, the callback frees the pointers with clSVMFree(). */
+/* Tracks the free only if the program passes no callback: a callback frees the pointers itself,
+ * with clSVMFree(). */
 static cl_int CL_API_CALL
 layer_clEnqueueSVMFree (cl_command_queue  queue,
                         cl_uint           n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. Its
- * handler returns, so that the program continues after a SIGTRAP from a fatal g_critical() and
+/* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. The
+ * handler returns, so the program would continue after a SIGTRAP from a fatal g_critical() and
  * after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers.
  */
 

@@ -70,7 +70,7 @@ object_free (gpointer data)
   g_free (object);
 }
 
-/* Callers of all functions above layer_report_misuse() hold the lock. */
+/* Caller holds the lock, here and in all functions up to layer_report_misuse(). */
 static LayerObject *
 find (gconstpointer handle)
 {
@@ -154,9 +154,9 @@ report_released (LayerCall         *call,
                  object->handle, object->call.number, layer_names[object->call.function]);
 }
 
-/* Returns the object, or NULL if the call is rejected or the handle is not tracked. Leaves NULL
- * handles to the driver. If @handle is a memory pointer, a released object of another kind at that
- * address is no proof of misuse, because the address may be in use again. */
+/* Returns the object, or NULL if the call is rejected or the handle is not tracked. The driver, not
+ * the layer, checks NULL handles. If @handle is an SVM pointer, a released object of another kind
+ * at the same address is no proof of misuse, because the address may be in use again. */
 static LayerObject *
 check (LayerCall    *call,
        LayerKind     kind,
@@ -341,8 +341,9 @@ layer_unmap (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Reports a release of mapped memory, which drivers handle differently. Reports nothing after a
- * fault, because the fault may prevent the unmap. Caller holds the lock. */
+/* Returns whether the memory is mapped at its last release, and reports such a release, which
+ * drivers handle differently. After a fault, returns FALSE, because the fault may have prevented
+ * the unmap. Caller holds the lock. */
 static gboolean
 is_mapped (LayerCall   *call,
            LayerObject *object)
@@ -372,7 +373,7 @@ layer_release (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Undoes layer_release() if the driver rejected the release. */
+/* Undoes layer_release(). Called if the driver rejects the release. */
 void
 layer_unrelease (LayerKind kind,
                  gpointer  handle)
@@ -447,8 +448,8 @@ layer_copy_args (gpointer from,
   pthread_mutex_unlock (&lock);
 }
 
-/* A kernel holds no references to its arguments (see clSetKernelArg()), so check that they are
- * alive. */
+/* Checks that the arguments of a kernel are alive, because a kernel holds no references to them
+ * (see clSetKernelArg()). */
 void
 layer_use_args (LayerCall    *call,
                 gconstpointer kernel)

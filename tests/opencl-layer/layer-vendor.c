@@ -2,8 +2,8 @@
 
 /* Emulates queries that only devices of some vendors support:
  *
- *   GPUMEM_LAYER_VENDOR=amd:KIB          the free memory; with 0 the query fails
- *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  the position of the device
+ *   GPUMEM_LAYER_VENDOR=amd:KIB          the free memory in KiB; with 0 the query fails
+ *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  the PCI position of the device
  *   GPUMEM_LAYER_PLATFORM=NAME           the name of every platform: "NVIDIA CUDA" enables the
  *                                        library's workarounds for NVIDIA's driver
  */

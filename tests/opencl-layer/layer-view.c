@@ -2,7 +2,8 @@
 
 /* Emulates two-dimensional images over buffers, which PoCL lacks:
  *
- *   GPUMEM_LAYER_VIEWS=PITCH:BEGINNING   required alignment of pitch and first texel, in texels
+ *   GPUMEM_LAYER_VIEWS=PITCH:BEGINNING   required alignments, in texels, of the pitch
+ *                                        and of the first texel
  *
  * PoCL uses host memory as device memory, so the emulated image uses the memory of its buffer in
  * place. The image must not outlive the buffer.

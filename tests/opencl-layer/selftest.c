@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A small program for test-opencl-layer. Its argument names a scenario, which is correct or has a
- * single fault. Exit status: 0 success, 3 an OpenCL error that it handled, 1 a wrong result, 77
- * without OpenCL.
+/* A small program for test-opencl-layer. The argument names a scenario, which is correct or has a
+ * single fault. Exit status: 0 success, 3 an OpenCL error that the program handled, 1 a wrong
+ * result, 77 without OpenCL.
  */
 
 #include "config.h"
@@ -140,8 +140,8 @@ use_after_release (Work *work)
   return CL_SUCCESS;
 }
 
-/* A buffer may be released while commands use it, but not before the launch of a kernel that has it
- * as an argument. */
+/* A buffer may be released while commands use it, but not before a kernel with the buffer as an
+ * argument is launched. */
 static cl_int
 kernel_arg (Work *work)
 {
@@ -277,8 +277,8 @@ static const char sampler_source[] =
   "kernel void take (read_only image2d_t image, sampler_t s, global uint4 *out) {"
   " out[get_global_id (0)] = read_imageui (image, s, (int2) (0, 0)); }";
 
-/* A sampler may be released while commands use it, but not before the launch of a kernel that has
- * it as an argument. */
+/* A sampler may be released while commands use it, but not before a kernel with the sampler as an
+ * argument is launched. */
 static cl_int
 sampler (Work *work)
 {
