@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Entries of the program cache with a correct digest. Such entries pass the checks of owner and
- * permissions, so the parser must survive them: any program that may write to the folder can store
- * them.
+ * Entries of the program cache with a correct digest. Any program that may write to the cache
+ * folder can store such entries. The entries pass the checks of owner, permissions and digest, so
+ * the parser must not crash on them.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #define KEY "0123456789abcdef"
-/* The header of a file: the format, padded with zeros, and the digest of the rest */
+/* The header of a cache file: MAGIC, padded with zeros, and the digest of the rest of the file */
 #define MAGIC "gpumem program 2\n"
 #define MAGIC_SIZE 32
 #define DIGEST_SIZE 32

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The check whether a program may be cached. An input has options up to the first NUL, then source.
- * The target adds code that reads a file or the clock; no such program may be cached. */
+/* The check whether a program may be cached. An input consists of build options up to the first
+ * NUL, and of source code. The target adds code that includes a file or depends on the time; no
+ * such program may be cached. */
 #include "config.h"
 
 #include "gpumem/program/gpu-program-cache-private.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DLPack tensors from a faulty library. If the imported array lies within the memory, it must be
- * readable. An imported tensor must be freed once. The caller must still own a rejected tensor.
+ * DLPack tensors from a faulty library. If an imported array lies within the tensor's memory, its
+ * elements must be readable. Each imported tensor must be freed exactly once. If the import fails,
+ * the caller must still own the tensor.
  */
 #include "config.h"
 
@@ -71,7 +72,7 @@ fill_tensor (FuzzInput   *input,
   tensor->strides = fuzz_take (input, 1) % 4 != 3 ? strides : NULL;
 }
 
-/* Reads a whole array that is within the memory of the target, and exports the array again. */
+/* Reads all elements of an array that lies within `memory`, and exports the array again. */
 static void
 use_array (GpuArray *array)
 {
@@ -109,7 +110,7 @@ use_view (FuzzInput *input,
     use_array (view);
 }
 
-/* Pending operations may retain the tensor for a moment. */
+/* Waits for the deleter, because pending operations may retain the tensor for a moment. */
 static void
 require_deleted (gboolean has_deleter)
 {
@@ -125,8 +126,8 @@ static void
 run (const guint8 *data,
      gsize         size)
 {
-  /* The library never reports that it has finished with a tensor without a deleter, so no storage
-   * is reused. */
+  /* The library cannot report the end of its use of a tensor that has no deleter, so each tensor
+   * has its own storage. */
   static GpuDLManaged all_managed[N_TENSORS];
   static GpuDLVersioned all_versioned[N_TENSORS];
   static guint turn;

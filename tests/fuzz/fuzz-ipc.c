@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Handles and descriptors from other processes, on the host: any bytes as a handle, and a memfd of
- * any size, sealed or not. Imported memory must be readable and writable, even after the peer has
- * tried to shrink its file.
+ * Handles and descriptors from other processes, for memory of the host: arbitrary bytes as a
+ * handle, and memfds of any size, with or without seals. Imported memory must stay readable and
+ * writable, even if the exporter tries to shrink the file.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ enum
   SEAL_GROW      = 1 << 4,
   SEAL_WRITE     = 1 << 5,
   ENVELOPE       = 1 << 6,
-  CHANGE         = 1 << 7           /* edits the envelope; without ENVELOPE: handle of any bytes */
+  CHANGE         = 1 << 7           /* edits the envelope; any bytes without ENVELOPE */
 };
 
 typedef struct
@@ -103,7 +103,7 @@ import_envelope (Case    *self,
   return gpu_buffer_new_from_fds (fuzz_get_context (), handle, fds, error);
 }
 
-/* Imports any bytes as an event handle, which must fail, and then as a buffer handle. */
+/* Imports arbitrary bytes, first as an event handle, which must fail, then as a buffer handle. */
 static GpuBuffer *
 import_bytes (Case    *self,
               GError **error)

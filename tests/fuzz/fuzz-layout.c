@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Array layouts. Compares the addresses of elements in views of views with 128-bit arithmetic, and
- * the result of copy plans with copies element by element.
+ * Array layouts. Computes the addresses of elements in views of views again in 128-bit arithmetic,
+ * and compares them with those of the library. Compares the result of copy plans with copies
+ * element by element.
  */
 #include "config.h"
 
@@ -166,8 +167,8 @@ make_view (FuzzInput      *input,
     }
 }
 
-/* Returns FALSE if no array can have the layout. If @is_foreign, uses any strides, as in DLPack
- * tensors. */
+/* Returns FALSE if no array can have the layout. If @is_foreign, the layout has arbitrary strides,
+ * as a DLPack tensor may. */
 static gboolean
 make_layout (FuzzInput      *input,
              gboolean        is_foreign,

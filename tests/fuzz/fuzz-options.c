@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Build options, for the CUDA compilers. */
+/* Parsing of build options for the CUDA compilers. */
 #include "config.h"
 
 #include "tests/fuzz/fuzz.h"

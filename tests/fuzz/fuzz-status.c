@@ -9,7 +9,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/gpumem-status.h"
 
-/* Names are printed to terminals, and figures are consistent. An invalid file adds nothing. */
+/* Checks that names are safe to print to a terminal and that figures are consistent, and that an
+ * invalid file adds nothing. */
 static void
 run (const guint8 *data,
      gsize         size)

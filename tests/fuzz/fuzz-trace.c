@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Allocation traces for `gpumem pool replay`: text lines, RMM logs, gzip. If an input begins with
- * the byte 0xff, the target compresses the rest, so that the parser behind the decompressor sees
- * any bytes.
+ * the byte 0xff, the target compresses the rest of the input, so that arbitrary bytes reach the
+ * parser behind the decompressor.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ make_file (const guint8 *data,
   return file;
 }
 
-/* A parsed trace can be replayed: each block is allocated once and freed at most once. */
+/* Checks that the trace can be replayed: each block is allocated once and freed at most once. */
 static void
 check (const GpumemTrace *trace)
 {

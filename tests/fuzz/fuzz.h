@@ -15,8 +15,8 @@ typedef struct
   const char *name;
   void      (*run)       (const guint8 *data,
                           gsize         size);
-  /* Appends inputs that pass the first checks, so that a fuzzer reaches the code after these
-   * checks. */
+  /* Appends inputs that pass the first checks of the code, so that a fuzzer reaches the code after
+   * these checks. */
   void      (*add_seeds) (GPtrArray    *seeds);
   gboolean    is_slow;              /* a run makes system calls or waits for threads */
 } FuzzTarget;
@@ -58,8 +58,8 @@ typedef struct
 /* Reads a number of @n_bytes bytes. At the end of the input, missing bytes are 0. */
 guint64 fuzz_take       (FuzzInput    *input,
                          guint         n_bytes);
-/* Reads a number at which arithmetic may fail: small numbers, powers of two and their neighbours,
- * and the ends of the range. */
+/* Reads a number that is likely to cause an arithmetic error: a small number, a power of two or its
+ * neighbour, or an end of the range. */
 guint64 fuzz_take_size  (FuzzInput    *input);
 
 void    fuzz_add_seed   (GPtrArray    *seeds,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Runs the fuzz targets without libFuzzer, on every seed of every target and on seeds with a few
- * random changes.
+ * Runs every fuzz target without libFuzzer, on all of its seeds and on seeds with a few random
+ * changes.
  *
- *   test-fuzz                        the tests, as TAP
+ *   test-fuzz                        runs the tests, with TAP output
  *   test-fuzz --write-seeds FOLDER   writes FOLDER/TARGET/NUMBER, the corpus of `make fuzz`
  *   test-fuzz --target=NAME FILE...  runs the target on files, such as findings from libFuzzer
  */
