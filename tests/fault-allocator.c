@@ -48,7 +48,8 @@ new_adaptor (guint i, GpuAllocator *upstream)
   return g_object_new (types[i], "upstream", upstream, "output", output, NULL);
 }
 
-/* Stacks all adaptors. The first is innermost, or outermost if @reverse. (transfer full) */
+/* Stacks all adaptors over @base. The first class is the innermost adaptor, or the outermost if
+ * @reverse is TRUE. (transfer full) */
 static GPtrArray *
 make_chain (GpuAllocator *base, gboolean reverse)
 {
@@ -132,8 +133,8 @@ use (Fixture *fixture, GpuMemory *memory, guint8 value, GError **error)
   return TRUE;
 }
 
-/* Allocates memory. Frees some of it, unrefs some of it, and keeps some of it beyond its
- * allocator. */
+/* Allocates memory. Frees some of the memory, unrefs some, and keeps some until after the
+ * finalization of the allocator. */
 static gboolean
 use_chain (Fixture *fixture, GPtrArray *chain, GpuMemory **kept, GError **error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. A failed step
- * is repeated and must then succeed, because a failure must be reported only once and leave a
- * consistent state. */
+/* Arrays, copies with various strides, and DLPack tensors, while driver calls fail. After a
+ * failure, each step is repeated and must succeed: the library must report a failure only once, and
+ * must leave a consistent state. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -268,8 +268,8 @@ across (GpuContext *context, GError **error)
 
 /* --- other libraries -------------------------------------------------------------------------- */
 
-/* Exports a tensor for work on a stream and imports it again. Frees the tensor if the import
- * rejects it. */
+/* Exports an array as a tensor for use on a stream, and imports the tensor. Frees the tensor if the
+ * import fails. */
 static gboolean
 tensor (GpuContext *context, gboolean versioned, GError **error)
 {
@@ -306,8 +306,8 @@ tensors (GpuContext *context, GError **error)
   return tensor (context, TRUE, error) && tensor (context, FALSE, error);
 }
 
-/* Wraps an address and the stream of another library, as an import from the CUDA Array Interface
- * does. */
+/* Wraps an address of another library, and the stream of its pending work, as an import from the
+ * CUDA Array Interface does. */
 static gboolean
 address (GpuContext *context, GError **error)
 {

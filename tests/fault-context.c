@@ -67,7 +67,7 @@ wrapped_streams (GpuContext *context, GError **error)
          && gpu_stream_synchronize (wrapped, NULL, error);
 }
 
-/* The allocation needs the memory that the pool retains. */
+/* Allocates so much memory that the library must free the memory that a pool retains. */
 static gboolean
 shortage (GpuContext *context, GError **error)
 {

@@ -186,7 +186,8 @@ rows_over_buffer (GpuContext *context, GError **error)
          check (image, 5, "rows over a buffer", error);
 }
 
-/* The library copies a few rows one by one, and many rows through a buffer. */
+/* Copies rows with gaps: the library copies a few rows one by one, and many rows through a
+ * buffer. */
 static gboolean
 gaps (GpuContext *context, GpuStream *stream, gsize height, GError **error)
 {
@@ -259,7 +260,8 @@ blocking (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* The library fills through a buffer if drivers convert the color differently. */
+/* Fills with infinity. If the driver would convert this color to other texels, the library fills
+ * through a buffer. */
 static gboolean
 infinite (GpuContext *context, GError **error)
 {

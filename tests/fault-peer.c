@@ -132,7 +132,8 @@ with_access (GpuContext *context, GpuContext *peer, GError **error)
     gpu_device_get_peer_attributes (gpu_context_get_device (context),
                                     gpu_context_get_device (peer), error);
 
-  /* Enable access in one direction before the pools are used, and in the other direction after. */
+  /* Enable access in one direction before the pools are used, and in the other direction after
+   * their use. */
   return attributes != NULL && gpu_context_enable_peer_access (context, peer, error)
          && all_copies (context, peer, error)
          && gpu_context_enable_peer_access (peer, context, error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* All kinds of pools, while driver calls fail. The memory is reused by another stream, freed during
- * its use, and kept beyond its pool. */
+/* All kinds of pools, while driver calls fail. Another stream reuses the memory, the memory is
+ * freed while work uses it, and some memory outlives its pool. */
 #include "config.h"
 
 #include "fault-util.h"
@@ -32,7 +32,7 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, GError **error)
   return TRUE;
 }
 
-/* Spills a buffer and unspills it. A failed step must not change the contents. */
+/* Spills a buffer and restores it. A failed step must not change the contents. */
 static gboolean
 move (GpuBuffer *buffer, GpuStream *first, GpuStream *second, guint8 value, GError **error)
 {

@@ -40,7 +40,7 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, const char *what, GEr
 
 /* --- file descriptors ------------------------------------------------------------------------- */
 
-/* Exports and imports memory twice: first whole, then a part. */
+/* Exports and imports memory twice: first the whole buffer, then a part of it. */
 static gboolean
 pass_fd (GpuContext *context, GpuStream *stream, GpuBuffer *buffer, GError **error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared virtual memory, used on two streams, mapped, and accessed through pointers, while driver
+/* Uses shared virtual memory on two streams, through mappings and through pointers, while driver
  * calls fail. */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the programs that run while driver calls fail (tests/fault-harness). With any fault the
- * programs must end in time, with correct data or a GError, and without live objects. */
+/* For the programs that tests/fault-harness runs while driver calls fail. With any fault, a program
+ * must end in time, with correct data or a GError, and must leave no live objects. */
 #pragma once
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Chunks of memory that are mapped, written, moved to other addresses and read, and a peer that
- * gets and loses access to the chunks, while driver calls fail. */
+/* Maps chunks of memory, writes them, moves them to other addresses and reads them, and enables and
+ * disables access of a peer, while driver calls fail. */
 #include "config.h"
 
 #include "fault-util.h"

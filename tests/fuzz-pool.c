@@ -4,8 +4,8 @@
  *
  *   clang -fsanitize=fuzzer,address -DGPUMEM_FUZZER ...
  *
- * Without GPUMEM_FUZZER this is a test program, whose input is random bytes and the files given as
- * arguments.
+ * Without GPUMEM_FUZZER this is a test program. Its inputs are random bytes, and the files that its
+ * arguments name.
  */
 #include "config.h"
 

@@ -22,7 +22,7 @@ get_counter (GpuStatisticsAllocator *allocator, const char *name)
   return value;
 }
 
-/* One property only: another thread may free memory between two reads. */
+/* Reads a single property, because another thread may free memory between two reads. */
 static gint64
 get_current (GpuStatisticsAllocator *allocator)
 {
@@ -78,7 +78,7 @@ assert_memory_info (GpuAllocator *allocator, guint64 free_size, guint64 total_si
   g_assert_cmpuint (sizes[1], ==, total_size);
 }
 
-/* An adaptor passes on memory with the properties that its upstream set. */
+/* An adaptor returns the memory of its upstream with unchanged properties. */
 static void
 adaptor_forwards (TestFixture *fixture)
 {
@@ -151,8 +151,8 @@ adaptor_limit_failed (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (limit, "limit"), ==, 10000);
 }
 
-/* Slices and mappings keep the memory allocated. The release of the last one frees the memory
- * exactly once. */
+/* Slices and mappings keep the memory allocated. The release of the last of these objects frees the
+ * memory exactly once. */
 static void
 adaptor_freed_once (TestFixture *fixture)
 {
@@ -520,7 +520,7 @@ adaptor_logging_path (TestFixture *fixture)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
-/* If the output is full, a flush fails once, and no memory leaks. */
+/* If no more output can be written, a flush fails once, and no memory leaks. */
 static void
 adaptor_logging_full (TestFixture *fixture)
 {

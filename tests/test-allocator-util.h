@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An allocator of the test program, with scripted results. It keeps freed memory. */
+/* An allocator that the test program implements. The test decides the results, and freed memory
+ * stays in a list. */
 #pragma once
 
 #include "test-util.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocators that call the driver or functions of the program: use of the memory, its lifetime, and
+/* Allocators that call the driver or functions of the program: use and lifetime of the memory, and
  * errors. */
 #include "config.h"
 
@@ -127,8 +127,8 @@ allocator_immediate (TestFixture *fixture)
     g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, 2);
 }
 
-/* With an immediate allocator an OpenCL driver allocates before the call returns, not at the first
- * use. */
+/* With an immediate allocator, an OpenCL driver allocates the memory before the call of the
+ * allocator returns, not at the first use of the memory. */
 static void
 layer_immediate (TestFixture *fixture)
 {

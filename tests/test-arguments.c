@@ -116,7 +116,7 @@ arguments_unsigned (void)
   g_assert_cmphex (item->value.number.half, ==, 0x7c00);
 }
 
-/* More arguments than fit into the structure itself, and values of every size. */
+/* Adds more arguments than fit into the structure itself, with values of every size. */
 static void
 arguments_many (void)
 {

@@ -164,7 +164,8 @@ cross_driver_out_of_order (TestFixture *fixture)
     for_others (fixture, out_of_order);
 }
 
-/* The source has fewer dimensions and is repeated along the missing dimensions. */
+/* Copies from a source with fewer dimensions. The copy repeats the source along the missing
+ * dimensions. */
 static void
 repeat (GpuContext *to_context, GpuContext *from_context, GpuStream *stream)
 {
@@ -200,8 +201,8 @@ cross_driver_repeats (TestFixture *fixture)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* Only the stream orders uses of untracked memory: copies to the other side and back, with other
- * strides, run in stream order. */
+/* Copies untracked memory to the other side and back, with other strides. Only the order of the
+ * stream prevents hazards. */
 static void
 order (TestFixture *fixture, GpuContext *other)
 {

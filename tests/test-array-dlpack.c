@@ -238,7 +238,7 @@ dlpack_given (TestFixture *fixture)
 
 /* --- the library's own tensors ------------------------------------------------------------- */
 
-/* Microseconds in which work completes unless it waits for other work. */
+/* Time in microseconds after which submitted work has completed, unless it waits for other work. */
 #define SHORT_WAIT 20000
 
 typedef enum
@@ -345,7 +345,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuArray *from)
                                    OWN_SIZE, &error), error);
 }
 
-/* Waits long enough for work to complete if it wrongly does not wait for other work. */
+/* Waits until work that wrongly does not wait for other work must have completed. */
 static void
 linger (GpuStream *stream)
 {
@@ -429,8 +429,8 @@ dlpack_own_hazards (TestFixture *fixture)
     }
 }
 
-/* After the release of the original, the import keeps the memory alive and still waits for pending
- * work on it. */
+/* After the release of the exported array, the import keeps the memory alive, and work on the
+ * import still waits for pending work on the memory. */
 static void
 dlpack_own_released (TestFixture *fixture)
 {
@@ -470,7 +470,8 @@ dlpack_own_released (TestFixture *fixture)
     }
 }
 
-/* An array over a part of the memory and a slice of the import are tracked as the same memory. */
+/* The library tracks an array over a part of the memory, and a slice of the import, as the same
+ * memory. */
 static void
 dlpack_own_part (TestFixture *fixture)
 {
@@ -513,7 +514,8 @@ dlpack_own_part (TestFixture *fixture)
     }
 }
 
-/* An import of a read-only tensor is read-only, and so are its slices and its re-import. */
+/* An import of a read-only tensor is read-only. Slices of the import, and imports of a tensor
+ * exported from it, are read-only too. */
 static void
 dlpack_own_read_only (TestFixture *fixture)
 {

@@ -41,8 +41,8 @@ shuffle (guint *axes,
     }
 }
 
-/* Makes a view of shape @shape in a larger array: its dimensions are permuted and up to three times
- * as long. */
+/* Makes a view of shape @shape of a larger array, whose dimensions are permuted and up to three
+ * times as long. */
 static void
 make_view (TestArray     *model,
            TestFixture   *fixture,
@@ -96,7 +96,8 @@ check_copy (TestFixture *fixture,
   test_array_assert_memory (to);
 }
 
-/* Permuted views of every element size are copied correctly, by a kernel if there is a compiler. */
+/* Copies permuted views with elements of every size. The library copies by a kernel if there is a
+ * compiler. */
 static void
 kernel_permuted (TestFixture *fixture)
 {
@@ -126,7 +127,7 @@ kernel_permuted (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
 
-/* Arrays with more dimensions than a grid, none of which can be merged. */
+/* Copies arrays with more dimensions than a grid. No two of these dimensions can be merged. */
 static void
 kernel_many_dimensions (TestFixture *fixture)
 {
@@ -142,7 +143,7 @@ kernel_many_dimensions (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Elements at addresses that are not a multiple of their size. */
+/* Copies elements whose addresses are not multiples of their size. */
 static void
 kernel_unaligned (TestFixture *fixture)
 {
@@ -167,7 +168,7 @@ kernel_unaligned (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* One region with many short rows, which a kernel copies faster on a GPU. */
+/* Copies one region with many short rows. On a GPU a kernel is faster for such a region. */
 static void
 kernel_narrow_rows (TestFixture *fixture)
 {
@@ -193,7 +194,7 @@ kernel_narrow_rows (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core") > before, ==, has_compiler (fixture));
 }
 
-/* A source of stride 0 is repeated. */
+/* Copies from a source with stride 0, which repeats the elements. */
 static void
 kernel_repeated (TestFixture *fixture)
 {
@@ -212,7 +213,7 @@ kernel_repeated (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Copies with memory that kernels cannot access or must not write, and with memory of a pool. */
+/* Copies from or to memory that kernels cannot access or must not write, and memory of a pool. */
 static void
 check_memory (TestFixture *fixture,
               GpuMemory   *to_memory,
@@ -312,8 +313,8 @@ kernel_mapped_gap (TestFixture *fixture)
   test_assert_bytes (got, content);
 }
 
-/* The copy is ordered with other work on its stream and on other streams, and keeps its memory
- * alive. */
+/* A copy by a kernel is ordered with other work on its stream and on other streams, and keeps the
+ * memory of both arrays alive. */
 static void
 kernel_order (TestFixture *fixture)
 {

@@ -49,7 +49,7 @@ init (GpuArrayLayout *layout,
                   error);
 }
 
-/* Permuted dimensions, some of them reversed, with gaps. */
+/* Makes a layout with permuted dimensions, some of them reversed, and with gaps. */
 static void
 make_random (GpuArrayLayout *layout,
              gboolean        with_repeats)
@@ -166,7 +166,8 @@ layout_refused (void)
   g_assert_true (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_C));
 }
 
-/* Compares a slice with the indices of Python's slice, found by counting instead of arithmetic. */
+/* Compares a slice with the elements that a slice in Python has. The test finds their indices by
+ * counting, without arithmetic. */
 static void
 check_slice (gssize length,
              gssize start,
@@ -458,7 +459,7 @@ check_copy (Copy *copy)
   test_assert_mem (by_host, copy->expected, copy->size);
 }
 
-/* Copies between two layouts of one shape with unrelated strides. Strides of the source may be
+/* Copies between two layouts of the same shape with unrelated strides. Strides of the source may be
  * 0. */
 static void
 layout_plans (void)
@@ -537,8 +538,9 @@ layout_merged_regions (void)
   g_assert_cmpuint (plan.n_regions, ==, 1);
 }
 
-/* A DLPack tensor may have strides whose product with an index would overflow, if it has no element
- * with this index. The undefined-behaviour sanitizer detects the overflow. */
+/* A DLPack tensor may have huge strides if no element needs them. The library must not multiply
+ * such a stride by an index: the product would overflow, which the undefined-behaviour sanitizer
+ * detects. */
 static void
 layout_huge_strides (void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the tests of arrays: an array, and a copy of its memory on the host. */
+/* For the tests of arrays: an array, and a copy of its memory on the host. */
 #pragma once
 
 #include "test-util.h"

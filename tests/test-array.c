@@ -98,7 +98,7 @@ check_write (TestArray *model)
   test_array_assert_memory (model);
 }
 
-/* Writes and reads on two streams, without a wait in the program. */
+/* Writes on one stream and reads on another; the test itself does not wait. */
 static void
 check_strided (TestArray       *model,
                GpuStream   *first,

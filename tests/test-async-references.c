@@ -12,8 +12,8 @@ set_true (gpointer data, GObject *object)
   *(gboolean *) data = TRUE;
 }
 
-/* A cancelled wait releases its event, so that the test drops the last reference of a user event,
- * which fails the work behind the event. */
+/* A cancelled wait releases its event. The test then drops the last reference to the user event, so
+ * that the work behind the event fails. */
 static void
 async_cancelled_user_event (TestFixture *fixture)
 {

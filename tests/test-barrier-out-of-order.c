@@ -53,7 +53,7 @@ end (TestFixture *fixture, GpuStream *stream)
   _gpu_context_get_native (fixture->context)->backend = real;
 }
 
-/* Drops a mapping without a wait for its completion. */
+/* Maps memory and drops the mapping, without a wait for the unmap. */
 static void
 unmap (TestFixture *fixture, GpuMemoryFlags flags)
 {
@@ -89,8 +89,8 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* A wait for events that fails may have been enqueued in part, so that the last barrier no longer
- * orders the next work: dependent work after it gets a new barrier. */
+/* If the driver fails a wait for events, it may have enqueued a part of the wait. The last barrier
+ * then no longer orders later work, so the next dependent work needs a new barrier. */
 static void
 barrier_failed_wait (TestFixture *fixture)
 {
@@ -132,8 +132,8 @@ assert_pending (GpuEvent *event)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* Reads memory that a blocked stream writes later. ThreadSanitizer cannot see that a kernel blocks
- * the stream, and would report a race. */
+/* Reads memory that a blocked stream writes later. ThreadSanitizer does not know that a kernel
+ * blocks the stream, and would report a race. */
 __attribute__ ((no_sanitize ("thread"))) static guint8
 peek (const volatile guint8 *data)
 {

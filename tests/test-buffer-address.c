@@ -50,8 +50,8 @@ has_addresses (TestFixture *fixture)
   return get_address (buffer) != 0;
 }
 
-/* Also skips devices without addresses. A process under the layer must not skip, because the layer
- * emulates addresses. */
+/* Returns FALSE and skips the test if the device cannot run it. Under the OpenCL layer, which
+ * emulates addresses, the test must not be skipped. */
 static gboolean
 can_follow (TestFixture *fixture)
 {
@@ -159,8 +159,8 @@ check_list (TestFixture *fixture, List *list, const gint32 *visits, gint32 sum)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* A kernel follows the addresses stored in the memory, and the library orders the accesses to that
- * memory like those to arguments. */
+/* A kernel follows addresses that the buffers contain. The library orders its accesses to these
+ * buffers in the same way as accesses to arguments. */
 static void
 address_follow (TestFixture *fixture)
 {
@@ -225,7 +225,8 @@ address_block (TestFixture *fixture)
     g_assert_cmpint (values[i], ==, 200);
 }
 
-/* An address is 0 after a release. An object for the same memory has the same address. */
+/* After a release, the address of a buffer is 0. Two objects for the same memory have the same
+ * address. */
 static void
 address_lifetime (TestFixture *fixture)
 {
@@ -247,7 +248,7 @@ address_lifetime (TestFixture *fixture)
   g_assert_cmpuint (get_address (buffer), ==, 0);
 }
 
-/* Where the driver reports no address, a launch with indirect memory fails before it runs. */
+/* If the driver reports no addresses, a launch with indirect memory is refused. */
 static void
 address_refused (TestFixture *fixture)
 {
@@ -338,7 +339,7 @@ address_run_layer (TestFixture *fixture)
   run_under_layer (fixture, "1.0.2", "layer");
 }
 
-/* PoCL 6 lists a draft of the extension, which the library must not use. */
+/* PoCL 6 implements a draft of cl_ext_buffer_device_address, which the library must not use. */
 static void
 address_run_draft (TestFixture *fixture)
 {

@@ -183,8 +183,8 @@ spill_refused (TestFixture *fixture)
   for_each_source (fixture, check_refused, TRUE);
 }
 
-/* A prepared launch, which looked up its memory before the spill, must refuse a spilled buffer
- * too. */
+/* A prepared launch has looked up its memory before the spill, but must also refuse the spilled
+ * buffer. */
 static void
 check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -463,7 +463,7 @@ use (Working *working, guint i)
   working->used[i] = ++working->time;
 }
 
-/* Uses three times as much memory as the pool may have. */
+/* Uses three times as much memory as the pool may allocate. */
 static void
 check_room (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -552,7 +552,8 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "on its way");
 
-      /* Release in a thread: the release blocks if the driver reads with the lock held */
+      /* Release in another thread, because the release would block if the library held the lock
+       * during the read */
       if (i == 1)
         releaser = g_thread_new ("releaser", run_releaser, buffer);
       test_hold_release (hold);
@@ -575,8 +576,8 @@ spill_busy_while_moving (TestFixture *fixture)
     for_each_source (fixture, check_moving, TRUE);
 }
 
-/* Spills or restores. If another thread has done the same before, the call must succeed. No error
- * may mention slices. */
+/* Alternately spills and restores a buffer. A call succeeds, even if the buffer is in the requested
+ * state already, or fails with GPU_ERROR_BUSY. No error may mention slices. */
 static gpointer
 run_mover (gpointer data)
 {

@@ -696,8 +696,8 @@ buffer_without_init (void)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* Objects without initialization, with a size that makes the ranges valid, in every function of
- * streams and buffers. */
+/* Passes uninitialized objects to every function of streams and buffers. The objects have a size,
+ * so that the ranges are valid. */
 static void
 buffer_sized_without_init (TestFixture *fixture)
 {

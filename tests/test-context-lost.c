@@ -74,7 +74,7 @@ victim_launch (Victim *victim, GpuKernel *kernel, GError **error)
   return gpu_stream_launch (victim->stream, kernel, &one, &one, error, victim->buffer);
 }
 
-/* Every call that reaches the driver fails in a lost context. */
+/* Asserts that every call that reaches the driver fails in the lost context. */
 static void
 assert_all_fail (Victim *victim)
 {
@@ -112,7 +112,8 @@ assert_all_fail (Victim *victim)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
 }
 
-/* The devices of other back ends keep working. All CUDA devices may be lost. */
+/* Asserts that the devices of all back ends except CUDA still work. All CUDA devices may be
+ * lost. */
 static void
 assert_others_work (void)
 {
@@ -265,8 +266,8 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   return event;
 }
 
-/* A context that waits for work of a lost context is not lost. Implicit waits for memory end
- * without an error, and explicit waits fail. */
+/* A context that waits for work of a lost context is not lost. Implicit waits for the use of memory
+ * end without an error; explicit waits fail. */
 static void
 spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
 {

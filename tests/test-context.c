@@ -250,7 +250,8 @@ is_lost (GError **error)
   return is;
 }
 
-/* Uses the objects of the parent in a child. Returns the number of the first failed step, or 0. */
+/* Uses the objects of the parent process in a child process. Returns the number of the first failed
+ * step, or 0. */
 static int
 use_after_fork (TestFixture *fixture, GpuBuffer *buffer, GBytes *large)
 {

@@ -143,7 +143,7 @@ cross_driver_profiling (TestFixture *fixture)
     for_others (fixture, profiling);
 }
 
-/* Slices, and a part in the middle. */
+/* Copies between slices, and a part in the middle of the memory. */
 static void
 slices (TestFixture *fixture, TestFixture *other)
 {
@@ -198,7 +198,8 @@ cross_driver_host_memory (TestFixture *fixture)
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-/* Writes on the other side are ordered before or after the copy, without a wait in the program. */
+/* The library orders writes on the other side before or after the copy; the test itself does not
+ * wait. */
 static void
 order (TestFixture *fixture, TestFixture *other)
 {
@@ -379,8 +380,9 @@ cross_driver_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
-/* If a copy fails, work on the other side that uses its destination also fails, and so do later
- * work on that stream and a copy back. Work submitted after the failure is reported succeeds. */
+/* If a copy fails, work on the other side that uses the destination of the copy also fails. Later
+ * work on the stream of this work fails too, as does a copy back. Work submitted after the failure
+ * was reported succeeds. */
 static void
 failed_there (TestFixture *fixture, TestFixture *other)
 {
@@ -428,8 +430,8 @@ cross_driver_failure_propagates (TestFixture *fixture)
     for_others (fixture, failed_there);
 }
 
-/* A copy of more chunks than CUDA queues behind a pending event. The submitting thread blocks until
- * the event completes. */
+/* The size of a copy with more chunks than CUDA queues behind a pending event: the submitting
+ * thread blocks until the event completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
 
 typedef struct
@@ -521,7 +523,7 @@ is_first_cuda (TestFixture *fixture)
   return FALSE;
 }
 
-/* Runs only with the first CUDA device as the other side. This is enough, because @fixture is each
+/* Runs only if @other is the first CUDA device. One such device is enough, because @fixture is each
  * device in turn, and the four cases copy in both directions. */
 static void
 crowded (TestFixture *fixture, TestFixture *other)
@@ -564,7 +566,7 @@ fail_later (gpointer data)
   return NULL;
 }
 
-/* If the event fails for which the calling thread waits, the copy fails too. */
+/* If the calling thread waits for an event that fails, the copy fails too. */
 static void
 blocking_failed (TestFixture *fixture, TestFixture *other)
 {
@@ -730,8 +732,7 @@ cross_driver_refused (TestFixture *fixture)
   for_others (fixture, refused);
 }
 
-/* Regions are copied between contexts if the driver supports it. Otherwise the error names the
- * reason. */
+/* A copy of regions between contexts succeeds, or fails with an error that names the reason. */
 static void
 regions (TestFixture *fixture, TestFixture *other)
 {
@@ -770,8 +771,8 @@ typedef struct
   guint        seed;
 } Mill;
 
-/* Copies at random. At the end each buffer must contain a single value, so that no copy was
- * interleaved with another. */
+/* Copies at random. At the end each buffer must contain a single value, which shows that no two
+ * copies ran interleaved. */
 static gpointer
 mill (gpointer data)
 {

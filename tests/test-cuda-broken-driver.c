@@ -55,7 +55,7 @@ run_child (const char *path, const char *stand_in, const char *expected)
   g_test_trap_assert_passed ();
 }
 
-/* The reason for each failure is in the error message. */
+/* Each error message contains the reason for the failure. */
 static void
 load_broken_drivers (void)
 {
@@ -170,8 +170,8 @@ driver_child_memory_locations (void)
   g_assert_cmpstr (text, ==, "cuda:0");
 }
 
-/* Memory can be exported if the device reports support, or if the driver is too old to report
- * it. */
+/* Memory can be exported if the device reports support for IPC, or if the driver is too old to
+ * report the support. */
 static void
 driver_child_ipc (void)
 {

@@ -33,8 +33,8 @@ get_current (void)
   return context;
 }
 
-/* The primary context is active as long as a GpuContext uses it. No call leaves it current on the
- * thread. */
+/* The primary context is active as long as a GpuContext uses it. After each call, it is not current
+ * on the calling thread. */
 static void
 contexts_primary (TestFixture *fixture)
 {
@@ -87,8 +87,8 @@ contexts_adopted_primary (TestFixture *fixture)
   g_assert_false (is_primary_active (fixture));
 }
 
-/* A separate context has its own handle and flags. A borrowed wrapper does not destroy its
- * context. */
+/* A context with GPU_CONTEXT_FLAGS_OWN has a handle and flags of its own. A borrowed wrapper does
+ * not destroy the wrapped context. */
 static void
 contexts_own (TestFixture *fixture)
 {
@@ -435,8 +435,8 @@ refuse_access (CUmemoryPool pool G_GNUC_UNUSED, const CUmemAccessDesc *access G_
   return CUDA_ERROR_UNKNOWN;
 }
 
-/* A failed call to enable or disable peer access changes nothing, and succeeds when it is
- * repeated. */
+/* If a call to enable or disable peer access fails, it changes nothing, and a second call
+ * succeeds. */
 static void
 contexts_peers_refused (TestFixture *fixture)
 {
@@ -572,9 +572,9 @@ check_outside (TestFixture *fixture, Outside *self)
     g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010104);
 }
 
-/* Operations on threads without a current context, with the stream's context current, and with
- * another context current. Uses streams with a handle and default streams, whose handles depend on
- * the current context. */
+/* Submits operations on threads without a current context, with the stream's context current, and
+ * with another context current. Uses streams with a handle, and default streams, whose handles
+ * depend on the current context. */
 static void
 contexts_other_current_contexts (TestFixture *fixture)
 {
@@ -631,8 +631,8 @@ copy_strictly (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
   return get_current () == strict.wanted ? strict.copy (to, from, size, stream) : strict.code;
 }
 
-/* If the driver fails an operation because it requires a current context, the library makes the
- * context current and tries once more. */
+/* If the driver rejects an operation because no context is current, the library makes the stream's
+ * context current and repeats the operation once. */
 static void
 contexts_requires_current_context (TestFixture *fixture)
 {
@@ -736,7 +736,7 @@ copy_nowhere (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
   return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* A context becomes lost at the first operation that the driver fails with a device-lost code. */
+/* A context is lost from the first operation for which the driver returns a device-lost code. */
 static void
 contexts_lost_at_operation (TestFixture *fixture)
 {

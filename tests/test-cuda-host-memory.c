@@ -110,8 +110,8 @@ try_register (TestFixture *fixture, GpuHostMemoryFlags flags, gpointer data, gsi
   return gpu_host_memory_new_registered (fixture->context, flags, bytes, error);
 }
 
-/* The driver locks a page only once: a part of registered memory shares the registration, but a
- * range that extends beyond it is refused. */
+/* The driver locks a page only once: a range within registered memory shares the registration, but
+ * a range that extends beyond the registered memory is refused. */
 static void
 memory_overlaps (TestFixture *fixture)
 {
@@ -141,8 +141,8 @@ memory_overlaps (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
-/* Read-only pages are registered as read-only, and a writable registration of the same pages does
- * not share this registration. */
+/* Read-only pages get a read-only registration, which a writable registration of the same pages
+ * does not share. */
 static void
 memory_read_only (TestFixture *fixture)
 {

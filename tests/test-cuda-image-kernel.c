@@ -323,8 +323,8 @@ assert_with_file (TestFixture *fixture,
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
 }
 
-/* Only files included by the options use images, not the source. These files precede the source,
- * and their macros apply to it. */
+/* Only the files that the options include use images; the source does not. The files precede the
+ * source, so their macros apply to the source. */
 static void
 kernel_included (TestFixture *fixture)
 {
@@ -415,7 +415,7 @@ object (GpuImage   *image,
   return handle;
 }
 
-/* An image has one object for all equal samplers. */
+/* An image has one texture object for all equal samplers. */
 static void
 object_same (TestFixture *fixture)
 {
@@ -441,7 +441,8 @@ object_same (TestFixture *fixture)
   g_assert_cmpuint (object (image, NULL), !=, object (other, NULL));
 }
 
-/* gpu_image_get_native_object() returns 0 and an error if the image cannot have such an object. */
+/* gpu_image_get_native_object() returns 0 and an error if the image cannot have a texture or
+ * surface object. */
 static void
 object_none (TestFixture *fixture)
 {

@@ -431,7 +431,7 @@ image_wrapped (TestFixture *fixture)
   test_assert_mem (data, g_bytes_get_data (texels, NULL), 16);
 }
 
-/* Wraps arrays with formats that the driver does not report, or reports as another format. */
+/* Wraps arrays whose format the driver does not report, or reports as another format. */
 static void
 image_wrapped_format (TestFixture *fixture)
 {

@@ -206,7 +206,8 @@ memory_registered_overlap (TestFixture *fixture)
   test_assert_value (data, 4, SIZE);
 }
 
-/* A registration by another library suffices if it covers all of the memory. */
+/* The library accepts memory that another library has registered if the registration covers all of
+ * the memory. */
 static void
 memory_registered_in_part (TestFixture *fixture)
 {
@@ -360,8 +361,8 @@ memory_pool_frees_cache (TestFixture *fixture)
       const gsize size = free_size / 10 * 5 / 65536 * 65536;
       g_autoptr (GpuBuffer) buffer = NULL;
 
-      /* The driver takes seconds to clear a large memory, so on large devices test each kind in
-       * only one context. */
+      /* The driver takes seconds to clear a large allocation, so on devices with much memory test
+       * each kind in only one context. */
       if (free_size > LARGE_DEVICE && i / 4 != i % 2)
         continue;
       fill_pool (fixture->context, free_size / 10 * 6);
@@ -603,8 +604,8 @@ memory_pooled_no_descriptor (TestFixture *fixture)
 
 /* --- mappings -------------------------------------------------------------------- */
 
-/* A new mapping reuses the staging block of an unmapped one; a second mapping at the same time gets
- * another block. */
+/* A new mapping reuses the staging block of an earlier, unmapped mapping. Two mappings at the same
+ * time have different blocks. */
 static void
 memory_staging (TestFixture *fixture)
 {
@@ -672,8 +673,8 @@ free_unlocked (void *data)
   return free_host (data);
 }
 
-/* The context is not locked during the allocation of page-locked memory, because it may block in
- * the driver. */
+/* The library does not lock the context while it allocates page-locked memory, because the
+ * allocation may block in the driver. */
 static void
 memory_staging_unlocked (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs in CUDA C++, their binaries, and launch features of CUDA only. */
+/* Programs in CUDA C++, their binaries, and launch features that only CUDA has. */
 #include "config.h"
 
 #include <glib/gstdio.h>

@@ -163,7 +163,8 @@ source_directives (void)
     }
 }
 
-/* The argument types of a kernel are found only if its declaration is unambiguous. */
+/* The library reads the argument types of a kernel from the source only if the declaration is
+ * unambiguous. */
 static void
 source_described (void)
 {
@@ -550,7 +551,8 @@ source_sections (void)
       }
 }
 
-/* The library also checks the sizes of fatbin entries, and those of a cubin in an entry. */
+/* The library also checks the sizes of the entries of a fatbin, and the sizes in a cubin that is an
+ * entry. */
 static void
 source_fatbin_entries (void)
 {
@@ -668,7 +670,8 @@ source_compile (void)
   assert_in_fatbin (image);
 }
 
-/* The prelude and the appended code compile in a program that uses any of the valid names. */
+/* A program that uses any of the valid names compiles together with the prelude and the appended
+ * code. */
 static void
 source_valid (void)
 {
@@ -749,7 +752,7 @@ source_log (void)
                                     &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
 
-  /* A compiler that prints no warning here cannot turn it into an error */
+  /* If the compiler prints no warning here, the test of warnings as errors is not possible */
   image = compile (unused, NULL, &log);
   if (log == NULL || strstr (log, "warning") == NULL)
     return;

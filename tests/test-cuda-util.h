@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests that call the driver directly, through the functions that the library loaded. */
+/* For tests that call the driver directly, through the function pointers that the library has
+ * loaded. */
 #pragma once
 
 #include "gpumem/cuda/core/gpu-cuda.h"

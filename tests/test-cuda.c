@@ -257,7 +257,7 @@ cuda_wrapped_addresses (TestFixture *fixture)
 
   test_same_memory (fixture, part, 0, whole, 100);
 
-  /* The owner is notified only when the device has finished with the memory. */
+  /* The library notifies the owner of the memory only when the device has finished with it. */
   fill (fixture->stream, whole, 1);
   fill (fixture->stream, part, 2);
   test_synchronize (fixture->stream);
@@ -336,8 +336,8 @@ note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, cons
   return add_data (state, type, data, size, name, n_options, options, values);
 }
 
-/* `nvcc -c` writes a host object that contains device code. The driver must get it as a host
- * object: for a cubin it would report an unknown architecture. */
+/* `nvcc -c` writes a host object that contains device code. The library must pass it to the driver
+ * as a host object: if the type were cubin, the driver would report an unknown architecture. */
 static void
 cuda_linked_kinds (TestFixture *fixture)
 {
@@ -418,7 +418,7 @@ cuda_times (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  /* Run for longer than the back end uses one event as the reference of its clock */
+  /* Run for so long that the back end must record a new event as the reference of its clock */
   for (guint i = 0; i < 5; i++)
     {
       g_autoptr (GError) error = NULL;

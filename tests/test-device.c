@@ -61,7 +61,8 @@ device_not_found (void)
   g_assert_true (g_utf8_validate (error->message, -1, NULL));
 }
 
-/* The number after the back end is an index, never part of the name or version of a platform. */
+/* In a device ID, the number after the name of the back end is an index. It never matches a part of
+ * the name or version of a platform. */
 static void
 device_no_position (void)
 {
@@ -346,7 +347,8 @@ device_model (void)
   g_list_free_full (devices, g_object_unref);
 }
 
-/* A context of GAsyncInitable is like one of gpu_context_new(), and so are its errors. */
+/* A context that g_async_initable_new_async() creates is like a context of gpu_context_new(), and
+ * the errors are the same. */
 static void
 device_context_async (TestFixture *fixture)
 {

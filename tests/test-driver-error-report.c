@@ -130,15 +130,15 @@ alloc_unless_full (GpuNativeContext *context, GpuMemoryFlags flags, gsize size,
   if (!is_full)
     return real_alloc (context, flags, size, data, error);
 
-  /* The call must not pass initial data, because it would block. */
+  /* The library must not pass initial data, because the call would block. */
   g_assert_null (data);
   n_asked++;
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "the driver's words");
   return NULL;
 }
 
-/* Call this before any work, because threads that complete work read the back end without a
- * lock. */
+/* Replaces the back end. Called before any work, because the threads that complete work read the
+ * back end without a lock. */
 static void
 use_full_backend (GpuNativeContext *context)
 {
@@ -151,7 +151,8 @@ use_full_backend (GpuNativeContext *context)
   context->backend = full;
 }
 
-/* Memory without host access is filled through temporary memory, and errors name the fill. */
+/* The library fills memory without host access through temporary memory. An error must still name
+ * the fill. */
 static void
 report_fill (TestFixture *fixture)
 {

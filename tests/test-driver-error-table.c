@@ -36,7 +36,7 @@ error_table_rows (void)
   g_assert_cmpuint (n, >=, 60);
 }
 
-/* All codes that the core of OpenCL 3.0 uses. */
+/* Checks that the table has all codes of the core of OpenCL 3.0. */
 static void
 error_table_complete (void)
 {

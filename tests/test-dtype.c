@@ -34,7 +34,7 @@ static const struct
   { GPU_DTYPE_KIND_OPAQUE, 12, "void96", "|V12", "12x" }
 };
 
-/* Types belong to no device, but count as live objects. */
+/* Element types belong to no device, but count as live objects. */
 static void
 dtype_numbers (void)
 {
@@ -185,7 +185,7 @@ dtype_records (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'x'");
 }
 
-/* In native formats fields have the alignment of C, and 'l' is a C long. */
+/* In native PEP 3118 formats, fields are aligned as in C, and 'l' is a C long. */
 static void
 dtype_formats (void)
 {

@@ -27,8 +27,7 @@ n_alive (const char *kind)
   return n;
 }
 
-/* All tests use the count of live objects to detect leaks, so the count must include every live
- * object. */
+/* The count must include every live object, because all tests use it to detect leaks. */
 static void
 error_live_objects (TestFixture *fixture)
 {

@@ -183,7 +183,7 @@ event_user_failed (TestFixture *fixture)
   test_assert_content (buffer, four);
 }
 
-/* Work submitted directly after the failure either fails too or runs after the earlier work. */
+/* Work submitted directly after a failure either fails or runs after the earlier work. */
 static void
 event_failure_keeps_order (TestFixture *fixture)
 {
@@ -297,7 +297,7 @@ event_user_dropped (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED);
 }
 
-/* A failure also reaches a stream that waits for the failed stream. */
+/* If work of a stream fails, work of another stream that waits for it also fails. */
 static void
 event_failure_propagates (TestFixture *fixture)
 {

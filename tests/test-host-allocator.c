@@ -60,7 +60,8 @@ allocator_rounding (TestFixture *fixture)
     }
 }
 
-/* The allocator reuses the smallest cached block that fits and wastes at most an eighth. */
+/* The allocator reuses the smallest cached block that is large enough, if at most an eighth of the
+ * block is unused. */
 static void
 allocator_reuse (TestFixture *fixture)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The amounts of memory that the host back end reports on systems that files simulate. */
+/* The amounts of memory that the host back end reports. Files simulate the systems. */
 #include "config.h"
 
 #include <sys/inotify.h>

@@ -25,7 +25,7 @@ registrable (gsize size)
   return g_bytes_new_take (g_malloc0 (size), size);
 }
 
-/* Returns NULL if the device has no memory of that kind. */
+/* Returns NULL if the device has no memory of this kind. */
 static GpuHostMemory *
 try_make (TestFixture *fixture, Kind kind, gsize size)
 {
@@ -200,7 +200,8 @@ memory_fill (TestFixture *fixture)
     }
 }
 
-/* Copies rows with different pitches between host memory and host memory or a buffer. */
+/* Copies rows with different pitches between two host memories, or between a host memory and a
+ * buffer. */
 static void
 check_regions (TestFixture *fixture, GpuMemory *to, GpuMemory *from)
 {
@@ -253,7 +254,7 @@ memory_regions (TestFixture *fixture)
     }
 }
 
-/* Copies of more than one chunk of the staging buffer, with rows longer and shorter than a
+/* Copies more bytes than the staging buffer holds in one chunk, with rows longer and shorter than a
  * chunk. */
 static void
 memory_large (TestFixture *fixture)
@@ -426,7 +427,7 @@ set_done (gpointer data)
   g_atomic_int_set ((gint *) data, TRUE);
 }
 
-/* Pending work keeps released memory alive, and its registration with the driver. */
+/* Pending work keeps released memory, and its registration with the driver, alive. */
 static void
 memory_released_in_use (TestFixture *fixture)
 {

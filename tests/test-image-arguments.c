@@ -203,8 +203,8 @@ arguments_mismatches_more (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image2d_t", "not a texture");
 }
 
-/* Integer formats cannot be filtered. Only texture arguments combine an image with a sampler, so
- * only for these can the launch refuse the combination. */
+/* Images of integer formats cannot be filtered. Only a texture argument combines an image with a
+ * sampler, so a launch can only refuse this combination in a texture argument. */
 static void
 arguments_textures (TestFixture *fixture)
 {
@@ -288,7 +288,7 @@ arguments_illegal_samplers (TestFixture *fixture)
 
 /* --- programs --------------------------------------------------------------------------------- */
 
-/* Sources that the host must reject because OpenCL compilers reject them. */
+/* The host back end must reject sources that OpenCL compilers reject. */
 static void
 arguments_bad_sources (TestFixture *fixture)
 {
@@ -339,7 +339,8 @@ arguments_bad_sources (TestFixture *fixture)
     }
 }
 
-/* Valid but unusual sources: argument types behind a macro, barriers, and a vector argument. */
+/* Builds valid but unusual sources: argument types behind a macro, barriers, and a vector
+ * argument. */
 static void
 arguments_odd_sources (TestFixture *fixture)
 {

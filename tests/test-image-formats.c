@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Every format of every image type of a device: writes, copies, fills and mappings of whole images
  * and of regions, with and without gaps between rows. The results are read back and compared texel
- * by texel. memcpy() makes the expected content of copies, and the host back end that of fills. */
+ * by texel. The expected content of copies comes from memcpy(), the expected content of fills from
+ * the host back end. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -215,7 +216,7 @@ write_region (Case     *c,
   check (c, padded ? "write with gaps" : "write");
 }
 
-/* The gaps between the rows stay unchanged. */
+/* Reads a region into memory with gaps between the rows, which must stay unchanged. */
 static void
 read_region (Case     *c,
              Region    region,
@@ -481,8 +482,8 @@ compare_formats (gconstpointer a,
   return gpu_image_format_equal (a, b) ? 0 : 1;
 }
 
-/* Returns whether the host back end supports the format. Formats that only a driver defines, but
- * not OpenCL, are not supported. */
+/* Returns whether the host back end supports the format. The host back end does not support formats
+ * that OpenCL lacks and a driver defines. */
 static gboolean
 has_format (const Case  *c,
             TestFixture *host)

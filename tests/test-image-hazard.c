@@ -60,7 +60,7 @@ get_kernels (Kernels *k)
     k->kernels[ADD] = gpu_program_get_kernel (add, "add", NULL);
 }
 
-/* Returns the value in the image after @use, if @value was in the image before. */
+/* Returns the value that the image has after @use, if it had @value before. */
 static gint32
 get_left (Use    use,
           gint32 value)
@@ -227,7 +227,8 @@ check_level (GpuImage      *level,
   test_assert_mem (g_bytes_get_data (content, NULL), expected, g_bytes_get_size (content));
 }
 
-/* Equal coordinates in two levels do not overlap. */
+/* Copies between two levels of an image. Regions with equal coordinates in two levels do not
+ * overlap. */
 static void
 levels_copy (TestFixture *fixture)
 {

@@ -269,8 +269,8 @@ write_color (TestFixture          *fixture,
     }
 }
 
-/* Kernels convert colors like fills, within one unit in the last place. Fills are tested with every
- * format. */
+/* A kernel converts a color to the same texel as a fill, within one unit in the last place. Other
+ * tests check fills in every format. */
 static void
 image_conversions (TestFixture *fixture)
 {
@@ -487,7 +487,7 @@ assert_rows (gconstpointer data,
     }
 }
 
-/* The gaps between the rows stay unchanged. */
+/* A kernel writes an image over host memory. The gaps between the rows stay unchanged. */
 static void
 image_over_host (TestFixture *fixture)
 {

@@ -91,7 +91,8 @@ get_reader (GpuImageType type)
     }
 }
 
-/* Asserts that reads to the host, copies to a buffer and a kernel see the same rows and layers. */
+/* Asserts that a read to the host, a copy to a buffer and a kernel all return the same rows and
+ * layers. */
 static void
 assert_everywhere (TestFixture  *fixture,
                    GpuProgram   *program,
@@ -314,7 +315,8 @@ gaps_out_of_order (TestFixture *fixture)
   through_buffers (fixture, stream);
 }
 
-/* Host memory whose pitches are not multiples of the texel size or of each other. */
+/* Copies from and to host memory with pitches that are not multiples of the texel size or of each
+ * other. */
 static void
 host_gaps (TestFixture *fixture)
 {
@@ -400,7 +402,7 @@ other_formats (TestFixture *fixture)
       got = read_region (stream, to, extent);
       test_assert_bytes (got, bytes);
       g_clear_pointer (&got, g_bytes_unref);
-      /* Within an image type, back to the original place */
+      /* Copy within an image type, and back to the original position */
       test_copy_region (stream, layers, &at, to, &at, part);
       test_copy_region (stream, from, &at, layers, &at, part);
       got = read_region (stream, from, extent);
@@ -453,8 +455,8 @@ failed (TestFixture *fixture)
 
 /* --- copies that drivers reject --------------------------------------------------------------- */
 
-/* Makes @function fail @times times, or always if @times is 0. NVIDIA's driver rejects copies of
- * layers other than the first in this way: first the whole copy, then single rows. */
+/* Makes @function fail @times times, or always if @times is 0. Simulates NVIDIA's driver, which
+ * rejects copies of layers other than the first: the copy as a whole, and copies of single rows. */
 static void
 refuse (const char *function,
         guint       times)
@@ -519,7 +521,7 @@ refused_for_ever (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* A copy that the driver rejects as a whole is split. */
+/* The library splits a copy that the driver rejects as a whole. */
 static void
 refused_host (TestFixture *fixture)
 {

@@ -165,7 +165,7 @@ make_image (TestFixture          *fixture,
   return image;
 }
 
-/* Values that drivers preserve: no denormals, infinities or NaNs. */
+/* Returns random texels with values that drivers preserve: no denormals, infinities or NaNs. */
 static GBytes *
 random_texels (const GpuImageFormat *format,
                gsize                 n)
@@ -289,7 +289,7 @@ read_format (TestFixture          *fixture,
   assert_texels (fixture, type, format, bytes, out, "with a sampler");
 }
 
-/* Random values, some outside of the format's range. */
+/* Returns random values, some outside of the format's range. */
 static GBytes *
 random_values (const GpuImageFormat *format,
                gsize                 n)
@@ -312,7 +312,7 @@ random_values (const GpuImageFormat *format,
   return g_bytes_new_take (values, n * sizeof *values);
 }
 
-/* Allows a difference of one where the specification leaves the rounding open. */
+/* Allows a difference of one if the specification of OpenCL leaves the rounding open. */
 static gboolean
 is_close_channel (const GpuImageFormat *format,
                   const guint8         *got,

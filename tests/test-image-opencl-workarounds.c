@@ -74,7 +74,7 @@ over_buffer (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* An image over a buffer without host access has no host access. */
+/* The host cannot access an image over a buffer without host access. */
 static void
 over_closed_buffer (TestFixture *fixture)
 {

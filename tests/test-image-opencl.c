@@ -98,8 +98,8 @@ wraps_images (TestFixture *fixture)
   assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE3D, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 9, 7, 3 });
 }
 
-/* Wrapping an image finds the buffer under it. Commands then use the buffer, because PoCL crashes
- * in some commands on such an image. */
+/* A wrapper of an image over a buffer finds the buffer. Commands then use the buffer, because PoCL
+ * crashes in some commands on such an image. */
 static void
 wraps_over_buffer (TestFixture *fixture)
 {
@@ -339,8 +339,8 @@ assert_no_sampler (TestFixture *fixture,
   (void) fixture;
 }
 
-/* The library refuses modes that OpenCL lacks, and invalid modes, although PoCL accepts invalid
- * modes. */
+/* The library refuses sampler modes that OpenCL lacks, and invalid modes, even though PoCL accepts
+ * invalid modes. */
 static void
 refuses_samplers (TestFixture *fixture)
 {

@@ -237,7 +237,7 @@ image_refuses_data (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "handle is 0");
 }
 
-/* Uninitialized images and released images. */
+/* Every function refuses uninitialized images and released images. */
 static void
 image_unusable (TestFixture *fixture)
 {
@@ -293,7 +293,7 @@ image_host_access (TestFixture *fixture)
 
 /* --- lifetimes -------------------------------------------------------------------------------- */
 
-/* All objects are dropped right after submission. */
+/* Work on images completes even if the program drops all objects right after the submission. */
 static void
 image_dropped (TestFixture *fixture)
 {
@@ -328,7 +328,7 @@ image_dropped (TestFixture *fixture)
   }
 }
 
-/* Two streams use one image without a wait in the program. */
+/* Two streams use one image; the test itself does not wait. */
 static void
 image_streams (TestFixture *fixture)
 {
@@ -356,8 +356,8 @@ image_streams (TestFixture *fixture)
     }
 }
 
-/* Reads of an image over a buffer return writes through the buffer, and the reverse, even on
- * different streams. */
+/* Reads of an image over a buffer return data written through the buffer, and reads of the buffer
+ * return data written through the image, even on different streams. */
 static void
 image_over_buffer (TestFixture *fixture)
 {

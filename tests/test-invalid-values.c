@@ -10,7 +10,7 @@
 
 /* --- above 4 GiB ------------------------------------------------------------------------ */
 
-/* Creates a huge buffer. Pages that the test does not touch use no memory. */
+/* Creates a huge buffer. Only pages that the test writes use memory. */
 static GpuBuffer *
 huge_buffer (TestFixture *fixture, gsize size)
 {
@@ -427,8 +427,8 @@ mark_region (guint8 *map, const GpuLayout *layout, const GpuExtent *extent)
   return found;
 }
 
-/* A copy between regions of equal pitches within one memory is refused if and only if they share a
- * byte. */
+/* A copy between two regions of one memory, with equal pitches, is refused if and only if the
+ * regions share a byte. */
 static void
 limits_overlap_regions (TestFixture *fixture)
 {

@@ -79,7 +79,7 @@ child_import (GpuContext *context, const char *verb, GBytes *bytes, GError **err
   return gpu_buffer_new_from_fds (context, bytes, fds, error);
 }
 
-/* Later work on the default stream is ordered after the event. */
+/* Orders later work on the default stream after the event in @bytes. */
 static gboolean
 child_wait (GpuContext *context, GBytes *bytes, GError **error)
 {
@@ -294,7 +294,8 @@ ipc_bad_handles (TestFixture *fixture)
     }
 }
 
-/* After the exporter is killed, the memory stays readable or calls fail, but nothing crashes. */
+/* After the exporter is killed, a read of the memory returns the data or an error; it does not
+ * crash. */
 static void
 ipc_killed_exporter (TestFixture *fixture)
 {
@@ -329,7 +330,8 @@ ipc_killed_exporter (TestFixture *fixture)
     g_assert_true (error->domain == GPU_ERROR);
 }
 
-/* Two imports of one handle share the memory and the tracking of its hazards. */
+/* Two imports of one handle share the memory, and the library tracks hazards between both
+ * imports. */
 static void
 ipc_handle_twice (TestFixture *fixture)
 {
@@ -367,8 +369,8 @@ ipc_handle_twice (TestFixture *fixture)
 /* The envelope of gpumem/device/gpu-ipc.c. */
 #define ENVELOPE "(sstuiay)"
 
-/* Returns @handle as a hostile process may send it: with @payload as the driver's handle, and with
- * @size unless it is 0. */
+/* Returns @handle as a hostile process may send it: with @payload as the driver's handle and,
+ * unless @size is 0, with @size as the size of the memory. */
 static GBytes *
 forge (GBytes *handle, guint64 size, gconstpointer payload, gsize payload_size)
 {
@@ -416,8 +418,8 @@ exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
 }
 
 /* A hostile process sends the identity of one memory with the descriptor of another memory. When
- * the owner sends the first memory later, the library must not mistake the hostile import for
- * it. */
+ * the owner sends the first memory later, the library must not treat the hostile import as an
+ * import of the first memory. */
 static void
 ipc_mismatched_fd (TestFixture *fixture)
 {
@@ -453,8 +455,8 @@ ask_handle (Child *other, guint8 value)
   return decode (answer);
 }
 
-/* The same attack on drivers that export handles, where the driver's handle is the end of the
- * bytes. */
+/* Like ipc_mismatched_fd(), for drivers that export handles. The driver's handle is at the end of
+ * the bytes. */
 static void
 ipc_mismatched_handle (TestFixture *fixture)
 {
@@ -497,7 +499,7 @@ ipc_mismatched_handle (TestFixture *fixture)
 }
 
 #ifdef HAVE_CUDA
-/* Returns a CUDA handle with other sizes. */
+/* Returns a copy of a CUDA handle with other sizes. */
 static GBytes *
 resize (GBytes *handle, guint64 offset, guint64 size, guint64 whole_size)
 {
@@ -558,7 +560,7 @@ ipc_sizes (TestFixture *fixture)
   child_stop (&other);
 }
 
-/* The same check for memory imported by file descriptor. */
+/* Like ipc_sizes(), for memory imported by file descriptor. */
 static void
 ipc_sizes_fd (TestFixture *fixture)
 {
@@ -677,7 +679,8 @@ ipc_fd_outlives (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 6, SIZE);
 }
 
-/* On the host, an import also shares the memory with the exporting buffer of this process. */
+/* Imports a descriptor twice. On the host back end, the imports also share the memory with the
+ * exporting buffer of this process. */
 static void
 ipc_fd_twice (TestFixture *fixture)
 {

@@ -389,7 +389,8 @@ kernel_reduction (TestFixture *fixture)
     }
 }
 
-/* A request for more local memory than the device has fails instead of aborting the process. */
+/* A launch that needs more local memory than the device has fails with an error; it does not abort
+ * the process. */
 static void
 kernel_local_limit (TestFixture *fixture)
 {
