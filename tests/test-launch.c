@@ -201,7 +201,7 @@ launch_threads (TestFixture *fixture)
   assert_ints (buffer, N_THREADS * N_TIMES);
 }
 
-/* More arguments than the launch stores without an allocation. */
+/* Prepares a launch with more arguments than a launch stores without an allocation. */
 static void
 launch_many_arguments (TestFixture *fixture)
 {
@@ -263,9 +263,9 @@ count_buffers (void)
   return n;
 }
 
-/* Caller maps the fifth row. A view of the first rows is accepted, and needs no slice object. A
- * reversed array is refused although its pointer is that of the last row, because it covers all
- * rows. */
+/* Caller maps the fifth row. A launch accepts a view of the first rows, which needs no slice
+ * object. A launch refuses a reversed array, because the array covers all rows, even though its
+ * pointer is the address of the last row. */
 static void
 check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
 {
@@ -426,8 +426,8 @@ launch_timed (TestFixture *fixture)
   assert_timed (stream, launch);
   assert_ints (buffer, 2);
 
-  /* On a stream without profiling, a timed launch works only where every stream can record
-   * times. */
+  /* On a stream without profiling, a timed launch works only with drivers whose streams can all
+   * record times. */
   event = gpu_stream_launch_timed (fixture->stream, launch, &error);
   if (event == NULL)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_record", "flags timing");
@@ -569,7 +569,8 @@ launch_variable_arguments (TestFixture *fixture)
   assert_ints (p, 6);
 }
 
-/* The stack still has the end of a right call when an argument is missing in the next. */
+/* After a correct call, the stack still has the values at the end of its arguments. A call with a
+ * missing argument must fail even then. */
 static void
 launch_missing_arguments (TestFixture *fixture)
 {

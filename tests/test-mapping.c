@@ -86,7 +86,7 @@ mapping_write (TestFixture *fixture)
   test_assert_value (data + 3100, 1, SIZE - 3100);
 }
 
-/* Copies out of a mapping and into it. The copies hold no reference on the mapping. */
+/* Copies bytes out of a mapping and into a mapping. The copies hold no reference on the mapping. */
 static void
 mapping_copies (TestFixture *fixture)
 {
@@ -190,7 +190,8 @@ fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboo
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 }
 
-/* While it exists, each mapping excludes operations from its own bytes, but from no others. */
+/* As long as a mapping exists, operations on its bytes fail; operations on all other bytes
+ * succeed. */
 static void
 mapping_several_mappings (TestFixture *fixture)
 {
@@ -533,8 +534,8 @@ mapping_unmap_keeps_failure (TestFixture *fixture)
     }
 }
 
-/* If a region fill consists of several operations and any of them meets a mapped range, the error
- * names the fill. */
+/* If a fill of a region consists of several operations, and one of them fails because of a mapped
+ * range, the error names the fill. */
 static void
 mapping_excludes_region (TestFixture *fixture)
 {

@@ -134,7 +134,8 @@ info_nvidia (TestFixture *fixture)
   g_assert_cmpuint (source, ==, GPU_MEMORY_INFO_SOURCE_NVML);
 }
 
-/* If the vendor's source is missing or reports nothing, the library uses its own accounting. */
+/* If neither the extension nor NVIDIA's library reports the free memory, the library uses its own
+ * accounting. */
 static void
 info_accounting_fallback (TestFixture *fixture)
 {

@@ -83,8 +83,8 @@ count_release (guint *n)
   (*n)++;
 }
 
-/* The last unref makes memory available for reuse at once; the recycled buffer object keeps no
- * data, handlers or weak references of its previous use. */
+/* The last unref makes the memory available for reuse at once. The recycled buffer object keeps no
+ * data, signal handlers or weak references of its previous use. */
 static void
 check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -423,7 +423,8 @@ pool_out_of_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_out_of_memory);
 }
 
-/* The threshold applies to unused memory only; each release frees the excess over the threshold. */
+/* The threshold applies to unused memory only. Each release of a block frees unused memory above
+ * the threshold. */
 static void
 check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -599,7 +600,7 @@ pool_blocks_at_once (TestFixture *fixture)
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
 
-/* If two streams use a block, a third stream gets the block only after the work of both. */
+/* If two streams use a block, a third stream gets the block only after the work of both streams. */
 static void
 pool_block_streams (TestFixture *fixture)
 {
@@ -751,8 +752,8 @@ count_notification (guint *n)
   (*n)++;
 }
 
-/* With an interval, the main loop notifies of counters that have changed, at most once in each
- * interval; a bound property follows. */
+/* If an interval is set, the main loop notifies of changed counters at most once in each interval,
+ * and so updates bound properties. */
 static void
 check_interval (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -981,7 +982,8 @@ pool_close_while_freeing (TestFixture *fixture)
   test_pool_each_kind (fixture, check_close_while_freeing);
 }
 
-/* A pool on top of a pool: segments of the inner pool are blocks of the outer pool. */
+/* Creates a pool on top of another pool. The segments of the upper pool are blocks of the lower
+ * pool. */
 static void
 pool_on_pool (TestFixture *fixture)
 {

@@ -32,8 +32,9 @@ await_free (TestFixture *fixture, guint64 before)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* Drops the memory, releases it, or adds the stream through a slice that is dropped first. In each
- * case the memory stays allocated until the work submitted before completes. */
+/* Frees the memory in three ways: by dropping the last reference, by a release, and after the
+ * stream was added through a slice that is dropped first. Each time the memory stays allocated
+ * until the earlier work of the stream has completed. */
 static void
 stream_freed_after_work (TestFixture *fixture)
 {
@@ -125,8 +126,8 @@ stream_pooled_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_pooled_memory);
 }
 
-/* Work that the program submits to the native stream counts, even if the GpuStream only borrows the
- * native stream and is dropped before the memory. */
+/* Work that the program submits to the native stream counts as a use, even if the GpuStream only
+ * borrows the native stream and is dropped before the memory. */
 static void
 stream_borrowed_stream (TestFixture *fixture)
 {
@@ -173,7 +174,8 @@ count_timelines (void)
   return n;
 }
 
-/* Memory that a pool recycles, or that is spilled, does not keep an added stream alive. */
+/* After a pool has recycled the memory, or the buffer was spilled, the memory no longer keeps the
+ * added stream alive. */
 static void
 check_does_not_keep_stream (TestFixture *fixture, GpuMemoryPool *pool)
 {

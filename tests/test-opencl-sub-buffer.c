@@ -30,7 +30,8 @@ has_layer (TestFixture *fixture)
   return FALSE;
 }
 
-/* Creates each view before it drops the previous view. Only one sub-buffer must stay alive. */
+/* Repeatedly creates a new view before the previous view is dropped. At the end only one sub-buffer
+ * must be alive. */
 static void
 replace (TestFixture *fixture)
 {
@@ -143,8 +144,8 @@ turns (TestFixture *fixture)
       g_thread_yield ();
     }
 
-  /* The slicer waits for this thread. A reader that wrongly does not wait for the slicer would run
-   * now */
+  /* The slicer waits for this thread. If the reader wrongly did not wait for the slicer, it would
+   * run now */
   reader = g_thread_new ("reader", run_reader, &turns);
   g_mutex_lock (&turns.lock);
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))

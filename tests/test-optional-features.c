@@ -22,8 +22,8 @@ assert_code (const GError *error, GpuError code)
   g_assert_cmpint (error->code, ==, (gint) code);
 }
 
-/* Returns @success. If it is FALSE, checks that the error says that the back end does not support
- * the call. */
+/* Returns @success. If @success is FALSE, checks that the error says that the back end does not
+ * support @function. */
 static gboolean
 check_support (TestFixture *fixture, gboolean success, GError **error, const char *function)
 {
@@ -221,7 +221,7 @@ driver_default_streams (TestFixture *fixture)
     }
 }
 
-/* Records an event with a time on a stream whose other events have no times. */
+/* Records an event with a time on a stream without profiling, whose other events have no times. */
 static void
 driver_timing (TestFixture *fixture)
 {

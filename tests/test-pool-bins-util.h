@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools with bins on host memory, with an owner of limited memory and simulated streams. */
+/* Pools with bins over host memory. Their owner has limited memory, and the streams are
+ * simulated. */
 #pragma once
 
 #include "gpumem/pool/core/gpu-pool-bins.h"
@@ -10,7 +11,7 @@ G_BEGIN_DECLS
 
 #define POOL_N_STREAMS 4
 
-/* An item. */
+/* The data of an item of a pool. */
 typedef struct
 {
   gsize    size;
@@ -66,8 +67,8 @@ void         pool_give            (GpuPoolItem *item,
 /* Asserts that the owner has recorded these steps since the last call. */
 void         pool_assert_steps    (PoolOwner   *owner,
                                    const char  *steps);
-/* Asserts that the known uses of an item have completed, or that @stream waits for them. With NULL
- * (the host) all must have completed. */
+/* Asserts that the known uses of an item have completed, or that @stream waits for them. If @stream
+ * is NULL (the host), all uses must have completed. */
 void         pool_assert_is_complete (const PoolMemory *memory,
                                       const PoolStream *stream);
 guint        pool_count_fences    (void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool of whole items in bins: the sizes of bins are those of PyOpenCL's pools, no item is reused
- * before its use has completed, and all items return to their owner. Also tests the slow path when
- * the owner is out of memory. */
+/* Pools that keep whole items in bins. The bins have the same sizes as in PyOpenCL's pools, no item
+ * is reused before its use has completed, and the owner gets all items back. Also tests the slow
+ * path when the owner is out of memory. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
@@ -293,13 +293,14 @@ check_other_stream (void)
   pool_give (busy, &pool_streams[1]);
   pool_streams[2].completed = pool_streams[2].submitted;
 
-  /* Skips the top item, which is in use. Prefers completed items, then items of its own stream */
+  /* The pool skips the top item, which is in use. It prefers completed items, then items of the
+   * same stream */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == free);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == mine);
   g_assert_cmpuint (pool_count_fences () + pool_streams[0].n_waits, ==, 0);
 
-  /* Then it gets items of other streams, with a wait unless the pool already detected the
-   * completion of their use */
+  /* Then the stream gets items of other streams. It waits for their use, unless the pool has
+   * already detected that the use has completed */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_cmpuint (pool_streams[0].waits[1], ==, 1);
@@ -408,7 +409,8 @@ check_closed_streams (void)
   for (guint i = 0; i < 100; i++)
     g_assert_cmpuint (gone[i].refs, ==, 0);
 
-  /* Their items are reusable, and a new stream at the address of a closed stream is distinct */
+  /* Items of closed streams are reusable. A new stream at the address of a closed stream is a
+   * different stream */
   gone[99] = (PoolStream) { .number = 0 };
   g_assert_true (pool_take (bins, 100, &gone[99]) == item);
   g_assert_cmpuint (gone[99].n_waits + gone[99].n_fences + pool_n_blocked, ==, 0);
@@ -442,8 +444,8 @@ give_at_random (GpuPoolItem *item)
     _gpu_pool_bins_release_all (item, keys, memory->n_uses);
 }
 
-/* Random uses on streams with pending work. The memory is enough for all items in use, but not for
- * these and all held items */
+/* Random uses on streams with pending work. There is enough memory for all items in use, but not
+ * for all items in use and all held items together */
 static void
 check_random_streams (void)
 {

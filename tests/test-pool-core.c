@@ -87,7 +87,7 @@ get_sim_stats (Fixture *fixture)
 
 /* --- streams --------------------------------------------------------------------------- */
 
-/* The same stream reuses the block at once, without calls to the owner or the stream. */
+/* The stream that freed a block reuses it at once, without calls to the owner or the stream. */
 static void
 test_same_stream (Fixture       *fixture,
                   gconstpointer  data)
@@ -188,8 +188,8 @@ test_cache_eviction (Fixture       *fixture,
     }
 }
 
-/* Another stream waits before it reuses the block, but does not wait again for a second block
- * behind the same fence. */
+/* Another stream waits before it reuses a block. It does not wait again before it reuses a second
+ * block behind the same fence. */
 static void
 test_other_stream (Fixture       *fixture,
                    gconstpointer  data)
@@ -250,7 +250,7 @@ test_host_waits_last (Fixture       *fixture,
   give (fixture, block, fixture->b);
 }
 
-/* A block is allocated for a stream with pending work, and freed by the host without a use. */
+/* Allocates a block for a stream with pending work. The host frees the block without any use. */
 static void
 test_freed_without_use (Fixture       *fixture,
                         gconstpointer  data)
@@ -312,8 +312,8 @@ test_many_streams (Fixture       *fixture,
     }
 }
 
-/* A block that is released on streams that did not use it still has the pending use of its previous
- * owner. */
+/* If a block is released on streams that did not use it, the next owner still waits for the pending
+ * use by the previous owner. */
 static void
 test_released_on_other_streams (Fixture       *fixture,
                                 gconstpointer  data)
@@ -504,8 +504,8 @@ test_out_of_memory (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
-/* A request uses free memory that another stream holds, that is mapped elsewhere, or that is in a
- * cache. */
+/* A request can use all free memory: memory that another stream holds, that is mapped at another
+ * address, or that is in a cache. */
 static void
 test_use_all_memory (Fixture       *fixture,
                      gconstpointer  data)
@@ -666,7 +666,8 @@ work_a_bit (Fixture *fixture)
     }
 }
 
-/* Fails each of the first fallible calls and some later calls, in two ways. Nothing must leak. */
+/* Makes each of the first calls that can fail, and some later calls, fail in two ways. Nothing must
+ * leak. */
 static void
 test_failures (Fixture       *fixture,
                gconstpointer  data)

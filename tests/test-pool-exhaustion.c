@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Pools at their limit. Tests that repeatedly fill a pool until an allocation fails: the pool must
- * lose no memory and count correctly. Also tests how far a program gets if the limit is little more
- * than its live memory. */
+ * lose no memory and count correctly. Also tests how many allocations succeed if the limit is
+ * little more than the live memory. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -253,12 +253,13 @@ bins_full (TestFixture *fixture)
 /* --- a limit of little more than the live memory ---------------------------------------- */
 
 #define N_STEPS   4000
-#define LEAST     (1024 * MIB)      /* with less, chunks are large relative to live memory */
+#define LEAST     (1024 * MIB)      /* with less live memory, chunks are relatively large */
 #define MOST      (16000 * MIB)
 #define MAX_LIVES 64                /* of the largest size */
 
-/* A random walk. If there is room, 73 of 100 steps allocate a random size; the other steps free a
- * random allocation. Without a pool, the walk only counts the live bytes. */
+/* A random sequence of allocations and frees. If there is room, 73 of 100 steps allocate a random
+ * size; the other steps free a random allocation. If `pool` is NULL, the steps only count the live
+ * bytes. */
 typedef struct
 {
   GpuMemoryPool *pool;              /* nullable */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The history of a pool: the events as the library returns them, and as the formats of viewers
- * contain them. */
+/* The history of a pool: the events that the library returns, and the same events in the formats of
+ * viewers. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -157,8 +157,8 @@ history_newest_events (TestFixture *fixture)
   test_pool_each_kind (fixture, check_newest_events);
 }
 
-/* Events of blocks that are freed one by one, several at once, or while another reference
- * exists. */
+/* Checks the events of blocks that are freed one by one, several at once, or while another
+ * reference exists. */
 static void
 history_blocks (TestFixture *fixture)
 {

@@ -25,8 +25,8 @@ get_mapped_size (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* Makes address reservations fail: on the host by a limit of the address space, on the stand-in for
- * CUDA as @spec says. Returns FALSE if this is impossible. */
+/* Makes reservations of addresses fail: on the host by a limit of the address space, on the
+ * stand-in for CUDA by the fault @spec. Returns FALSE if the test can do neither. */
 static gboolean
 refuse_addresses (TestFixture *fixture, const char *spec)
 {
@@ -74,8 +74,8 @@ check_works (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
 }
 
-/* An automatic pool gets the best kind, or the second best if the driver refuses addresses. In that
- * case, creating an expandable pool fails. */
+/* An automatic pool has the best kind, or the second best if the driver cannot reserve addresses.
+ * Then the creation of an expandable pool fails. */
 static void
 choice_no_addresses (TestFixture *fixture)
 {

@@ -16,7 +16,7 @@ typedef struct
   gsize           size;
   guint64         data;             /* owner data, 0 for none */
   gint            owner;            /* the allocation stream, -1 for the host */
-  guint           streams;          /* bit map of the streams that have used the block since */
+  guint           streams;          /* bit map: streams that used the block since its allocation */
 } Live;
 
 struct _Model
@@ -202,8 +202,8 @@ give_to_all (Model *model,
   gpointer keys[2 * MAX_STREAMS];
   guint n = 0;
 
-  /* Release on the streams in any order, on some streams twice, and on some that have not used the
-   * block. */
+  /* Release the block on its streams in any order, on some streams twice, and also on some streams
+   * that have not used the block. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     {
       if ((live->streams & 1u << i) != 0 || pick (model, 4) == 0)

@@ -34,7 +34,8 @@ typedef struct
   gboolean taken;
 } SimUnit;
 
-/* A segment, or the address range. */
+/* The memory at adjacent addresses: a segment, or the reserved address range of a pool with
+ * chunks. */
 typedef struct
 {
   guint64  address;
@@ -479,8 +480,8 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Completes work up to @seq. If @force, also completes the work of other streams for which that
- * work waits. Returns FALSE if a wait blocks the work. */
+/* Completes the work of @stream up to @seq. If @force, first completes the work of other streams
+ * for which this work waits; otherwise such a wait stops the stream, and the result is FALSE. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,

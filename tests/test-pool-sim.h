@@ -27,8 +27,9 @@ typedef struct
   guint64 n_rooms;
 } SimStats;
 
-/* With a @granularity of 0 the owner allocates segments, otherwise chunks. If @checked, makes the
- * checks described above, which cost time and memory. */
+/* If @granularity is 0, the owner allocates segments; otherwise it allocates chunks of this
+ * granularity. If @checked is TRUE, makes the checks described above, which cost time and
+ * memory. */
 Sim        *sim_new             (gsize                  capacity,
                                  gsize                  unit,
                                  gsize                  granularity,
@@ -42,13 +43,13 @@ void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,
                                  gsize                  capacity);
-/* Makes the @nth of the next fallible calls (counted from 1) fail with @code. */
+/* Makes the @nth call from now that can fail (counted from 1) fail with @code. */
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);
 /* Returns whether the failure of sim_fail() has happened. */
 gboolean    sim_has_failed      (Sim                   *sim);
-/* Sets the callback of make_room(), which returns FALSE without a callback. */
+/* Sets the function that make_room() calls. Without such a function, make_room() returns FALSE. */
 void        sim_set_make_room   (Sim                   *sim,
                                  gboolean             (*make_room) (gpointer data),
                                  gpointer               data);
@@ -58,7 +59,7 @@ void        sim_set_make_room   (Sim                   *sim,
 SimStream  *sim_stream_new      (Sim                   *sim,
                                  guint64                lag);
 void        sim_stream_unref    (SimStream             *stream);
-/* Submits work without memory. */
+/* Submits work that uses no memory. */
 void        sim_stream_submit   (SimStream             *stream);
 /* Completes all work of the stream. */
 void        sim_stream_finish   (SimStream             *stream);

@@ -129,7 +129,7 @@ check_refused (void)
                          "manages 1023", "the owner has no more");
   pool_assert_steps (&owner, "afafar0");
 
-  /* Retries while make_room() helps, but not forever */
+  /* The pool retries as long as make_room() returns TRUE, but not without end */
   owner.n_rooms = 2;
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
@@ -258,7 +258,7 @@ alloc_slowly (gpointer   owner,
   GpuPoolBins **bins = owner;
   g_autoptr (GError) refused = NULL;
 
-  /* Simulate an allocation by another thread at the same time */
+  /* Simulate another thread that allocates memory at the same time */
   if (size > CAPACITY (1000))
     {
       g_assert_null (_gpu_pool_bins_alloc (*bins, 1000, NULL, &refused));
@@ -648,8 +648,8 @@ check_threads (void)
   pool_end (&owner);
 }
 
-/* The same test with limits, which are never exceeded. Releases free the excess over the
- * threshold */
+/* Like check_threads(), with limits, which are never exceeded. Releases free unused memory above
+ * the threshold */
 static void
 check_threads_limits (void)
 {

@@ -27,7 +27,8 @@ static char *path;                  /* the file of this process */
 /* The states of a slow disk. */
 static int is_slow, is_waiting, was_late;
 
-/* Interposes the function of the C library: a slow disk keeps the writer here. */
+/* Overrides the function of the C library. To simulate a slow disk, it blocks the thread that
+ * writes the file. */
 int
 renameat (int         old_folder,
           const char *old_name,
@@ -155,7 +156,7 @@ run_child (const char *name,
   g_test_trap_assert_passed ();
 }
 
-/* The folder cannot be created, and later it can. */
+/* At first the folder cannot be created; later it can. */
 static void
 child_failure (void)
 {
@@ -255,7 +256,7 @@ check_replaced_file (void)
   g_unlink (temporary);
 }
 
-/* A process that crashes before it renames its file leaves the file under the temporary name. */
+/* If a process crashes before it renames its new file, the file remains with its temporary name. */
 static void
 check_temporary_file (void)
 {

@@ -21,8 +21,8 @@ static const char source[] =
 static const GpuExtent items = { N, 1, 1 };
 static const GpuExtent one = { 1, 1, 1 };
 
-/* Returns NULL if the device hands over SVM between the host and streams only as a whole: pools
- * cannot split such memory. */
+/* Returns NULL if the device hands over SVM between the host and streams only as whole allocations,
+ * which pools cannot split. */
 static GpuMemoryPool *
 pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {
@@ -98,8 +98,8 @@ check_ints (GpuSvm *svm, gint32 first)
     g_assert_cmpint (data[i], ==, first + (gint32) i);
 }
 
-/* Adjacent allocations keep their content, kernels see the host's addresses, and memory is
- * reused. */
+/* Adjacent allocations keep their content, memory has the same address in kernels as on the host,
+ * and memory is reused. */
 static void
 check_content (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -239,7 +239,7 @@ svm_errors (TestFixture *fixture)
 
 /* --- addresses ------------------------------------------------------------------------------- */
 
-/* Kernels receive blocks as pointers or as numbers, as declared. */
+/* A kernel receives a block as a pointer or as a number, as the kernel declares its argument. */
 static void
 check_blocks (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -312,7 +312,7 @@ svm_blocks (TestFixture *fixture)
     check_blocks (fixture, shared);
 }
 
-/* A block is rejected as an argument that is not a pointer. */
+/* A launch refuses a block for an argument that is not a pointer. */
 static void
 svm_address_for_value (TestFixture *fixture)
 {

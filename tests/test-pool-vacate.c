@@ -189,7 +189,8 @@ count_buffers (void)
   return count;
 }
 
-/* A buffer without memory is not counted, and may be dropped before or after its pool. */
+/* The pool does not count a buffer without memory, which may be dropped before or after the
+ * pool. */
 static void
 vacate_drop_order (TestFixture *fixture)
 {

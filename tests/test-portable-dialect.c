@@ -74,8 +74,8 @@ static const char reals[] =
   "  o[15] = as_uint (ldexp (y, 3)) ^ (uint) ilogb (y) ^ as_uint (mad (2.0f, y, 1.0f));\n"
   "}\n";
 
-/* Local memory as a variable, as a kernel argument and as an argument of a function; barriers;
- * constant tables. */
+/* Uses local memory as a variable, as a kernel argument and as an argument of a function, and
+ * barriers and constant tables. */
 static const char tiles[] =
   "#define SIDE 8\n"
   "typedef struct { uint add; uchar shift[4]; } Step;\n"
@@ -310,8 +310,8 @@ get_input (void)
   return g_bytes_new_take (data, N_ITEMS * sizeof *data);
 }
 
-/* Divisions and square roots are correctly rounded, as in C. OpenCL only does this on request, on
- * devices that support it. */
+/* Builds with correctly rounded divisions and square roots, as in C. OpenCL rounds these correctly
+ * only if the options request it and the device supports it. */
 static GpuProgram *
 build (GpuContext *context, const char *source, const char *options, GError **error)
 {

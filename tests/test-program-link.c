@@ -127,7 +127,8 @@ link_not_supported (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_new_linked");
 }
 
-/* Only in languages with templates do the names of kernels differ in the binary. */
+/* The names of kernels in the source differ from those in the binary only in languages with
+ * templates. */
 static void
 link_template_names (TestFixture *fixture)
 {

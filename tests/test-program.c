@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs: builds, logs, options, binaries, and the cache on disk, with damaged entries, its size
- * limit, and several processes that share it. */
+/* Programs: builds, logs, options, binaries, and the cache on disk: damaged entries, the size
+ * limit, and several processes that share the cache. */
 #include "config.h"
 
 #include <signal.h>
@@ -432,7 +432,8 @@ program_cache_external_inputs (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Kernels of a cached program have the same argument information as after the build. */
+/* Kernels of a program from the cache have the same argument information as those of the program
+ * that was built. */
 static void
 program_cache_arguments (TestFixture *fixture)
 {
@@ -623,7 +624,7 @@ program_cache_foreign (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* The cache returns the log of the build with the program. */
+/* A program from the cache has the log of its build. */
 static void
 program_cache_log (TestFixture *fixture)
 {
@@ -707,8 +708,8 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* Builds that depend on more than the source text are not cached: assemblers can read files, and
- * macros can build the names of such features. */
+/* Builds that depend on more than the source text are not cached. Assembler code can read files,
+ * and macros can build the names of features such as __TIME__. */
 static void
 program_cache_volatile (TestFixture *fixture)
 {
@@ -764,9 +765,9 @@ program_cache_volatile (TestFixture *fixture)
   cache_end (directory);
 }
 
-/* A process may inherit an ignored SIGCHLD from its parent. Then the exit status of the compiler is
- * lost. If the compiler inherits the setting too, the exit statuses of its subprocesses are also
- * lost. */
+/* A process may inherit an ignored SIGCHLD from its parent. In such a process the exit status of
+ * the compiler is lost. If the compiler also inherits the setting, the exit statuses of its own
+ * subprocesses are lost too. */
 static void
 program_sigchld_ignored (TestFixture *fixture)
 {

@@ -136,7 +136,8 @@ refused_bounds (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* Products that overflow to an offset within the buffer: byte 0 or byte 16. */
+/* Origins whose product with the pitch overflows to an offset within the buffer, byte 0 or byte 16,
+ * are refused. */
 static void
 refused_origin_overflow (TestFixture *fixture)
 {
@@ -173,7 +174,7 @@ refused_origin_overflow (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 7, BUFFER_SIZE);
 }
 
-/* One of the two must belong to the stream's context. */
+/* The source or the destination must belong to the stream's context. */
 static void
 refused_foreign_context (TestFixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Random copies of regions within one memory: the library must reject a copy if and only if the
- * regions share a byte, which the test finds byte by byte. An accepted copy changes no byte outside
- * of its destination. --seed repeats a run. */
+ * regions share a byte. The test compares the regions byte by byte. An accepted copy changes no
+ * byte outside of its destination. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions between random pairs of memories, checked against loops of memcpy(). The
- * two memories may be the same memory, or belong to two contexts. --seed repeats a run. */
+/* Random copies of regions between random pairs of memory objects, compared with loops of memcpy().
+ * Both objects may be the same object, or belong to two contexts. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
@@ -15,7 +15,8 @@
 
 typedef struct _Place Place;
 
-/* Memory of any kind, with its expected content. Linear memory has texels of one byte. */
+/* Memory of any kind, and its expected content (the shadow). Linear memory has texels of one
+ * byte. */
 struct _Place
 {
   TestFixture *fixture;
@@ -126,7 +127,7 @@ add_image (Places   *places,
              texel_size, &extent, texel_size * extent.width);
 }
 
-/* Two slices that overlap, and an alias of the whole buffer. */
+/* Adds two slices that overlap, and an alias of the whole buffer. */
 static void
 add_buffer_parts (Places      *places,
                   const Place *root)
@@ -190,7 +191,8 @@ add_buffers (Places *places)
     add (places, GPU_MEMORY (over_host), BUFFER_SIZE);
 }
 
-/* Adds an image over rows with gaps of a buffer, and an image of one row over the same bytes. */
+/* Adds an image over a buffer, with gaps between its rows, and an image of one row over the same
+ * bytes. */
 static void
 add_images_over_buffers (Places               *places,
                          const GpuImageFormat *format)
@@ -263,7 +265,7 @@ add_levels (Places               *places,
     }
 }
 
-/* Linear memory, and images whose texels have the same size. */
+/* Makes linear memory, and images whose texels have the same size. */
 static void
 make_places (Places               *places,
              const GpuImageFormat *format)
@@ -411,7 +413,7 @@ get_end (const Copy *copy,
          + (copy->bytes.height - 1) * side->row_pitch + copy->bytes.width;
 }
 
-/* Returns FALSE if the side reaches past the end. */
+/* Returns FALSE if the region reaches past the end of the memory. */
 static gboolean
 choose_side (const Copy *copy,
              Side       *side)

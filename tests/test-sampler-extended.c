@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Samplers beyond those of OpenCL: border colours, an address mode per dimension, mip levels,
- * integer read modes; and invalid coordinates. */
+ * integer read modes, and invalid coordinates. */
 #include "config.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static const char texels_source[] =
   "  out[i] = read_imagef (image, by, at[i]);\n"
   "}\n";
 
-/* Uses each number as a coordinate in all three dimensions. */
+/* Reads texels at positions whose three coordinates are the same number. */
 static const char wild_source[] =
   "__kernel void\n"
   "read_1d (__read_only image1d_t image, sampler_t by, __global const float *at,\n"
@@ -212,8 +212,8 @@ can_sample (TestFixture *fixture)
   return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE);
 }
 
-/* Returns whether the device is the host. In kernels of the portable dialect, other back ends do
- * not support the extended samplers. */
+/* Returns whether the device is the host, the only back end that supports the extended samplers in
+ * kernels of the portable dialect. */
 static gboolean
 is_host (TestFixture *fixture)
 {

@@ -309,7 +309,7 @@ operations_on_streams (Pair *pair)
     }
 }
 
-/* Imported memory that is untracked is still handed over between streams. */
+/* Even untracked imported memory is handed over between streams. */
 static void
 operations_untracked (Pair *pair)
 {
@@ -403,8 +403,8 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* Returns TRUE if the driver rejects work on imported memory behind a pending user event. Checks
- * the error in that case. */
+/* Returns TRUE, and checks the error, if the driver rejects work on imported memory behind a
+ * pending user event. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
 {
@@ -441,7 +441,8 @@ failure (Pair *pair)
   fill_and_wait (pair->ours, 0, SIZE, 6);
   check_value (pair->theirs, 6);
 
-  /* A read is ordered as a write, but if it fails, the content of the memory stays defined. */
+  /* The library orders a read like a write. Unlike a failed write, a failed read leaves the content
+   * of the memory defined. */
   g_clear_object (&gate);
   gate = test_gate (pair->here, stream);
   copy (stream, plain, pair->ours, SIZE);
@@ -461,7 +462,7 @@ share_failure (TestFixture *fixture)
 
 #define N_ROUNDS 100
 
-/* Only reads. The library still orders reads of imported memory as writes. */
+/* Only reads the memory. The library orders reads of imported memory like writes. */
 static gpointer
 read_often (gpointer data)
 {
@@ -668,8 +669,8 @@ refused (Pair *pair)
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
                          "gpu_buffer_new_from_fd: the range of 1 bytes at");
-  /* The size exceeds the memory: the size of the descriptor's file shows this, or else the driver
-   * rejects it. */
+  /* The size exceeds the memory. The library detects this by the size of the file, or else the
+   * driver rejects the size. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");

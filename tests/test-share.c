@@ -199,7 +199,7 @@ share_dma_buf (TestFixture *fixture)
     check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
 }
 
-/* Imports memory of another library, which the test simulates by a sealed file. */
+/* Imports memory of another library. A sealed file simulates this memory. */
 static void
 share_foreign_file (TestFixture *fixture)
 {
@@ -399,7 +399,7 @@ share_invalid_calls (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "-1");
 }
 
-/* Imports descriptors of other things than memory, and of too little memory. */
+/* Imports file descriptors that are not of memory, or whose memory is too small. */
 static void
 share_wrong_descriptor (TestFixture *fixture)
 {
@@ -418,8 +418,8 @@ share_wrong_descriptor (TestFixture *fixture)
   close (fd);
 }
 
-/* Importing duplicates the descriptor. The limit on open descriptors is enough for the context, so
- * that the import fails. */
+/* An import duplicates the descriptor. The test sets the limit of open descriptors so that the
+ * context can be created, but the import fails. */
 static void
 share_descriptor_limit (TestFixture *fixture)
 {
@@ -583,7 +583,8 @@ share_longer_range (TestFixture *fixture)
   close (fd);
 }
 
-/* A range that starts within a mapping and ends after it needs another mapping. */
+/* A range that starts within an existing mapping and ends after this mapping needs another
+ * mapping. */
 static void
 share_past_end (TestFixture *fixture)
 {
@@ -623,7 +624,7 @@ get_address_space (void)
 }
 
 /* A hostile process may send a file of any size: the library only maps the requested range, even
- * far from the start. It tracks two ranges of one file as one memory. */
+ * far from the start. The library tracks two ranges of one file as the same memory. */
 static void
 share_sparse_file (TestFixture *fixture)
 {

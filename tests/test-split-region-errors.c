@@ -94,8 +94,8 @@ get_spec (TestFixture *fixture, Kind kind)
   return test_is_opencl (fixture) ? opencl[kind] : "cuMemcpy2DAsync:2";
 }
 
-/* Makes a region call fail while its stream is blocked by a user event, which then completes or
- * fails, or by a kernel. */
+/* Makes a call with a region fail while a user event or a kernel blocks its stream. A user event
+ * then completes, or fails if @fails is TRUE. */
 static void
 refuse (TestFixture *fixture, Kind kind, gboolean fails)
 {
@@ -234,8 +234,8 @@ image_filled (TestFixture *fixture, guint8 value)
   return image;
 }
 
-/* Checks the first two rows, which the driver accepted. If these rows fail as well, the image
- * cannot be read. */
+/* Checks the first two rows, which the driver has accepted. If the work on these rows fails as
+ * well, reads of the image must fail. */
 static void
 check_rows (const Blocking *call, gboolean fails, gboolean run)
 {

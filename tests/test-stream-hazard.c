@@ -130,8 +130,8 @@ hazard_kernel_arguments (TestFixture *fixture)
 
 /* --- order of reads and writes ------------------------------------------------------------ */
 
-/* Readers do not wait for readers, writers wait for readers, and readers and writers wait for
- * writers. A gate blocks the first stream, and thereby all work that waits for it. */
+/* Readers do not wait for readers, writers wait for readers, and both wait for writers. A gate
+ * blocks the work of the first stream, and therefore all work that waits for this work. */
 static void
 hazard_readers_and_writers (TestFixture *fixture)
 {
@@ -174,8 +174,8 @@ hazard_readers_and_writers (TestFixture *fixture)
 
 #define N_READERS 4
 
-/* A write waits for the pending reads of all other streams, in any order of completion: it is
- * pending until the last of them is complete. */
+/* A write waits for the pending reads of all other streams: it stays pending until the last read
+ * has completed, in any order of completion. */
 static void
 hazard_readers (TestFixture *fixture)
 {
@@ -253,9 +253,9 @@ reader_clear (Reader *reader)
   g_object_unref (reader->stream);
 }
 
-/* The same for streams blocked by a kernel: a write that waits for two reads runs when both reads
- * have completed. The test creates all objects before the first kernel runs, because a driver may
- * wait for the kernel when it creates an object. */
+/* Like hazard_readers(), with streams that a kernel blocks: a write that waits for two reads runs
+ * when both reads have completed. The test creates all objects before the first kernel runs,
+ * because a driver may wait for the kernel when it creates an object. */
 static void
 hazard_held_readers (TestFixture *fixture)
 {
@@ -296,8 +296,8 @@ hazard_held_readers (TestFixture *fixture)
     reader_clear (&readers[i]);
 }
 
-/* Before a stream writes the memory, it waits for the read of another stream, even if it has read
- * the memory too. If @is_first, its own read was recorded first. */
+/* Before a stream writes the memory, it waits for the read of another stream, even if the writing
+ * stream has read the memory itself. If @is_first, its own read was recorded first. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {
@@ -746,7 +746,8 @@ print_fields (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpo
   return G_LOG_WRITER_HANDLED;
 }
 
-/* GPUMEM_DEBUG logs structured messages, here that of a stream that waits for another. */
+/* With GPUMEM_DEBUG the library logs structured messages. The test checks the message that one
+ * stream waits for another. */
 static void
 hazard_messages (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Every operation of a stream, compared with plain loops over host memory. The random numbers are
- * those of GTest, which prints the seed at the start. --seed repeats them. */
+/* Every operation of a stream, compared with plain loops over host memory. The random numbers come
+ * from GTest, which prints the seed at the start. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
@@ -183,8 +183,8 @@ stream_fill (TestFixture *fixture)
     {
       gsize n_max = SIZE / pattern_size / 4;
 
-      /* First at an offset aligned to the pattern, then at any offset; many repetitions, one,
-       * some */
+      /* Fill at an offset that is a multiple of the pattern size, then at any offset, with one,
+       * some and many repetitions of the pattern */
       fill_once (fixture, buffer, model, pattern_size * random_below (n_max), n_max, pattern_size);
       fill_once (fixture, buffer, model, random_below (SIZE / 2), 1 + random_below (n_max),
                  pattern_size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An out-of-order stream with so much pending work that an ordinary submission waits for the
- * device. Operations that must not block do not wait. The test detects a wait by the number of
+/* An out-of-order stream has so much pending work that an ordinary submission waits for the device.
+ * Operations that must not block must not wait even then. The test detects a wait by the number of
  * completed operations. */
 #include "config.h"
 
@@ -18,7 +18,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* Submits until the next ordinary submission would wait. */
+/* Submits work until the next ordinary submission would wait. */
 static guint64
 fall_behind (GpuStream *stream, GpuBuffer *buffer)
 {

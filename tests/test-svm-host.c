@@ -69,7 +69,7 @@ svm_map_shared (TestFixture *fixture)
   test_svm_check (svm, 0, SIZE, 'r');
 }
 
-/* A buffer wraps the SVM's memory by its native handle. */
+/* Wraps the native handle of SVM as a buffer. */
 static void
 svm_wrapped (TestFixture *fixture)
 {
@@ -127,7 +127,7 @@ svm_busy (TestFixture *fixture)
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
-  /* While the memory is mapped, other access by the device is only possible without exclusive
+  /* While the memory is mapped, the device may read it only if the SVM has no exclusive
    * handover. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));

@@ -133,8 +133,8 @@ kernel_argument (TestFixture *fixture)
   check_ints (to, 2131);
 }
 
-/* The same argument is a buffer in one launch and shared memory in the next; each launch sees the
- * results of the launches before. */
+/* The same argument is a buffer in one launch and SVM in the next launch. Each launch sees the
+ * results of the earlier launches. */
 static void
 kernel_buffer_and_svm (TestFixture *fixture)
 {
@@ -335,7 +335,7 @@ kernel_indirect (TestFixture *fixture)
     g_object_unref (svms[i]);
 }
 
-/* A pending launch keeps the memory alive that it reaches through pointers. */
+/* A pending launch keeps alive the memory that its kernel reaches through pointers. */
 static void
 kernel_launch_keeps_memory (TestFixture *fixture)
 {
@@ -463,8 +463,8 @@ kernel_host_refused (TestFixture *fixture)
   check_ints (svm, can ? 1 : 0);
 }
 
-/* A kernel may write memory that it reaches through pointers, so memory given as read-only is
- * rejected: on a GPU the write would be a fault that loses the context. */
+/* A kernel may write memory that it reaches through pointers, so a launch refuses read-only memory
+ * among this memory: on a GPU, a write to it would lose the context. */
 static void
 kernel_read_only_refused (TestFixture *fixture)
 {
@@ -532,7 +532,7 @@ kernel_image_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image");
 }
 
-/* Pageable host memory, as an argument and through a pointer. */
+/* A kernel uses pageable host memory, as an argument and through a pointer. */
 static void
 kernel_system_memory (TestFixture *fixture)
 {

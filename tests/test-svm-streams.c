@@ -11,7 +11,7 @@
 
 /* --- streams, threads, lifetime ------------------------------------------------------- */
 
-/* The program inserts no waits between the streams. */
+/* Uses SVM on several streams; the test itself does not wait. */
 static void
 svm_streams (TestFixture *fixture)
 {
@@ -74,8 +74,8 @@ svm_readers_in_turn (TestFixture *fixture)
   test_synchronize (other);
 }
 
-/* A finalized stream has no pending uses. A new stream may have the same handle, but must not be
- * mistaken for the finalized stream. */
+/* A finalized stream has no pending uses. The library must not treat a new stream with the same
+ * handle as the finalized stream. */
 static void
 svm_reused_stream_handle (TestFixture *fixture)
 {

@@ -39,7 +39,7 @@ static const struct
 static const GpuExtent one = { 1, 1, 1 };
 static const GpuExtent items = { N, 1, 1 };
 
-/* If the device does not support the kind, the allocation fails. */
+/* Returns whether the device supports the kind. If it does not, checks that an allocation fails. */
 static gboolean
 has_kind (TestFixture *fixture, guint i)
 {
@@ -83,7 +83,8 @@ run_each (TestFixture *fixture, void (*run) (TestFixture *fixture, guint kind))
     g_test_skip ("the device has no unified shared memory");
 }
 
-/* Reads on a stream of the memory's context; hazards order the read after all other work. */
+/* Reads the memory on a stream of its context. The library orders the read after all other work on
+ * the memory. */
 static void
 read_all (GpuMemory *memory, gpointer data)
 {

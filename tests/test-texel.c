@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Texels of every format: the position of each component, rounding, clamping and NaN; and round
- * trips of every texel. */
+/* Texels of every format: the position of each component, rounding, clamping and NaN. Every texel
+ * that is read and written again must be unchanged. */
 #include "config.h"
 
 #include <math.h>

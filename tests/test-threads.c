@@ -35,7 +35,7 @@ run_workers (Worker *workers, GThreadFunc func)
     g_thread_join (threads[i]);
 }
 
-/* Creates, fills, copies, reads, compares and releases, each thread with its own values. */
+/* Creates, fills, copies, reads, compares and releases buffers. Each thread has its own values. */
 static gpointer
 work (gpointer data)
 {
@@ -88,7 +88,8 @@ threads_one_stream (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, N_THREADS * N_ROUNDS * 2);
 }
 
-/* All threads copy the same source; some read it, and one rewrites it with the same content. */
+/* Copies a source that all threads share. One of the threads also rewrites the source with the same
+ * content. */
 static gpointer
 share (gpointer data)
 {
@@ -133,7 +134,7 @@ count (gpointer data)
   g_atomic_int_inc ((int *) data);
 }
 
-/* Threads use memory that others release: each use succeeds or fails with GPU_ERROR_RELEASED. */
+/* Uses memory that other threads release: each use succeeds or fails with GPU_ERROR_RELEASED. */
 static gpointer
 release_and_use (gpointer data)
 {
@@ -365,8 +366,8 @@ do_nothing (gpointer data)
   return data;
 }
 
-/* Makes the system refuse new threads to this process, by changing to an unprivileged user. Skips
- * the test, with a reason, if that has no effect. */
+/* Limits the threads of this process and changes to an unprivileged user, so that no thread can be
+ * started. Skips the test, with a reason, if the limit has no effect. */
 static gboolean
 forbid_threads (struct rlimit *before)
 {
@@ -422,7 +423,7 @@ started_stream (TestFixture *fixture, GpuStreamFlags flags)
   return stream;
 }
 
-/* Work on a stream without a helper thread completes. */
+/* Checks that work on a stream without a helper thread completes. */
 static void
 limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
 {
@@ -437,7 +438,7 @@ limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
     }
 }
 
-/* An asynchronous wait needs a thread, and fails if none can be started. */
+/* An asynchronous wait needs a thread, and fails if no thread can be started. */
 static void
 limited_wait (TestFixture *fixture, GpuStream *stream)
 {

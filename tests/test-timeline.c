@@ -99,7 +99,7 @@ timeline_lock_bias (TestFixture *fixture)
   g_assert_null (biased_timeline (buffer));
 }
 
-/* Memory keeps its lock bias if each use by its stream also involves new memory. */
+/* Memory keeps its lock bias if each operation of its stream also uses new memory. */
 static void
 timeline_keeps_lock_bias (TestFixture *fixture)
 {
@@ -249,7 +249,7 @@ fail_once (TestFixture *fixture, GpuStream *stream, guint i, GpuEvent **failed, 
     *good = test_record (stream);
 }
 
-/* The timeline keeps failures for later queries, up to a bound. */
+/* The timeline keeps a limited number of failures for later queries. */
 static void
 timeline_bounded_failures (TestFixture *fixture)
 {
@@ -349,8 +349,8 @@ wait_for_retained (GpuTimeline *timeline, guint most)
     }
 }
 
-/* A stream without waiters releases the objects of completed work when their number or their size
- * exceeds a bound. */
+/* A stream releases the objects of completed work when their number or size exceeds a bound, even
+ * if no thread waits for the work. */
 static void
 timeline_releases_retained (TestFixture *fixture)
 {

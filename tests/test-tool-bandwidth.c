@@ -105,7 +105,8 @@ is_left_out (JsonArray  *omissions,
 }
 #endif
 
-/* Each path has results for all its directions and sizes, or is omitted with a reason. */
+/* The output has results for all directions and sizes of each path, or the reason why the path was
+ * omitted. */
 static void
 test_json (TestFixture *fixture)
 {
@@ -266,8 +267,8 @@ test_leaks (TestFixture *fixture)
   }
 }
 
-/* The first write creates the data to read, the library makes the second write, and the third write
- * is a direct driver call. */
+/* Makes one of three writes fail. The first creates the data for reads; the second is a measured
+ * write by the library; the third is a direct driver call. */
 static void
 test_failing_driver (TestFixture *fixture)
 {

@@ -501,25 +501,7 @@ test_help (void)
 
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
-/* The command reports the failure of each memory call of the driver, and nothing leaks. */
-static gboolean
-has_stand_in (TestFixture *fixture)
-{
-  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
-      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
-    return TRUE;
-  g_test_skip ("not the tests' driver");
-  return FALSE;
-}
-
-static void
-restore_driver (const char *old)
-{
-  g_unsetenv ("GPUMEM_CUDA_DRIVER");
-  if (old != NULL)
-    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
-}
-
+/* Makes each memory call of the driver fail. The command reports the failure, and nothing leaks. */
 static void
 test_failing_driver (TestFixture *fixture)
 {
@@ -586,8 +568,8 @@ test_bench (void)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
 
-/* The results cover blocks, if the pool has blocks, then buffers and the device's own allocations,
- * each with both numbers of threads. */
+/* The output has results for blocks (if the pool has blocks), for buffers and for the device's own
+ * allocations, each with both numbers of threads. */
 static void
 test_bench_json (TestFixture *fixture)
 {

@@ -31,8 +31,8 @@ TestRun      test_tool_wait   (GSubprocess       *process);
 /* Sets whether to run the program itself instead of libtool's wrapper script, which needs other
  * programs in PATH. */
 void         test_tool_direct (gboolean           direct);
-/* Starts the tool, and interrupts it after it has set up its signal handling. It must print its
- * results, device @id first. */
+/* Starts the command, and interrupts it after it has set up its signal handling. The command must
+ * print its results, those of device @id first. */
 void         test_tool_interrupt (const char        *id,
                                   const char *const *arguments);
 void         test_run_clear   (TestRun           *run);

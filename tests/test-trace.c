@@ -214,7 +214,7 @@ check_compressed (void)
   assert_lines (joined);
 }
 
-/* A small file that expands to more than the buffer of the decompressor */
+/* Reads a small file that expands to more bytes than the buffer of the decompressor holds */
 static void
 check_large_expansion (void)
 {
@@ -318,7 +318,7 @@ check_no_file (void)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "/nonexistent/trace");
 }
 
-/* Truncated or changed at each position */
+/* Reads files that are truncated or changed, at each position */
 static void
 check_damaged (void)
 {

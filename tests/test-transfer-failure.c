@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Staged copies with failures of a driver call, of the wait for a chunk, of starting threads, and
- * of page-locked memory. No call hangs, each waiter gets the error, and the next copy is
- * correct. */
+/* Staged copies during which a driver call fails, the wait for a chunk fails, no thread can be
+ * started, or no page-locked memory can be allocated. No call hangs, each waiter gets the error,
+ * and the next copy is correct. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -136,8 +136,8 @@ failure_of_driver_calls (TestFixture *fixture)
         }
 }
 
-/* If streams cannot wait for values, the library tries such a wait once, and does not stage copies
- * after that. */
+/* If streams cannot wait for values, the library detects this at the first such wait, and stages no
+ * further copies. */
 static void
 failure_of_host_waits (TestFixture *fixture)
 {
@@ -200,9 +200,9 @@ read_async (TestFixture  *fixture,
   return FALSE;
 }
 
-/* Reads many times through one chunk and makes the @n-th wait fail. The fault may affect a previous
- * copy, of which only the thread has not ended yet. In that case this read succeeds and is
- * repeated. */
+/* Reads many times through one chunk and makes the @n-th wait fail. The fault may hit the thread of
+ * a previous copy, which has not ended yet. In that case the read succeeds, and the test repeats
+ * it. */
 static void
 fail_chunk (TestFixture *fixture,
             GpuBuffer   *buffer,
@@ -357,8 +357,9 @@ copy_without (TestFixture *fixture,
   g_assert_cmpint (g_atomic_int_get (&n_refused), >, 0);
 }
 
-/* Runs in a separate process, which has no threads of the library yet. First no thread can be
- * started, then only no copying thread. The copies have more chunks than the staging memory. */
+/* Runs in a separate process, in which the library has started no threads yet. At first no thread
+ * can be started, later every thread except those that copy. The copies have more chunks than the
+ * staging memory. */
 static void
 failure_of_threads_alone (TestFixture *fixture)
 {

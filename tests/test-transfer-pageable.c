@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between devices and aligned memory of the library that is not page-locked. They are staged
- * like copies of pageable memory, but run in stream order. Other uses of that memory, on any
- * stream, see the results of earlier work, but not of later work. */
+/* Copies between devices and aligned memory of the library that is not page-locked. Such copies are
+ * staged like copies of pageable memory, but run in stream order. Other uses of the memory, on any
+ * stream, see the results of earlier work and not of later work. */
 #include "config.h"
 
 #include "test-util.h"

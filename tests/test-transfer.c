@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Copies of pageable memory through page-locked memory (staging). GPUMEM_DEBUG=stage enables
- * staging on every device for all but small copies. The tests check the bytes for each shape and
- * with concurrent copies, and that the caller's memory is released when the API promises it, and
- * not before. */
+ * staging on every device for all but small copies. The tests check the copied bytes for each shape
+ * and with concurrent copies. They also check that the library releases the caller's memory exactly
+ * when the API promises it. */
 #include "config.h"
 
 #include "test-util.h"
@@ -529,8 +529,8 @@ keep_copying (gpointer data)
   return NULL;
 }
 
-/* Staging memory over the limit is freed while copies run, and is allocated again when the limit
- * allows it. */
+/* Staging memory above the limit is freed even while copies run, and is allocated again after the
+ * limit was raised. */
 static void
 transfer_limit_traffic (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Opens, uses, closes and reopens the library, as happens when a plugin links to it. This program
- * does not link to the library. */
+/* Opens, uses, closes and reopens the library, as a program does with a plugin that links to the
+ * library. This program does not link to the library. */
 #include "config.h"
 
 #include <dlfcn.h>

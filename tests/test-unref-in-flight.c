@@ -49,7 +49,7 @@ lifetime_chain (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Copies in the same way behind a gate, so that no copy has run when the references are dropped. */
+/* Like lifetime_chain(), behind a gate, so that no copy has run when the references are dropped. */
 static void
 lifetime_chain_behind_gate (TestFixture *fixture)
 {
@@ -201,7 +201,7 @@ lifetime_release_in_flight (TestFixture *fixture)
   test_assert_content (to, expected);
 }
 
-/* A stream, a buffer, a slice and an event, dropped in every order. */
+/* Drops a stream, a buffer, a slice and an event in every order. */
 static void
 lifetime_every_order (TestFixture *fixture)
 {

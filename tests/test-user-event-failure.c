@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* User events that fail, and streams that wait for the work behind them: the waiters that get the
- * error, and the order of the other work. */
+/* User events that fail, and streams that wait for work behind such events. The tests check which
+ * waiters get the error, and the order of all other work. */
 #include "config.h"
 
 #include "test-allocator-util.h"
@@ -35,9 +35,10 @@ assert_waits (GpuStream *stream)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* A writes, waits for an event and writes again; the event fails while the first write is blocked.
- * B writes after the first write in any case, and cannot read. B gets the error only if the driver
- * detects the failure in time; then B reports the reason, and so does C, which waits for B. */
+/* Stream A writes, waits for an event and writes again; the event fails while the first write is
+ * blocked. A write of stream B runs after the first write of A in any case; a read of B fails. The
+ * write of B fails only if the driver detects the failure of the event in time. Then B reports the
+ * reason, as does stream C, which waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -95,8 +96,8 @@ failure_later_writer_out_of_order (TestFixture *fixture)
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* Work submitted after the failure counts as failed, too, until a wait has reported the failure:
- * all points that one wait covers have one result. */
+/* Work submitted after the failure also counts as failed until a wait has reported the failure,
+ * because all points that one wait covers have the same result. */
 static void
 fail_and_go_on (TestFixture *fixture)
 {
@@ -134,7 +135,8 @@ failure_work_after_failure (TestFixture *fixture)
 
 /* --- every waiter, with any result of the driver ---------------------------------------------- */
 
-/* Points with a fence each, and one that gets its fence after all work has completed. */
+/* Checks the results of points that have a fence each, and of one point that gets its fence after
+ * all work has completed. */
 static void
 every_point (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -200,7 +202,7 @@ read_and_fail (gpointer data)
   return NULL;
 }
 
-/* A call that is blocked by the event. */
+/* Makes a blocking call that waits for the event. */
 static void
 blocked (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -237,7 +239,7 @@ assert_remembered (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "last write", "lost bytes");
 }
 
-/* Submits work behind an event that fails. Queries the result only if @asks. */
+/* Submits work behind an event that fails. Queries the result of the work only if @asks is TRUE. */
 static void
 lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message,
       gboolean asks)
@@ -253,8 +255,8 @@ lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *me
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* These operations keep the content, though they are ordered like writes. If one succeeded, the
- * memory would seem to be written. */
+/* Asserts that operations that keep the content, but are ordered like writes, fail. If such an
+ * operation succeeded, the library would treat the content as defined again. */
 static void
 assert_order_alone_refused (GpuStream *stream, GpuBuffer *buffer)
 {
@@ -272,7 +274,7 @@ assert_order_alone_refused (GpuStream *stream, GpuBuffer *buffer)
   assert_remembered (&error, "gpu_stream_migrate");
 }
 
-/* Every read of the memory fails with the reason of the failed write, until the next write. */
+/* Asserts that every read of the memory fails with the reason of the failed write. */
 static void
 assert_lost (TestFixture *fixture, GpuBuffer *buffer)
 {
@@ -302,7 +304,7 @@ assert_lost (TestFixture *fixture, GpuBuffer *buffer)
   test_assert_ok (gpu_buffer_read (other, stream, 0, data, SIZE, NULL, &error), error);
   test_assert_value (data, 7, SIZE);
 
-  /* A write that is ordered behind the failed one fails, too, until the failure is recorded. */
+  /* A write that is ordered behind the failed write also fails until the failure is recorded. */
   gpu_memory_wait (GPU_MEMORY (buffer), NULL, NULL);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (other), 0, SIZE,
                                    &error), error);
@@ -348,7 +350,7 @@ failure_pooled_unused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "lost bytes");
   g_clear_error (&error);
 
-  /* The first use of the memory ends this: now its own failures count. */
+  /* From its first use on, the memory has its own failures. */
   gpu_stream_synchronize (stream, NULL, NULL);
   fill (other, buffer, 7);
   test_assert_ok (gpu_buffer_read (buffer, other, 0, data, SIZE, NULL, &error), error);
@@ -378,7 +380,7 @@ failure_remembered (TestFixture *fixture)
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   assert_lost (fixture, buffer);
 
-  /* After many other failures, and after the stream is finalized. */
+  /* Reads still fail after many other failures, and after the stream was finalized. */
   lose (fixture, stream, buffer, "lost bytes", TRUE);
   for (guint i = 0; i < 200; i++)
     lose (fixture, stream, other, "other bytes", TRUE);
@@ -387,7 +389,8 @@ failure_remembered (TestFixture *fixture)
   g_assert_false (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "other bytes");
 
-  /* A write to a part is enough: memory has no failures by range. */
+  /* A write to a part of the memory is enough, because the library does not record failures by
+   * range. */
   test_assert_ok (gpu_buffer_write (other, NULL, SIZE - 1, &byte, 1, NULL, &error), error);
   test_assert_ok (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error), error);
   if (!test_is_intel_cpu (fixture))
@@ -500,7 +503,8 @@ keep_asking (gpointer data)
   return NULL;
 }
 
-/* If a stream waits for an event that fails at the same time, either the call fails or its work. */
+/* If a stream waits for an event that fails at the same time, either the call fails or its work
+ * fails. */
 static void
 wait_and_fail (TestFixture *fixture, Race *race, gint round)
 {
@@ -551,8 +555,9 @@ assert_failed (GpuEvent *event, const char *message)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* The failure reaches events directly behind the wait, without work in between, on this stream and
- * on one that waits for it, but none before the wait. */
+/* The failure reaches events that are recorded directly behind the wait, without work in between,
+ * both on the waiting stream and on a stream that waits for this stream. It does not reach events
+ * before the wait. */
 static void
 failure_right_behind (TestFixture *fixture)
 {

@@ -76,7 +76,8 @@ choose_devices (GList *all, const char *choice)
     }
 }
 
-/* Frees @data at the end. GTest frees the data of a test only if the test runs. */
+/* Frees @data at the end of the program, because GTest frees the data of a test only if the test
+ * runs. */
 static gpointer
 own (gpointer data)
 {
@@ -185,7 +186,8 @@ test_drop_context (TestFixture *fixture)
   g_clear_object (&fixture->context);
 }
 
-/* Waits up to a minute for memory of the device: another test may have filled it. */
+/* Creates a context. Waits up to a minute if the device is out of memory, because another test may
+ * use all of it. */
 static GpuContext *
 new_context (GpuDevice *device)
 {
@@ -571,8 +573,8 @@ struct _TestHold
 };
 
 /* Returns TRUE if a polling kernel cannot block the stream. A GPU does not see writes of the host
- * during a kernel. Intel's CPU driver may run the kernel on a thread that waits for the stream, so
- * that this thread cannot end the kernel. */
+ * during a kernel. Intel's CPU driver may run the kernel on the thread that waits for the stream.
+ * This thread then cannot set the value that ends the kernel. */
 static gboolean
 needs_gate (TestFixture *fixture)
 {

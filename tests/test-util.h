@@ -48,7 +48,7 @@ void          test_drop_context   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless the device has the capability. */
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
-/* Like test_has(), but also skips the test on devices of other back ends than CUDA. */
+/* Like test_has(), but also skips the test on devices that do not belong to the CUDA back end. */
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
@@ -69,10 +69,12 @@ gboolean      test_launch         (GpuStream       *stream,
 /* Returns the attribute @nick of a device or a kernel, or NULL. Takes ownership of @attributes. */
 GVariant     *test_take_attribute (GVariant      *attributes,
                                    const char    *nick);
-/* Returns a borrowed object: @object holds the reference. */
+/* Gets a property that is an object. The caller does not own the result: @object holds the
+ * reference. */
 gpointer      test_get_object     (gpointer       object,
                                    const char    *property);
-/* For the drivers' deviations from OpenCL see docs/internals/pocl.md and opencl-drivers.md. */
+/* docs/internals/pocl.md and docs/internals/opencl-drivers.md describe how these drivers deviate
+ * from OpenCL. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless the device ignores kernel writes outside of images. */
@@ -122,8 +124,8 @@ void          test_same_memory    (TestFixture   *fixture,
 
 /* Iterates the thread's GMainContext until *@done is TRUE. Fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
-/* test_take_result() is a GAsyncReadyCallback that stores the result in a GAsyncResult **. The next
- * function waits for this result. */
+/* test_take_result() is a GAsyncReadyCallback that stores the result in a GAsyncResult **.
+ * test_await() waits for this result. */
 void          test_take_result    (GObject       *source,
                                    GAsyncResult  *result,
                                    gpointer       user_data);

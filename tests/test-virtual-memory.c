@@ -172,8 +172,8 @@ virtual_allocated_size (TestFixture *fixture)
 
 /* --- chunks that move ------------------------------------------------------------------- */
 
-/* Three adjacent chunks are one memory. The middle chunk is mapped elsewhere, and another chunk is
- * mapped at its address. Each chunk keeps its content. */
+/* Three adjacent chunks form one memory. The middle chunk is then mapped at another address, and
+ * another chunk at the old address of the middle chunk. Each chunk keeps its content. */
 static void
 virtual_chunks_move (TestFixture *fixture)
 {
@@ -427,7 +427,8 @@ virtual_all_memory (TestFixture *fixture)
     destroy (&range, chunks->pdata[i]);
 }
 
-/* If any call of the driver fails, nothing stays mapped, and the next attempt works. */
+/* Makes each driver call of a mapping fail. Then nothing stays mapped, and the next attempt
+ * succeeds. */
 static void
 virtual_map_fails (TestFixture *fixture)
 {
@@ -582,8 +583,8 @@ find_peer (TestFixture *fixture)
   return peer;
 }
 
-/* A device that gets access can access earlier and later mappings, including mappings of shareable
- * memory. */
+/* After access is enabled for a device, the device can access earlier and later mappings, including
+ * mappings of shareable memory. */
 static void
 virtual_peers (TestFixture *fixture)
 {
@@ -671,7 +672,7 @@ virtual_peers_fail (TestFixture *fixture)
 
 /* --- threads ---------------------------------------------------------------------------- */
 
-/* Each thread has its own addresses, and writes and reads its own mappings. */
+/* Maps, writes and reads chunks. Each thread has its own addresses. */
 static gpointer
 map_often (gpointer data)
 {

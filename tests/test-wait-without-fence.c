@@ -83,8 +83,8 @@ wait_in_thread (gpointer data)
 }
 
 /* A waiting thread cannot record a fence. Before the thread continues, the stream is dropped, and a
- * deferred job finishes and frees the stream. The test delays the thread: it holds the context's
- * lock, which the report of a lost device needs. */
+ * deferred job finishes and frees the stream. The test delays the thread by holding the context's
+ * lock, which the thread needs to report a lost device. */
 static void
 completion_stream_dropped_during_wait (TestFixture *fixture)
 {
@@ -178,7 +178,7 @@ ignore (GObject *source, GAsyncResult *result, gpointer user_data)
   test_assert_ok (gpu_stream_synchronize_finish (GPU_STREAM (source), result, NULL), NULL);
 }
 
-/* Memory of completed work is freed although a thread waits for a later, blocked point. */
+/* Memory of completed work is freed even while a thread waits for a later point that is blocked. */
 static void
 completion_frees_completed_first (TestFixture *fixture)
 {

@@ -261,7 +261,7 @@ run_debugger (void)
   return FALSE;
 }
 
-/* Returns whether a debugger traces this program. Such a program may be stopped for any time. */
+/* Returns whether a debugger traces this program. A debugger may stop the program for any time. */
 static gboolean
 is_traced (void)
 {

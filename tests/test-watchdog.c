@@ -50,7 +50,7 @@ hang_in_deadlock (void)
     pthread_join (threads[i], NULL);
 }
 
-/* A thread that makes no system calls. */
+/* Hangs in a loop that makes no system calls. */
 static void
 hang_in_loop (void)
 {

@@ -6,8 +6,8 @@
 
 #include "test-util.h"
 
-/* This thread holds the lock. A retry without deferred jobs must not take the lock, or it would
- * deadlock. */
+/* The calling thread holds the lock. If there are no deferred jobs, a retry must not take the lock,
+ * because it would deadlock. */
 static void
 workers_retry (void)
 {
