@@ -18,8 +18,8 @@ hidden block to a back end. The visible and hidden C blocks of a section form on
 the frame of the guide.
 
 The line "Not on OpenCL: it has no addresses" means that on OpenCL the section must fail with
-GPU_ERROR_NOT_SUPPORTED. "Not on every OpenCL device: ..." means that it may fail so. "Not without a
-second device: ..." skips the section if the back end has only one device.
+GPU_ERROR_NOT_SUPPORTED. "Not on every OpenCL device: ..." means that the section may fail with this
+error. "Not without a second device: ..." skips the section if the back end has only one device.
 """
 
 import contextlib

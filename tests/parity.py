@@ -4,7 +4,7 @@
 runs this script.
 
 The exit status is 1 if a row is missing or fails. If a back end has several devices with different
-results, the cell has the result of each device.
+results, the cell lists the result of each device.
 """
 
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shared by the Python tests: devices, errors, waiting, and TAP."""
+"""Functions for all Python tests: devices, errors, waits, and TAP."""
 
 import faulthandler
 import gc
@@ -18,7 +18,7 @@ try:
 except ImportError:
     np = None
 
-DEADLINE = 30                                   # seconds after which something counts as hung
+DEADLINE = 30                                   # seconds after which a wait counts as hung
 
 SOURCE = """
 __kernel void
@@ -110,8 +110,9 @@ class Fixture:
         return Gpu.Event.new_user(self.context)
 
     def gate(self, stream, must_hold=True):
-        """Returns a user event that blocks the stream until the test completes the event. Without
-        user events on the device it does nothing, unless `must_hold` is true."""
+        """Returns a user event that blocks the stream until the test completes the event. On a
+        device without user events, skips the test if `must_hold` is true, and otherwise returns an
+        object that blocks nothing."""
         if not must_hold and not self.device.capabilities & Gpu.Capabilities.USER_EVENTS:
             return NoGate()
         gate = self.user_event()
@@ -128,8 +129,8 @@ class NoGate:
 
 
 class raises:
-    """A context manager whose block must raise the exception type, or the code of Gpu.Error with
-    these words in its message."""
+    """A context manager. The body of its `with` statement must raise the exception of this type, or
+    a Gpu.Error with this code, whose message contains these words."""
 
     def __init__(self, what, *words):
         self.what = what
@@ -235,7 +236,7 @@ def check_nothing_lives():
 
 def trace_lines(frame, event, arg):
     """Traces each line of a test before the line runs. If a driver crashes, the last printed line
-    is where."""
+    is the line of the crash."""
     name = os.path.basename(frame.f_code.co_filename)
     if not name.startswith("test-python"):
         return None

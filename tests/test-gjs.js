@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//
-// The JavaScript binding, over every device that GPUMEM_TEST chooses: prints TAP.
+// Tests the JavaScript binding on every device that GPUMEM_TEST selects. Prints TAP.
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';
@@ -8,7 +7,7 @@ import GObject from 'gi://GObject';
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
 
-const DEADLINE = 30;                            // seconds after which something counts as hung
+const DEADLINE = 30;                            // seconds after which a wait counts as hung
 
 const SOURCE = `
 __kernel void
@@ -174,8 +173,8 @@ function setByte(mapping, index, value) {
     mapping.write(Uint8Array.of(value), index);
 }
 
-// Runs func, which must throw the code of Gpu.Error, or an error of the class, with the given words
-// in its message.
+// Runs func, which must throw a Gpu.Error with this code, or an error of this class. The message
+// must contain the words.
 async function raises(what, func, ...words) {
     let error = null;
     try {
@@ -1019,8 +1018,8 @@ function expectedMuch() {
 
 // --- running -------------------------------------------------------------------------------------
 
-// As in test-util.c: returns whether the word is the id or the back end, or a part of the platform
-// or of the name.
+// Returns whether the word is the ID or the back end of the device, or a part of the name of its
+// platform or of the device, as in test-util.c.
 function matches(device, word) {
     const [id, backend] = [device.get_id(), device.get_backend()];
     if (word === id || word === backend)
@@ -1065,8 +1064,9 @@ async function collect() {
     System.gc();
 }
 
-// The collector treats every number on the stack that looks like a pointer as a pointer, so a few
-// objects may stay alive. The tests therefore drop a thousand objects and allow a few.
+// The garbage collector treats every number on the stack that looks like a pointer as a pointer, so
+// a few objects may stay alive. The tests therefore drop a thousand objects, and allow a few live
+// objects.
 async function checkFewLive() {
     const deadline = GLib.get_monotonic_time() + DEADLINE * 1e6;
     for (;;) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Allocators from Python: those of the library and of the program, and adaptors of both, on every
-device that GPUMEM_TEST selects."""
+"""Allocators from Python, on every device that GPUMEM_TEST selects: allocators of the library and
+of the program, and adaptors of both."""
 
 import gc
 import os

@@ -229,7 +229,7 @@ def wait_gone(make):
 
 
 def test_held(fixture):
-    """Copies release the host memory."""
+    """Completed copies release the host memory."""
     need_numpy()
     context = fixture.context
     array = Gpu.Array.zeros(context, (3, 4), "int32")
@@ -289,8 +289,8 @@ def test_streams(fixture):
 
 
 def test_to_numpy_waits(fixture):
-    """to_numpy() waits for the copy even if a stream is given, on any thread. copy_to_host() does
-    not wait."""
+    """to_numpy() waits for the copy on any thread, even with a stream as an argument.
+    copy_to_host() does not wait."""
     need_numpy()
     stream = fixture.new_stream()
     host = sample((30, 40))
@@ -337,7 +337,7 @@ def test_strides(fixture):
 
 
 def test_sources(fixture):
-    """Arrays from pools and other allocators instead of a context, and arrays over existing
+    """Arrays can be created from pools and other allocators instead of a context, or over existing
     memory."""
     need_numpy()
     host = sample((10, 10))
@@ -471,7 +471,8 @@ def test_full(fixture):
 
 
 def test_brain_floats(fixture):
-    """NumPy cannot convert the array itself. The error names the function to call."""
+    """Without ml_dtypes, NumPy cannot convert an array of bfloat16. The error names the function to
+    call instead."""
     need_numpy()
     array = Gpu.Array.full(Gpu.HostAllocator(fixture.context), 3, 1.5, "bfloat16")
     known = sys.modules.get("ml_dtypes")

@@ -131,8 +131,8 @@ def test_from_refusal(fixture):
 
 
 def test_from_device(fixture):
-    """Imports to a device instead of a context, given as an object, by name, or by DLPack's numbers
-    if the device has them."""
+    """Imports to a device instead of a context. The device is an object, a name, or, if the device
+    has them, the numbers of DLPack."""
     need_numpy()
     data = sample()
     devices = [fixture.device, fixture.device.id]
@@ -244,8 +244,8 @@ def check_constant(fixture, array):
 
 
 def test_constant_own_memory(fixture):
-    """Imports a read-only tensor over memory of this library. The memory may still be written
-    through its buffer."""
+    """Imports a read-only tensor over memory of this library. The program may still write the
+    memory through its buffer."""
     need_numpy()
     numbers = np.arange(1, 65, dtype="uint32")
     buffer = fixture.buffer(numbers)
@@ -413,7 +413,8 @@ def test_stream_order(fixture):
 
 
 def test_import_order(fixture):
-    """Each stream that uses an array of another library is ordered after that library's work."""
+    """Each stream that uses an array of another library is ordered after the other library's work
+    on the array."""
     need_numpy()
     for stream in (None, Gpu.Stream(fixture.context)):
         for take in (Gpu.Array.from_dlpack,
@@ -430,7 +431,7 @@ def test_import_order(fixture):
 
 
 def test_legacy_stream(fixture):
-    """Memory that a consumer uses on the legacy default stream is only reused by a pool after that
+    """A pool reuses memory that a consumer uses on the legacy default stream only after this
     use."""
     need_numpy()
     other = Other(fixture)
@@ -455,7 +456,7 @@ def test_legacy_stream(fixture):
 
 
 def test_not_reached(fixture):
-    """The errors for memory that cannot be shared."""
+    """Checks the errors for memory that cannot be shared."""
     need_numpy()
     context = fixture.context
     array = Gpu.Array.from_numpy(context, sample())
@@ -506,8 +507,7 @@ def test_to_host(fixture):
 
 
 def test_errors_stay(fixture):
-    """If the consumer fails, the free of the unused capsule does not replace the consumer's
-    error."""
+    """If the consumer raises an error, freeing the unused capsule does not replace this error."""
     need_numpy()
     array = Gpu.Array.zeros(fixture.context, 3, "bfloat16")
     with raises(Exception, "Unsupported"):      # RuntimeError; BufferError from NumPy 2 on
@@ -619,8 +619,8 @@ RECORDS = [("id", "u1"), ("x", "<f4")]
 
 
 def test_foreign_records(fixture):
-    """Gaps of records are unnamed fields in the CUDA Array Interface, and no fields in an
-    import."""
+    """The gaps of records are unnamed fields in the CUDA Array Interface. An import has no fields
+    for them."""
     need_numpy()
     if fixture.device.backend != "cuda":
         raise Skip("the interface is one of CUDA")

@@ -304,7 +304,8 @@ def wait_for_dlpack(stream, buffer):
 
 def test_foreign_work(fixture):
     """A wait for a stream also waits for work that the program submitted through the native handle.
-    The library does not track this write, so the read on another stream does not wait itself."""
+    The library does not track the write of this work, so the read on another stream does not wait
+    for it."""
     work = ForeignWork(fixture)
     reader = fixture.new_stream()
     waits = [lambda stream, buffer: stream.synchronize(),
@@ -348,8 +349,8 @@ def test_foreign_work_elsewhere(fixture):
 
 
 def test_equal_handles(fixture):
-    """Objects with the same handle are equal. Comparing streams, unlike get_native_handle(),
-    does not make synchronize() submit work."""
+    """Objects with the same handle are equal. After get_native_handle(), synchronize() must submit
+    work to the stream; a comparison of streams does not have this effect."""
     again = Gpu.Context(fixture.device)
     equal(again == fixture.context,
           again.get_native_handle() == fixture.context.get_native_handle())

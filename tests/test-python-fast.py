@@ -57,7 +57,8 @@ def is_reused(pool, change):
 
 
 def test_is_fast(fixture):
-    """Wrappers are recycled: otherwise the other tests of this file would test nothing."""
+    """Checks that wrappers are recycled: otherwise the other tests of this file would test
+    nothing."""
     need_fast()
     for pool in pools(fixture):
         assert is_reused(pool, lambda buffer: None)

@@ -209,8 +209,8 @@ def test_async_buffer(fixture):
 
 
 def test_async_across(fixture):
-    """Without staging memory a thread must wait and copy. It must not be the thread of the main
-    loop, which has to open the gate."""
+    """Without staging memory, a thread must wait for the gate and then copy. The thread of the main
+    loop must not do this, because it opens the gate."""
     need(fixture, CAPABILITIES.USER_EVENTS)
     stream = fixture.new_stream()
     buffer = fixture.buffer(b"0123456789")
@@ -319,8 +319,8 @@ def test_async_program(fixture):
 
 
 def test_async_beside_main_loop(fixture):
-    """Awaits in a program that does not iterate its default main context, and in a program that
-    does."""
+    """Awaits asynchronous calls in two programs: one iterates its default main context, the other
+    does not."""
     buffer = fixture.buffer(b"0123456789")
 
     async def read():

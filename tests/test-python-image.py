@@ -191,7 +191,8 @@ def test_data(fixture):
 
 
 def test_sizes(fixture):
-    """Both too much and too little data is an error. With pitches, the data includes gaps."""
+    """Data that is too large or too small raises an error. With pitches, the data includes the
+    gaps."""
     whole = data(WIDTH * HEIGHT * 4)
     one = image(fixture)
     one.write(whole)
@@ -217,7 +218,7 @@ def test_sizes(fixture):
 
 
 def test_regions(fixture):
-    """Omitted numbers of an origin are 0, and of an extent 1; without an extent the region is the
+    """Omitted numbers are 0 in an origin and 1 in an extent. Without an extent, the region is the
     whole image. A region outside of the image is rejected before memory for the region is
     allocated."""
     whole = data(WIDTH * HEIGHT * 4)
@@ -314,8 +315,8 @@ def test_shapes(fixture):
 
 
 def test_arrays(fixture):
-    """Arrays in any byte order and structures of equal fields are accepted. For other types the
-    error names the type."""
+    """Writes accept arrays in any byte order, and structures of equal fields. For other element
+    types, the error names the type."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
     swapped = np.arange(3, dtype=np.int16).astype(">i2")

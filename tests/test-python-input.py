@@ -243,7 +243,7 @@ def get_setters(thing, name):
 
 
 def test_properties(fixture):
-    """Setting a GObject property accepts and rejects the same values as the setter."""
+    """A GObject property accepts and rejects the same values as its setter."""
     deferred = Gpu.DeferredAllocator(fixture.context)
     pool = Gpu.MemoryPool(fixture.context)
     for thing, name in ((pool, "limit"), (pool, "history-size"), (pool, "release-threshold"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Several libraries on one GPU in one process: memory and streams of this library in CuPy, PyTorch
-and Numba, and the reverse, without a copy. Tests of missing libraries are skipped."""
+and Numba, and memory and streams of these libraries in this library, without copies. Tests of
+missing libraries are skipped."""
 
 import gc
 import importlib
@@ -121,8 +122,8 @@ def test_buffer_in_numba(fixture):
 
 
 def lend(fixture, from_dlpack, add, get_address, to_numpy):
-    """Passes an array of this library to another library, which changes the memory and keeps it
-    after the array is freed."""
+    """Passes an array of this library to another library, which changes the memory, and keeps the
+    memory alive after the array is freed."""
     array = Gpu.Array.from_numpy(fixture.context, numbers().reshape(1024, -1))
     part = array[::2, 1:]
     triple(fixture, array.memory, fixture.new_stream())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Moves NumPy arrays to a device and back, on every device that GPUMEM_TEST selects: by one copy in
-each direction, or without a copy if kernels access the memory of the array."""
+"""Moves NumPy arrays to a device and back, on every device that GPUMEM_TEST selects: with one copy
+in each direction, or without a copy if kernels can access the memory of the array."""
 
 import sys
 

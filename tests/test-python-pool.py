@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Pools from Python, on every device that GPUMEM_TEST selects: buffers and blocks of every kind of
-pool, collected and freed at difficult moments."""
+pool, which the garbage collector or the program frees at difficult moments."""
 
 import ctypes
 import gc
@@ -180,7 +180,8 @@ def test_reuse(fixture):
 
 
 def test_attributes(fixture):
-    """Python attributes of a buffer do not reach the next buffer with the same memory."""
+    """The next buffer with the same memory does not have the Python attributes of the previous
+    buffer."""
     class Token:
         pass
 
@@ -520,7 +521,7 @@ def test_block_threads(fixture):
 
 
 def test_python_allocator(fixture):
-    """A pool on top of an adaptor, and an adaptor on top of a pool."""
+    """Allocates from a pool on top of an adaptor, and from an adaptor on top of a pool."""
     statistics = Gpu.StatisticsAllocator(Gpu.ImmediateAllocator(fixture.stream))
     pool = Gpu.MemoryPool.new_for_allocator(statistics, BINS)
     tracking = Gpu.TrackingAllocator(pool)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The plug-in for pytest, in separate processes (parity row T16)."""
+"""The plug-in for pytest. Each test runs pytest in a separate process (parity row T16)."""
 
 import os
 import re

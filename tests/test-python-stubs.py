@@ -83,8 +83,8 @@ def runtime_names(found):
 
 
 def plain_members():
-    """The stubs declare all methods, properties and enumeration values of the library, and no
-    others."""
+    """The stubs declare all methods, properties and enumeration values of the library, and no other
+    members."""
     classes = {node.name: node for node in parse().body if isinstance(node, ast.ClassDef)}
     stubbed = {name: set(names_in(node.body)) - {"Props"} for name, node in classes.items()}
 

@@ -51,7 +51,7 @@ def plain_memoize():
 
 
 def plain_memoize_alike():
-    """Arguments that have the same text or compare equal, but must not share a result."""
+    """Some arguments have the same text or compare equal, but must not share a result."""
     function, calls = counted()
     owner = Owner()
     for args, kwargs in ((((1,), (("a", 2),)), {}), ((1,), {"a": 2}), ((1,), {}), ((1.0,), {}),
@@ -343,8 +343,8 @@ def test_bank_conflicts(fixture):
 # --- profilers (D56) -----------------------------------------------------------------------------
 
 def test_profiled(fixture):
-    """The driver gets one call at the start and one call at the end of the block, even after an
-    exception."""
+    """The driver gets one call when the `with` statement begins, and one when it ends, even after
+    an exception."""
     if fixture.device.backend != "cuda":
         with raises(Gpu.Error.NOT_SUPPORTED, "start_profiler"):
             fixture.context.start_profiler()

@@ -121,7 +121,7 @@ def test_build_failure(fixture):
 # --- streams and events --------------------------------------------------------------------------
 
 def test_two_streams(fixture):
-    """D21: two streams use one buffer, without a wait in the program."""
+    """D21: two streams use one buffer; the test itself does not wait."""
     program = fixture.program()
     add, triple = program.add, program.triple
     one, other = fixture.new_stream(), fixture.new_stream()
@@ -340,8 +340,8 @@ def test_interrupt(fixture):
 
 
 def test_wait_of_failed(fixture):
-    """The library waits in short intervals to detect Ctrl-C. Such a wait reports failures like a
-    single wait, on any thread."""
+    """The library waits in short intervals to detect Ctrl-C. Such a series of waits reports a
+    failure in the same way as a single wait, on any thread."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
@@ -426,7 +426,7 @@ def test_asyncio_large(fixture):
 
 
 def test_asyncio_many(fixture):
-    """Waits for events that complete in reverse order do not block each other."""
+    """Waits for several events do not block each other if the events complete in reverse order."""
     async def main():
         gates = [fixture.user_event() for _ in range(50)]
 

@@ -293,8 +293,8 @@ def plain_bytes_over_memory():
 
 
 def test_write_holds(fixture):
-    """M7: large data is written without another copy, and released afterwards. Mutable data is
-    copied if the write has to wait, unless the program forbids the copy."""
+    """M7: large data is written without an additional copy, and released after the write. If the
+    write must wait, mutable data is copied, unless the program forbids the copy."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     ones, twos = b"\1" * LARGE, b"\2" * LARGE
     for make, copy, expected in ((bytearray, True, ones), (bytearray, False, twos),
@@ -328,8 +328,8 @@ def test_write_holds(fixture):
 
 
 def test_write_while_busy_elsewhere(fixture):
-    """A write on an idle stream does not block the caller, although the buffer is in use on another
-    stream."""
+    """A write on an idle stream does not block the caller, even while another stream uses the
+    buffer."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     stream = fixture.new_stream()
     buffer = fixture.buffer(LARGE)
@@ -651,7 +651,7 @@ def test_no_constructor(fixture):
 # --- mappings ------------------------------------------------------------------------------------
 
 def test_map(fixture):
-    """M25: the memory of the buffer itself."""
+    """M25: a mapping is the memory of the buffer itself, not a copy."""
     data = bytes(range(256))
     buffer = fixture.buffer(data)
     with buffer.map(Gpu.MapFlags.READ) as mapping:

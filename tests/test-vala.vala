@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//
-// The Vala binding, over every device that GPUMEM_TEST chooses.
+// Tests the Vala binding on every device that GPUMEM_TEST selects.
 
 const string SOURCE = """
 __kernel void
@@ -423,7 +422,7 @@ void with_samplers (Gpu.Context context) throws Error {
     }
 }
 
-// The flags are the last, optional parameter of the constructors in Vala. In C they come before the
+// In Vala the flags are the last parameter of the constructors, and optional. In C they precede the
 // other values.
 void with_host_memory (Gpu.Context context) throws Error {
     var memory = new Gpu.HostMemory (context, 1000);
@@ -524,7 +523,8 @@ const string[] IMAGES = { "images", "samplers" };
 [CCode (has_target = false)]
 delegate void TestFunc (Gpu.Context context) throws Error;
 
-// Matches an id, a back end, or a part of the platform or of the name, as in test-util.c
+// Returns whether the word is the ID or the back end of the device, or a part of the name of its
+// platform or of the device, as in test-util.c
 bool matches (Gpu.Device device, string word) {
     if (word == device.get_id () || word == device.get_backend ())
         return true;
