@@ -6,9 +6,9 @@
 #include "tools/gpumem-attributes.h"
 #include "tools/gpumem-format.h"
 
-/* The names of attributes are those of the driver, so they differ between back ends. An attribute
- * belongs to the first group that contains a word of its name. If no group does, it belongs to the
- * last group. */
+/* Attributes have the names that the driver uses, so the names differ between back ends. An
+ * attribute belongs to the first group that contains a word of its name, or else to the last
+ * group. */
 static const struct
 {
   const char *title;

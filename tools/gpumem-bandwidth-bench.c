@@ -85,8 +85,9 @@ omit (GpumemBench      *bench,
   g_ptr_array_add (bench->omissions, omission);
 }
 
-/* Gets the free memory of the host and of the device. limit_sizes() leaves half of each unused. On
- * a device without its own memory, both ends of both directions are in host memory. */
+/* Gets the free memory of the host and of the device. limit_sizes() leaves half of this memory
+ * unused. If the device has no memory of its own, the source and the destination of a copy in
+ * either direction are in host memory. */
 static gboolean
 get_free_memory (GpumemBench  *bench,
                  guint64      *host_size,
@@ -181,8 +182,8 @@ prepare (GpumemBench       *bench,
   return TRUE;
 }
 
-/* Allocates memory for the largest size that fits in memory. Smaller sizes use a part of it.
- * Returns: the number of sizes that fit */
+/* Allocates memory for the largest size that fits in memory. Smaller sizes use a part of this
+ * memory. Returns: the number of sizes that fit */
 static guint
 prepare_largest (GpumemBench      *bench,
                  const GpumemPath *path)

@@ -152,8 +152,9 @@ verify (GpumemBench   *bench,
   return TRUE;
 }
 
-/* Chooses the number of copies per round, and warms up. A single copy takes longer than each of
- * many copies, so a second estimate uses the number of copies of the first. */
+/* Chooses the number of copies per round, and warms up. A single copy takes longer than each copy
+ * of a series, so the first estimate is too low, and a second estimate measures a series of this
+ * length. */
 static gboolean
 choose_n_copies (GpumemBench   *bench,
                  GpumemFigure  *figure,
@@ -199,7 +200,8 @@ summarize (GArray *values)
   return speed;
 }
 
-/* Alternates the order: in each pair, the first round has lower clock rates and colder caches. */
+/* Runs a round of the library and a round of direct calls. Alternates the order of the two, because
+ * the first round of a pair has lower clock rates and colder caches. */
 static gboolean
 run_pair (GpumemBench   *bench,
           GpumemFigure  *figure,

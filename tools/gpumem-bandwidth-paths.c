@@ -183,8 +183,8 @@ check_mapped (GpumemBench  *bench,
   return FALSE;
 }
 
-/* For CUDA, requires memory that host and device may use concurrently, because the raw calls attach
- * no memory to streams. */
+/* On CUDA, fails unless host and device may use managed memory concurrently, because the direct
+ * calls do not attach the memory to streams. */
 static gboolean
 check_svm (GpumemBench  *bench,
            GError      **error)
@@ -308,7 +308,7 @@ copy_svm (GpumemBench  *bench,
   return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
 }
 
-/* Waits for each copy, because a driver call that copies pageable memory may block anyway. */
+/* Waits for each copy, because a driver call that copies pageable memory may block in any case. */
 static gboolean
 copy_raw_ordinary (GpumemBench  *bench,
                    guint         lane,
@@ -341,8 +341,8 @@ copy_mapped (GpumemBench  *bench,
   return gpu_mapping_unmap (mapping, error);
 }
 
-/* Replaces a mapping on drivers that cannot map device memory, such as CUDA: copies through
- * page-locked memory. */
+/* Copies through page-locked memory. Replaces a mapping on drivers that cannot map device memory,
+ * such as CUDA. */
 static gboolean
 detour_raw (GpumemBench  *bench,
             guint         lane,

@@ -21,8 +21,8 @@ typedef struct
 
 typedef struct _GpumemRaw GpumemRaw;
 
-/* copy() returns before the copy has completed, if the driver supports that. wait() waits for all
- * copies of a lane. Only one thread at a time may be between enter() and leave(). */
+/* copy() returns before the copy has completed, if the driver supports asynchronous copies. wait()
+ * waits for all copies of a lane. Only one thread at a time may be between enter() and leave(). */
 typedef struct
 {
   const char *backend;

@@ -46,10 +46,10 @@ typedef struct
   GpumemPlace  near;
   GpumemPlace  far;
   GpumemPlace  detour;          /* for raw calls if the driver cannot map */
-  GBytes      *bytes;           /* the memory of near, if that is pageable; nullable */
+  GBytes      *bytes;           /* nullable; the memory of `near` if it is pageable */
 } GpumemLane;
 
-/* Speeds in GB/s, which are 10^9 bytes per second, or ratios of speeds; over all rounds. */
+/* Statistics over all rounds: of speeds in GB/s (10^9 bytes per second), or of ratios of speeds. */
 typedef struct
 {
   double median;

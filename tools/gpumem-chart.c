@@ -8,7 +8,7 @@
 #include "tools/gpumem-html.h"
 
 #define WIDTH     760
-#define HEIGHT    330       /* to the label of the x axis */
+#define HEIGHT    330       /* from the top to the label of the x axis */
 #define LEFT      84
 #define RIGHT     40
 #define TOP       34
@@ -102,8 +102,8 @@ find_range (const GpumemChart *chart,
   return *least <= *most;
 }
 
-/* Returns the distance of two ticks: a power of 2 for bytes, and 1, 2 or 5 times a power of 10 for
- * other numbers. */
+/* Returns the distance between two ticks: a power of 2 for bytes, and 1, 2 or 5 times a power of 10
+ * for other numbers. */
 static double
 choose_step (double     range,
              GpumemUnit unit)

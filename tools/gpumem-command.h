@@ -19,7 +19,7 @@ typedef struct
   const char *parameters;             /* printed after the options in the usage */
   const char *summary;                /* one line */
   const char *description;            /* the paragraphs at the end of --help */
-  int       (*run) (char **arguments);  /* the first one is the name; run() may take the strings */
+  int       (*run) (char **arguments);  /* the first is the name; run() may take the strings */
 } GpumemCommand;
 
 extern const GpumemCommand gpumem_bandwidth_command;
@@ -33,8 +33,8 @@ void     gpumem_command_print_help (const char *help);
 char    *gpumem_command_plain (const char          *message);
 /* Prints the title of a report about @device. */
 void     gpumem_command_print_device (GpuDevice     *device);
-/* Prints that the file @path was written. If @data is TRUE, standard output contains data for
- * programs, so prints to standard error. */
+/* Prints that the file @path was written. If @data is TRUE, prints to standard error, because
+ * standard output contains data for programs. */
 void     gpumem_command_wrote (const char          *path,
                                gboolean             data);
 gboolean gpumem_command_parse (const GpumemCommand *command,
@@ -44,7 +44,7 @@ int      gpumem_command_usage (const GpumemCommand *command,
                                const char          *format,
                                ...) G_GNUC_PRINTF (2, 3);
 /* Returns the exit status of a command. If @whole is FALSE, Ctrl-C has interrupted the command, and
- * the function reports that. */
+ * the function prints a message about the interruption. */
 int      gpumem_command_end   (gboolean             whole,
                                gboolean             failed);
 void     gpumem_complain      (const char          *format,

@@ -94,9 +94,9 @@ add_row (Sheet *sheet)
   return row;
 }
 
-/* If @inner is NULL, adds a row for each element of @array. Otherwise, adds a row for each element
- * of the array @inner in each element of @array; the names of columns of the outer element begin
- * with @outer. */
+/* If @inner is NULL, adds a row for each element of @array. Otherwise each element of @array has an
+ * array named @inner, and the function adds a row for each element of these inner arrays. The names
+ * of columns with members of the outer element begin with @outer. */
 static void
 add_rows (Sheet      *sheet,
           JsonArray  *array,

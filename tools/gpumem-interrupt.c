@@ -6,7 +6,7 @@
 
 #include "tools/gpumem-interrupt.h"
 
-/* Commands run in the main thread without a main loop, so a separate thread waits for signals. */
+/* Commands run in the main thread without a main loop, so a separate thread handles the signals. */
 struct _GpumemInterrupt
 {
   GCancellable *cancellable;
@@ -62,8 +62,8 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* Handle the signals before the thread starts, so that a process with the thread always cleans
-   * up. */
+  /* Handle the signals before the thread starts, so that after its start a signal never ends the
+   * process without cleaning up. */
   first = add_signal (interrupt, SIGINT);
   second = add_signal (interrupt, SIGTERM);
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);

@@ -26,7 +26,7 @@ typedef struct
   char        *pci_bus_id;  /* nullable */
   gboolean     known;
   GpumemUsage  usage;
-  GPtrArray   *processes;   /* of GpumemProcess; NULL if another entry is the same device */
+  GPtrArray   *processes;   /* of GpumemProcess; NULL if another entry is for the same device */
 } Entry;
 
 typedef struct
@@ -61,7 +61,7 @@ monitor_clear (Monitor *monitor)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Monitor, monitor_clear)
 
-/* Returns whether no earlier entry is the same device: both CUDA and OpenCL list an NVIDIA
+/* Returns whether no earlier entry is for the same device: CUDA and OpenCL both list an NVIDIA
  * device. */
 static gboolean
 is_first (Monitor *monitor,

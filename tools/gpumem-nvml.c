@@ -56,7 +56,7 @@ static struct
 } nvml;
 
 /* Loads version 3 of the functions that list processes, or version 2, which uses the same
- * structure. Version 1 uses another structure, so it is not loaded. */
+ * structure. Does not load version 1, which uses another structure. */
 static void
 load_optional (GModule *module)
 {
@@ -92,8 +92,8 @@ load (void)
   return loaded;
 }
 
-/* Prefers version 2 of the function: like nvidia-smi, it does not count memory that the driver
- * reserves as used. */
+/* Prefers version 2 of the function. Like nvidia-smi, this version does not count the memory that
+ * the driver reserves as used memory. */
 gboolean
 gpumem_nvml_get_usage (const char  *pci_bus_id,
                        GpumemUsage *usage)

@@ -281,8 +281,8 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* First runs pairs until the pool is filled, and a round takes long enough for the resolution of
- * the clock. Then measures the rounds. */
+/* First runs pairs until the pool is filled and the number of pairs in a round takes long enough
+ * for the resolution of the clock. Then measures the rounds. */
 static gboolean
 run_rounds (Worker *worker)
 {
@@ -346,7 +346,7 @@ make_holes (Worker    *worker,
   return worker->error == NULL;
 }
 
-/* Waits for the stream, because the next worker can only use memory that this stream freed after
+/* Waits for the stream, because the next worker can only use the memory that this stream freed when
  * the work of this stream has completed. */
 static void
 worker_clear (Worker *worker)
@@ -376,8 +376,8 @@ worker_init (Worker                *worker,
   return worker->stream != NULL;
 }
 
-/* Runs the first worker on this thread, and the others on new threads. Returns: the means of the
- * times of all workers */
+/* Runs the first worker on the calling thread, and the other workers on new threads. Returns: the
+ * means of the times of all workers */
 static GpumemTimes
 run_workers (Worker  *workers,
              guint    n,

@@ -153,8 +153,8 @@ describe_event (const GpumemPoolEvent *event)
   return g_variant_dict_end (&dict);
 }
 
-/* If @with_segments is FALSE, omits the events of segments: only their sizes are known, not their
- * addresses. */
+/* If @with_segments is FALSE, omits the events of segments, because the record has only the sizes
+ * of segments, not their addresses. */
 static GVariant *
 list_events (const GpumemRecord *record,
              gboolean            with_segments)

@@ -133,8 +133,8 @@ get_address (const Player *player,
   return address != 0 ? address : gpu_memory_get_native_handle (memory);
 }
 
-/* Records a failed allocation. Returns TRUE if the failure was a lack of memory. Any other failure
- * ends the replay, and replaces an earlier lack of memory in `refusal`. */
+/* Records a failed allocation. Returns FALSE, which ends the replay, if the first failed allocation
+ * had a reason other than a lack of memory. */
 static gboolean
 refuse (Player *player,
         gsize   i,
@@ -198,7 +198,8 @@ step (Player *player,
   return TRUE;
 }
 
-/* Returns: whether the replay reached its end. A recording ends at the first failed allocation */
+/* Returns: whether the replay reached the end of the trace. A recording ends at the first failed
+ * allocation */
 static gboolean
 play (Player  *player,
       GError **error)
@@ -406,8 +407,8 @@ gpumem_replay_run (const GpumemReplay  *replay,
 
 #define N_SAMPLES 1000
 
-/* Returns the operations at which to take samples: in each part of the trace, the one with the most
- * live bytes, then the last operation of the trace, then a terminator. */
+/* Returns the operations at which to take samples: for each part of the trace the operation with
+ * the most live bytes, then the last operation of the trace, then a terminator. */
 static gsize *
 choose_moments (const GpumemTrace *trace)
 {

@@ -33,7 +33,7 @@ typedef struct
   GpumemProgress    *progress;
 } GpumemReplay;
 
-/* A moment of a replay, in bytes. */
+/* The memory of the pool, in bytes, at one operation of a replay. */
 typedef struct
 {
   gsize   operation;                /* counted from 1 */
@@ -180,9 +180,9 @@ gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
                                               GError               **error);
 gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
 void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
-/* Gets the ratio of the time of the driver's faster allocation to the time of the pool's blocks, or
- * of its buffers if it has no blocks. The extremes are those of any two rounds. Returns: %FALSE if
- * the driver or the pool was not measured */
+/* Gets the time of the faster of the driver's two allocations, divided by the time of the pool's
+ * blocks, or of its buffers if the pool has no blocks. The extremes are those of any two rounds.
+ * Returns: %FALSE if the driver or the pool was not measured */
 gboolean        gpumem_latency_get_ratio     (const GpumemLatency   *latency,
                                               GpumemTimes           *ratio);
 const char     *gpumem_source_get_name       (GpumemSource           source);

@@ -41,7 +41,7 @@ gpumem_progress_free (GpumemProgress *progress)
 }
 
 /* Returns: (transfer full): the first @width characters. A longer label would wrap, and erasing the
- * bar would not erase its first line */
+ * bar would then leave the first line of the label */
 static char *
 clip (const char *label,
       int         width)

@@ -394,8 +394,8 @@ add_failure (JsonBuilder *builder,
   json_builder_end_object (builder);
 }
 
-/* Processes the events, and writes the counters over time if @builder is not NULL. @values: the
- * initial values of the counters; set to the lowest values */
+/* Computes the counters after each event, and writes them if @builder is not NULL. @values: the
+ * initial values of the counters; on return, their lowest values */
 static gboolean
 count (GVariant     *events,
        JsonBuilder  *builder,

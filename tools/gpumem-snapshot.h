@@ -32,8 +32,8 @@ JsonNode *gpumem_snapshot_to_viewer   (GVariant  *segments,
                                        GVariant  *events,
                                        GError   **error);
 /* Returns the live bytes, the freed bytes with pending use and the reserved bytes over time, as
- * counters in the JSON format of Perfetto and chrome://tracing. If the events do not begin with an
- * empty pool, the counters begin with the lowest possible values. */
+ * counters in the JSON format of Perfetto and chrome://tracing. If the pool was not empty before
+ * the first event, the counters begin with the lowest possible values. */
 JsonNode *gpumem_snapshot_to_perfetto (GVariant  *events,
                                        GError   **error);
 /* Returns the values of @node as a pickle, which Python's pickle.load() reads. */

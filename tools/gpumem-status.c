@@ -143,10 +143,10 @@ is_same (int                folder,
 }
 
 /* Reads the file, or removes it if its writer has ended. A running writer holds a lock on its file,
- * so a file without a lock belongs to a process that has ended, even if another process has the
- * same number now. A running writer replaces its file by a new file before it closes the old one.
- * Therefore, before a file is removed, check that the name still refers to the open file.
- * Returns: %FALSE if the file was replaced meanwhile */
+ * so a file without a lock belongs to a process that has ended, even if a new process has the same
+ * ID. A running writer replaces its file by a new file before it closes the old one. Therefore the
+ * function removes a file only if the name still refers to the open file. Returns: %FALSE if the
+ * file was replaced meanwhile */
 static gboolean
 read_file (int         folder,
            const char *name,
@@ -183,8 +183,8 @@ read_file (int         folder,
 }
 
 /* A file has the name ".PID.new" while its process writes it. Removes such a file if the process
- * has crashed. If the process runs in another container, which cannot be detected, it writes the
- * file again. */
+ * has crashed. The reader cannot detect that the process runs in another container; such a process
+ * writes the file again. */
 static void
 remove_unfinished (int         folder,
                    const char *name)

@@ -123,7 +123,7 @@ save_resized (GpumemWork  *work,
   return save_one (work, "resized", resized, error);
 }
 
-/* Also writes wrong results, because the pictures help to find the cause. */
+/* Writes the pictures, even those with wrong results, because they help to find the cause. */
 gboolean
 gpumem_work_save (GpumemWork  *work,
                   GError     **error)

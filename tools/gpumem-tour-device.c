@@ -3,9 +3,9 @@
 
 #include "tools/gpumem-tour-device.h"
 
-/* After two runs, a step is only repeated until its runs have taken this time in nanoseconds. A
- * single run of a kernel is not enough, because some drivers compile the kernel at its first
- * run. */
+/* After the second run of a step, no further run begins once its runs have taken this time in
+ * nanoseconds. A single run of a kernel is not enough, because some drivers compile the kernel at
+ * its first run. */
 #define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)
 
 static const struct

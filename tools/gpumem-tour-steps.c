@@ -188,8 +188,8 @@ gpumem_work_count (GpumemWork  *work,
   return TRUE;
 }
 
-/* Copies the blurred picture from a mapping. If the device does not support mapping, reads the
- * picture instead. */
+/* Copies the blurred picture from a mapping. If the device does not support mappings, reads the
+ * picture from its buffer instead. */
 gboolean
 gpumem_work_map (GpumemWork  *work,
                  GError     **error)

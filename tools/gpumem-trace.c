@@ -404,7 +404,7 @@ add_context (Reader    *reader,
   return FALSE;
 }
 
-/* Decompresses @data, which may contain the end of a gzip member and the start of the next one.
+/* Decompresses @data, which may contain the end of a gzip member and the start of the next member.
  * @is_over: set to TRUE if @data ended with a member */
 static gboolean
 unpack (Reader        *reader,

@@ -4,8 +4,8 @@
 #include "tools/gpumem-nvml.h"
 #include "tools/gpumem-usage.h"
 
-/* Tries NVML before the library, because a context on an NVIDIA device itself uses hundreds of
- * megabytes. */
+/* Tries NVML before a context of the library, because a context on an NVIDIA device uses hundreds
+ * of megabytes itself. */
 gboolean
 gpumem_usage_get (GpuDevice    *device,
                   GpuContext  **context,

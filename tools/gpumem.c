@@ -75,8 +75,8 @@ close_output (void)
   gboolean failed = ferror (stdout) != 0;
 
   errno = 0;
-  /* EBADF means that standard output was closed when the process started; nothing was written to
-   * it. */
+  /* EBADF means that standard output was already closed when the process started, so no output was
+   * lost. */
   if (fclose (stdout) != 0 && errno != EBADF)
     failed = TRUE;
   if (!failed)
