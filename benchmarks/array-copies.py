@@ -8,8 +8,9 @@ the speed with CuPy and PyTorch on a GPU, and with NumPy on a CPU.
 DEVICE defaults to the library's default device. --python runs the other libraries in another Python
 interpreter. Times are wall-clock times of several consecutive copies, including the wait for the
 last copy. A GB is 10^9 copied bytes. Figures are medians of all rounds. A ratio is the speed of
-gpumem relative to the library in the column before, as the median of the ratios of the rounds. Each
-library runs in a separate process, which sleeps while the others are measured."""
+gpumem divided by the speed of the library in the previous column, as the median of the ratios of
+the rounds. Each library runs in a separate process, which sleeps while the other libraries are
+measured."""
 
 import argparse
 import json

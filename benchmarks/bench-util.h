@@ -19,9 +19,9 @@ typedef struct
   BenchFunc   raw;
 } BenchOperation;
 
-/* Prints for each operation the median CPU times of the library and of raw calls on the calling
- * thread, in nanoseconds, their difference and their ratio. @settle is called before each round and
- * must wait for all pending operations. */
+/* Prints for each operation two medians of the CPU time of the calling thread, in nanoseconds: with
+ * the library and with raw calls. Also prints their difference and their ratio. @settle is called
+ * before each round and must wait for all pending operations. */
 void   bench_overhead (const BenchOperation *operations,
                        gsize                 n_operations,
                        BenchFunc             settle,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures the ten most frequent calls from C, Vala, JavaScript and Python, with and without the C
-module, and compares with PyOpenCL and CuPy on the same device.
+"""Measures the ten most frequent calls from C, Vala, JavaScript, Python, and Python without the C
+module. Compares their times with those of PyOpenCL and CuPy on the same device.
 
     benchmarks/calls.py [--python FILE] [DEVICE]
 
@@ -9,12 +9,12 @@ Run it in the build folder, because it needs benchmarks/calls and benchmarks/cal
 defaults to the library's default device. --python runs the other libraries in another Python
 interpreter.
 
-Times are nanoseconds of CPU time of the calling thread, and exclude time on the device and time
-asleep. They include waits on CUDA, because its driver spins. They also include polls: a thread that
-waits in gpumem polls for up to 20 milliseconds before it sleeps. Figures are medians of all rounds.
-Each column runs in a separate process, which sleeps while the others are measured. A ratio is the
-time of gpumem from Python relative to the library in the column before, as the median of the ratios
-of the rounds."""
+Times are nanoseconds of CPU time of the calling thread. They exclude the time on the device and the
+time for which the thread sleeps. They include waits on CUDA, because the CUDA driver spins. They
+also include polls: a thread that waits in gpumem polls for up to 20 milliseconds before it sleeps.
+Figures are medians of all rounds. Each column runs in a separate process, which sleeps while the
+others are measured. A ratio is the time of gpumem from Python divided by the time of the library in
+the previous column, as the median of the ratios of the rounds."""
 
 import argparse
 import os

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compares copies by the library with raw driver calls, contiguous and in rows with gaps. The raw
- * calls use the library's table of driver functions, on a separate stream of the same context,
- * between the same allocations.
+ * Compares copies by the library with copies by raw driver calls, both contiguous and in rows with
+ * gaps. The raw calls use the library's table of driver functions and a separate stream of the same
+ * context, and copy between the same allocations.
  */
 #include "config.h"
 

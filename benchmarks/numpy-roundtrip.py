@@ -8,9 +8,9 @@ CuPy and PyTorch on the same device.
 
 DEVICE defaults to the library's default device. --python runs the other libraries in another Python
 interpreter. Times are wall-clock times, a GB is 10^9 bytes, and figures are medians of all rounds.
-A ratio is the speed of gpumem relative to the library in the column before, as the median of the
-ratios of the rounds. Each library runs in a separate process, which sleeps while the others are
-measured."""
+A ratio is the speed of gpumem divided by the speed of the library in the previous column, as the
+median of the ratios of the rounds. Each library runs in a separate process, which sleeps while the
+other libraries are measured."""
 
 import argparse
 import contextlib

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Measures the time to allocate and drop a buffer of a pool from Python. If PyOpenCL is installed,
-compares with its pool on the same OpenCL device, in alternating rounds.
+compares this time with that of the pool of PyOpenCL on the same OpenCL device, in alternating
+rounds.
 
     benchmarks/pool-python.py [DEVICE [SIZE]]
 

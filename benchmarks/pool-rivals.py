@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Compares pools on a CUDA device: those of gpumem, PyTorch, CuPy, RMM, cuda.core, Numba and the
 driver, as far as they are installed. Measures the time of an allocation and a free, the memory that
-recorded allocations need, and how far a recording gets with a limit little above its peak of live
-memory.
+recorded allocations need, and how many allocations of a recording succeed if the limit is little
+above its peak of live memory.
 
     benchmarks/pool-rivals.py [OPTION...] [TRACE...]
 
-Any Python 3.9 is enough: gpumem runs through its command, and through ctypes if the library file is
-found. Each pool runs in a separate process. Nanoseconds are medians of five rounds. The overhead of
-the loop and of a Python call is measured with empty calls of the same form, and subtracted. The
-workloads are those of 'gpumem pool bench', whose own figures are from C. A TRACE has lines "a ID
-SIZE STREAM" and "f ID STREAM", and may be compressed with gzip."""
+Python 3.9 without the bindings of gpumem is enough: the script runs the gpumem command and, if it
+finds the library file, calls the library through ctypes. Each pool runs in a separate process.
+Nanoseconds are medians of five rounds. The overhead of the loop and of a Python call is measured
+with empty calls of the same form, and subtracted. The workloads are those of 'gpumem pool bench',
+which measures calls from C. A TRACE has lines "a ID SIZE STREAM" and "f ID STREAM", and may be
+compressed with gzip."""
 
 import argparse
 import gc

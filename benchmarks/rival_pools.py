@@ -2,7 +2,7 @@
 """Memory pools on a CUDA device, for pool-rivals.py. Each constructor imports the packages that it
 needs. open() creates a new pool, with a limit in bytes or None. verbs() returns the functions
 (take, give), and empty_verbs() functions of the same form that do nothing. peak() returns the peak
-of reserved memory, or the current value if polls is True."""
+of reserved memory, or the currently reserved memory if polls is True."""
 
 import ctypes
 import ctypes.util
@@ -278,7 +278,7 @@ class CudaCore:
 
 
 class Numba:
-    """Without a pool: allocates from the driver, and frees in small batches."""
+    """Numba has no pool: it allocates from the driver, and frees in small batches."""
 
     n_workloads = 4
     has_pool = False

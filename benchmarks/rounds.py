@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs rounds of worker processes in turns. Each line on the standard input of a worker starts a
-round. At its end the worker prints a JSON object with all figures."""
+round. At the end of the round, the worker prints a JSON object with all figures."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import tempfile
 
 
 def environment(other_python=False, **variables):
-    """Returns the environment of a worker. For another Python interpreter it lacks the variables
-    that set the module path of this one."""
+    """Returns the environment of a worker. For another Python interpreter, the environment lacks
+    the variables that set the module path of this interpreter."""
     left_out = ("PYTHONHOME", "PYTHONPATH") if other_python else ()
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return dict(kept, PYOPENCL_COMPILER_OUTPUT="0", **variables)

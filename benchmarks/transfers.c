@@ -130,7 +130,8 @@ print_size (gsize size)
     printf ("%7" G_GSIZE_FORMAT " B  ", size);
 }
 
-/* Prints a row. The ratio is the median of rounds in which the library and raw calls alternate. */
+/* Prints a row. The ratio is the median of the ratios of all rounds; in each round the library and
+ * the raw calls alternate. */
 static double
 compare (const Bench  *bench,
          const char   *name,
