@@ -1,8 +1,7 @@
 #!/usr/bin/env -S gjs -m
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//
-// streams: two streams use one buffer in turns, without a wait in the program. A main loop is
-// notified of the completion.
+// streams: two streams use one buffer in turns, and the program itself does not wait. A main loop
+// is notified of the completion.
 
 import GLib from 'gi://GLib';
 import Gpu from 'gi://Gpu?version=1.0';

@@ -46,7 +46,7 @@ count (__global const uchar *bytes, ulong size, __global ulong *counts)
 
 
 class Lane:
-    """A stream, with one half of the device memory, and with page-locked memory into which the file
+    """A stream with its half of the device memory, and with page-locked memory into which the file
     is read."""
 
     def __init__(self, context, size):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// streams: two streams use one buffer in turns, without a wait in the program. A main loop is
-// notified of the completion.
+// streams: two streams use one buffer in turns, and the program itself does not wait. A main loop
+// is notified of the completion.
 //
 //     valac --pkg gpumem-1.0 streams.vala
 
