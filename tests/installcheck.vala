@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Compiled with the installed vapi.
+// Checks that a program can be compiled with the installed vapi.
 int main () {
     try {
         var device = Gpu.Device.find ("host");

@@ -501,6 +501,24 @@ test_help (void)
 
 /* --- the stand-in driver ---------------------------------------------------------------------- */
 
+static gboolean
+has_stand_in (TestFixture *fixture)
+{
+  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
+      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
+    return TRUE;
+  g_test_skip ("not the tests' driver");
+  return FALSE;
+}
+
+static void
+restore_driver (const char *old)
+{
+  g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+}
+
 /* Makes each memory call of the driver fail. The command reports the failure, and nothing leaks. */
 static void
 test_failing_driver (TestFixture *fixture)

@@ -133,8 +133,8 @@ get_address (const Player *player,
   return address != 0 ? address : gpu_memory_get_native_handle (memory);
 }
 
-/* Records a failed allocation. Returns FALSE, which ends the replay, if the first failed allocation
- * had a reason other than a lack of memory. */
+/* Records a failed allocation. Returns TRUE if the failure was a lack of memory. Any other failure
+ * ends the replay, and replaces an earlier lack of memory in `refusal`. */
 static gboolean
 refuse (Player *player,
         gsize   i,
