@@ -27,8 +27,15 @@ static char *path;                  /* the file of this process */
 /* The states of a slow disk. */
 static int is_slow, is_waiting, was_late;
 
-/* Overrides the function of the C library. To simulate a slow disk, it blocks the thread that
- * writes the file. */
+/* Set by the writer's thread while the disk is slow: signals that it blocks. */
+static sigset_t blocked;
+
+static int n_attempts;              /* to write a file */
+static int n_threads;               /* that GLib's g_thread_try_new() has started */
+static int n_reports;               /* messages about the status file */
+static int no_threads, exits_on_report;
+
+/* Interposes the function of the C library: a slow disk keeps the writer here. */
 int
 renameat (int         old_folder,
           const char *old_name,
@@ -39,6 +46,7 @@ renameat (int         old_folder,
 
   while (g_atomic_int_get (&is_slow))
     {
+      pthread_sigmask (SIG_BLOCK, NULL, &blocked);
       g_atomic_int_set (&is_waiting, TRUE);
       if (g_get_monotonic_time () > end)
         {
@@ -49,6 +57,56 @@ renameat (int         old_folder,
     }
 
   return syscall (SYS_renameat, old_folder, old_name, new_folder, new_name);
+}
+
+/* Interposes the function of the C library, which the library calls for each attempt. */
+int
+mkdirat (int         parent,
+         const char *name,
+         mode_t      mode)
+{
+  g_atomic_int_inc (&n_attempts);
+
+  return syscall (SYS_mkdirat, parent, name, mode);
+}
+
+/* Interposes the function of GLib: with @no_threads, the limit of threads is reached. */
+GThread *
+g_thread_try_new (const char   *name,
+                  GThreadFunc   func,
+                  gpointer      data,
+                  GError      **error)
+{
+  if (no_threads)
+    {
+      g_set_error (error, G_THREAD_ERROR, G_THREAD_ERROR_AGAIN, "no thread is left");
+      return NULL;
+    }
+  g_atomic_int_inc (&n_threads);
+
+  return g_thread_new (name, func, data);
+}
+
+/* The program's log writer of a child process. */
+static GLogWriterOutput
+write_log (GLogLevelFlags   level,
+           const GLogField *fields,
+           gsize            n_fields,
+           gpointer         data)
+{
+  g_autofree char *text = g_log_writer_format_fields (level, fields, n_fields, FALSE);
+
+  g_log_writer_default (level, fields, n_fields, data);
+  if (strstr (text, "status file") == NULL)
+    return G_LOG_WRITER_HANDLED;
+  if (exits_on_report)
+    {
+      g_unlink (folder);
+      exit (0);
+    }
+  g_atomic_int_inc (&n_reports);
+
+  return G_LOG_WRITER_HANDLED;
 }
 
 static GpuMemoryPool *
@@ -81,6 +139,35 @@ wait_for_file (gboolean exists)
   return FALSE;
 }
 
+static void
+wait_for (int *counter,
+          int  value)
+{
+  for (guint i = 0; g_atomic_int_get (counter) < value; i++)
+    {
+      g_assert_cmpuint (i, <, TEST_DEADLINE * 1000);
+      g_usleep (1000);
+    }
+}
+
+/* Whether the writer of @name appears to be alive to another process. */
+static gboolean
+is_locked (const char *name)
+{
+  struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+  const pid_t pid = fork ();
+  int file, status;
+
+  if (pid == 0)
+    {
+      file = open (name, O_RDONLY);
+      _exit (file >= 0 && fcntl (file, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
+    }
+  g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
+
+  return WIFEXITED (status) && WEXITSTATUS (status) == 1;
+}
+
 /* Another process removes the file while the figures stay the same. */
 static void
 check_removed_file (void)
@@ -90,6 +177,7 @@ check_removed_file (void)
   g_assert_true (wait_for_file (TRUE));
   g_assert_cmpint (g_unlink (path), ==, 0);
   g_assert_true (wait_for_file (TRUE));
+  g_assert_true (is_locked (path));
 }
 
 static void
@@ -120,22 +208,60 @@ check_last_pool (void)
     }
 }
 
-/* Creating and freeing a pool does not wait for the disk. */
+/* Creating and freeing a pool does not wait for the disk. Meanwhile the new file is locked: after
+ * the rename, a reader removes a file without a lock. The writer's thread leaves signals to other
+ * threads, except those of its own faults. */
 static void
 check_slow_disk (void)
 {
+  g_autofree char *temporary = g_strdup_printf ("%s/.%d.new", folder, (int) getpid ());
+
   g_atomic_int_set (&is_waiting, FALSE);
   g_atomic_int_set (&is_slow, TRUE);
   {
     g_autoptr (GpuMemoryPool) first = make_pool ();
 
-    while (!g_atomic_int_get (&is_waiting))
-      g_usleep (1000);
+    wait_for (&is_waiting, TRUE);
+    g_assert_true (is_locked (temporary));
+    g_assert_true (sigismember (&blocked, SIGINT));
+    g_assert_false (sigismember (&blocked, SIGSEGV));
     for (guint i = 0; i < 10; i++)
       g_object_unref (make_pool ());
     g_atomic_int_set (&is_slow, FALSE);
   }
   g_assert_false (g_atomic_int_get (&was_late));
+}
+
+/* A forked child neither removes the file of its parent nor has a file. */
+static void
+check_fork (void)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool ();
+  g_autofree char *child_path = NULL;
+  pid_t pid;
+
+  g_assert_true (wait_for_file (TRUE));
+  fflush (NULL);
+  pid = fork ();
+  if (pid == 0)
+    {
+      g_object_unref (pool);
+      exit (0);
+    }
+  g_assert_cmpint (waitpid (pid, NULL, 0), ==, pid);
+  g_assert_true (is_locked (path));
+  child_path = g_strdup_printf ("%s/%d", folder, (int) pid);
+  g_assert_false (g_file_test (child_path, G_FILE_TEST_EXISTS));
+}
+
+static void
+set_variable (const char *name,
+              const char *value)
+{
+  if (value != NULL)
+    g_setenv (name, value, TRUE);
+  else
+    g_unsetenv (name);
 }
 
 /* Runs a test in a separate process. Its runtime directory is the value of @variable. */
@@ -145,15 +271,21 @@ run_child (const char *name,
 {
   g_autofree char *test = g_strdup_printf ("/pool-status/subprocess/%s", name);
   g_autofree char *directory = g_build_filename (runtime, name, NULL);
+  g_autofree char *before = g_strdup (g_getenv (variable));
+  g_autofree char *debug = g_strdup (g_getenv ("GPUMEM_DEBUG"));
 
   g_assert_cmpint (g_mkdir (directory, 0700), ==, 0);
-  g_unsetenv ("XDG_RUNTIME_DIR");
-  g_setenv ("TEST_POOL_STATUS", directory, TRUE);
-  g_setenv (variable, directory, TRUE);
+  set_variable ("XDG_RUNTIME_DIR", NULL);
+  set_variable ("TEST_POOL_STATUS", directory);
+  set_variable ("GPUMEM_DEBUG", "pool");
+  set_variable (variable, directory);
   g_test_trap_subprocess (test, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
-  g_unsetenv (variable);
-  g_setenv ("XDG_RUNTIME_DIR", runtime, TRUE);
+  set_variable (variable, before);
+  set_variable ("GPUMEM_DEBUG", debug);
+  set_variable ("TEST_POOL_STATUS", NULL);
+  set_variable ("XDG_RUNTIME_DIR", runtime);
   g_test_trap_assert_passed ();
+  g_rmdir (directory);
 }
 
 /* At first the folder cannot be created; later it can. */
@@ -164,7 +296,7 @@ child_failure (void)
 
   g_assert_true (g_file_set_contents (folder, "", 0, NULL));
   pool = make_pool ();
-  g_usleep (2500000);
+  wait_for (&n_attempts, 3);
   g_assert_cmpint (g_unlink (folder), ==, 0);
   g_assert_true (wait_for_file (TRUE));
 }
@@ -172,11 +304,148 @@ child_failure (void)
 static void
 check_failure (void)
 {
-  g_setenv ("GPUMEM_DEBUG", "pool", TRUE);
   run_child ("failure", "XDG_RUNTIME_DIR");
-  g_unsetenv ("GPUMEM_DEBUG");
   g_test_trap_assert_stderr ("*status file*gpumem*: Not a directory*");
   g_test_trap_assert_stderr_unmatched ("*status file*status file*");
+}
+
+/* The program's log writer ends the process. */
+static void
+child_exit (void)
+{
+  g_log_set_writer_func (write_log, NULL, NULL);
+  exits_on_report = TRUE;
+  g_assert_true (g_file_set_contents (folder, "", 0, NULL));
+  make_pool ();
+  wait_for (&n_reports, 1);
+}
+
+static void
+check_exit (void)
+{
+  run_child ("exit", "XDG_RUNTIME_DIR");
+  g_test_trap_assert_stderr ("*status file*gpumem*: Not a directory*");
+}
+
+/* Other users can write to the folder, and later they cannot. */
+static void
+child_shared_folder (void)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  g_assert_cmpint (g_mkdir (folder, 0700), ==, 0);
+  g_assert_cmpint (g_chmod (folder, 0770), ==, 0);
+  pool = make_pool ();
+  wait_for (&n_attempts, 2);
+  g_assert_false (g_file_test (path, G_FILE_TEST_EXISTS));
+  g_assert_cmpint (g_chmod (folder, 0700), ==, 0);
+  g_assert_true (wait_for_file (TRUE));
+}
+
+static void
+check_shared_folder (void)
+{
+  run_child ("shared-folder", "XDG_RUNTIME_DIR");
+  g_test_trap_assert_stderr ("*status file*gpumem*: Permission denied*");
+}
+
+/* The library does not create the runtime directory. */
+static void
+child_missing_runtime (void)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  g_log_set_writer_func (write_log, NULL, NULL);
+  g_assert_cmpint (g_rmdir (runtime), ==, 0);
+  pool = make_pool ();
+  wait_for (&n_reports, 1);
+  g_assert_false (g_file_test (runtime, G_FILE_TEST_EXISTS));
+}
+
+static void
+check_missing_runtime (void)
+{
+  run_child ("missing-runtime", "XDG_RUNTIME_DIR");
+}
+
+/* The runtime directory belongs to another user, as after `sudo -E`. */
+static void
+child_foreign_runtime (void)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  g_log_set_writer_func (write_log, NULL, NULL);
+  g_assert_cmpint (chown (runtime, 1, 1), ==, 0);
+  pool = make_pool ();
+  wait_for (&n_reports, 1);
+  g_assert_false (g_file_test (folder, G_FILE_TEST_EXISTS));
+}
+
+/* The program has the rights of another user. */
+static void
+child_set_user (void)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  g_assert_cmpint (chown (runtime, 1, 1), ==, 0);
+  g_assert_cmpint (seteuid (1), ==, 0);
+  pool = make_pool ();
+  g_assert_cmpint (n_threads, ==, 0);
+}
+
+static void
+check_other_user (void)
+{
+  if (geteuid () != 0)
+    {
+      g_test_skip ("only root can give a folder to another user");
+      return;
+    }
+  run_child ("foreign-runtime", "XDG_RUNTIME_DIR");
+  run_child ("set-user", "XDG_RUNTIME_DIR");
+}
+
+static void
+child_no_thread (void)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  no_threads = TRUE;
+  pool = make_pool ();
+}
+
+static void
+check_no_thread (void)
+{
+  run_child ("no-thread", "XDG_RUNTIME_DIR");
+  g_test_trap_assert_stderr ("*no status file is written: no thread is left*");
+}
+
+/* At its end, a process does not remove the file of another process. */
+static void
+child_replaced (void)
+{
+  make_pool ();
+  g_assert_true (wait_for_file (TRUE));
+  g_assert_true (g_file_set_contents (path, FILE_TEXT, -1, NULL));
+  exit (0);
+}
+
+static void
+check_replaced (void)
+{
+  g_autofree char *directory = g_build_filename (runtime, "replaced", NULL);
+  g_autofree char *child_folder = g_build_filename (directory, "gpumem", NULL);
+  g_autoptr (GDir) dir = NULL;
+  g_autofree char *left = NULL;
+
+  run_child ("replaced", "XDG_RUNTIME_DIR");
+  dir = g_dir_open (child_folder, 0, NULL);
+  g_assert_nonnull (dir);
+  left = g_build_filename (child_folder, g_dir_read_name (dir), NULL);
+  g_assert_cmpint (g_unlink (left), ==, 0);
+  g_assert_cmpint (g_rmdir (child_folder), ==, 0);
+  g_assert_cmpint (g_rmdir (directory), ==, 0);
 }
 
 static void
@@ -185,8 +454,7 @@ child_no_runtime_directory (void)
   g_autoptr (GpuMemoryPool) pool = make_pool ();
   g_autoptr (GPtrArray) pools = NULL;
 
-  g_usleep (1500000);
-  g_assert_false (g_file_test (folder, G_FILE_TEST_EXISTS));
+  g_assert_cmpint (n_threads, ==, 0);
   g_assert_cmpint (g_mkdir (folder, 0700), ==, 0);
   g_assert_true (g_file_set_contents (path, FILE_TEXT, -1, NULL));
   pools = gpumem_status_list ();
@@ -199,6 +467,7 @@ static void
 check_no_runtime_directory (void)
 {
   run_child ("no-runtime-directory", "XDG_CACHE_HOME");
+  g_test_trap_assert_stderr ("*no status file is written: XDG_RUNTIME_DIR*");
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */
@@ -299,8 +568,22 @@ main (int    argc,
   test_add_plain ("removed-folder", check_removed_folder);
   test_add_plain ("last-pool", check_last_pool);
   test_add_plain ("slow-disk", check_slow_disk);
+  test_add_plain ("fork", check_fork);
   test_add_plain ("failure", check_failure);
   test_add_plain ("subprocess/failure", child_failure);
+  test_add_plain ("exit", check_exit);
+  test_add_plain ("subprocess/exit", child_exit);
+  test_add_plain ("shared-folder", check_shared_folder);
+  test_add_plain ("subprocess/shared-folder", child_shared_folder);
+  test_add_plain ("missing-runtime", check_missing_runtime);
+  test_add_plain ("subprocess/missing-runtime", child_missing_runtime);
+  test_add_plain ("other-user", check_other_user);
+  test_add_plain ("subprocess/foreign-runtime", child_foreign_runtime);
+  test_add_plain ("subprocess/set-user", child_set_user);
+  test_add_plain ("no-thread", check_no_thread);
+  test_add_plain ("subprocess/no-thread", child_no_thread);
+  test_add_plain ("replaced", check_replaced);
+  test_add_plain ("subprocess/replaced", child_replaced);
   test_add_plain ("no-runtime-directory", check_no_runtime_directory);
   test_add_plain ("subprocess/no-runtime-directory", child_no_runtime_directory);
   test_add_plain ("replaced-file", check_replaced_file);

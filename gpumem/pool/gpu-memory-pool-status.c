@@ -20,6 +20,7 @@
 
 #define VARIABLE  "GPUMEM_STATUS"
 #define RUNTIME   "XDG_RUNTIME_DIR"
+#define FOLDER    "gpumem"
 #define INTERVAL  G_USEC_PER_SEC    /* between two writes */
 #define MAX_POOLS 256
 #define MAX_NAME  64
@@ -40,42 +41,50 @@ static GMutex file_lock;            /* guards the variables below */
 static char *path;
 static int file = -1;               /* open for its lock, which marks the writer as alive */
 static char *written;
-static gboolean is_exiting, is_reported;
+static gboolean is_exiting;
 
-/* Does not use GLib's fallback for the runtime directory, the cache folder: several machines may
- * share that folder and have processes with the same id. */
-static char *
-find_folder (void)
+static gboolean
+is_enabled (void)
 {
   const char *value = g_getenv (VARIABLE);
-  const char *runtime = g_getenv (RUNTIME);
 
-  if (value == NULL || *value == '\0' || strcmp (value, "0") == 0)
-    return NULL;
-
-  if (runtime != NULL && g_path_is_absolute (runtime))
-    return g_build_filename (runtime, "gpumem", NULL);
-
-  _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: " RUNTIME " is %s, not an absolute "
-                    "path", runtime != NULL ? runtime : "unset");
-
-  return NULL;
+  return value != NULL && *value != '\0' && strcmp (value, "0") != 0;
 }
 
-/* Returns: (nullable): the folder of the status file, or %NULL if the process writes no file */
+/* Does not use GLib's fallback for the runtime directory, the cache folder: several machines may
+ * share that folder and have processes with the same id. A program with the rights of another user
+ * does not trust its environment. */
+static char *
+find_runtime (void)
+{
+  const char *value = g_getenv (RUNTIME);
+
+  if (!is_enabled () || value == NULL || !g_path_is_absolute (value) || getuid () != geteuid ()
+      || getgid () != getegid ())
+    return NULL;
+
+  return g_strdup (value);
+}
+
+/* Returns: (nullable): the user's runtime directory, or %NULL if the process writes no file */
 static const char *
-get_folder (void)
+get_runtime (void)
 {
   static gsize is_known;
-  static char *folder;
+  static char *runtime;
 
   if (g_once_init_enter (&is_known))
     {
-      folder = find_folder ();
+      runtime = find_runtime ();
       g_once_init_leave (&is_known, 1);
+
+      /* Log after other threads may continue: the program's log writer may wait for them. */
+      if (runtime == NULL && is_enabled ())
+        _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: " RUNTIME " is unset or not "
+                          "an absolute path, or the program runs with the rights of another user");
     }
 
-  return folder;
+  return runtime;
 }
 
 static void
@@ -148,24 +157,44 @@ describe (gboolean has_file)
   return g_string_free (text, FALSE);
 }
 
-/* Use the folder only if other users cannot write to it. */
+/* Opens a folder of the user, to which the users in @others cannot write. */
 static int
-open_folder (void)
+open_own (int         parent,
+          const char *name,
+          int         flags,
+          mode_t      others)
 {
+  const int folder = openat (parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
   struct stat status;
-  int folder;
-
-  g_mkdir_with_parents (get_folder (), 0700);
-  folder = open (get_folder (), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
   if (folder < 0 || (fstat (folder, &status) == 0 && status.st_uid == geteuid ()
-                     && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0))
+                     && (status.st_mode & others) == 0))
     return folder;
 
   close (folder);
   errno = EACCES;
 
   return -1;
+}
+
+/* Creates the folder, but not the runtime directory. A process started with `sudo -E` has the
+ * runtime directory of another user, and must not create a folder there. */
+static int
+open_folder (void)
+{
+  const int runtime = open_own (AT_FDCWD, get_runtime (), 0, 0);
+  int folder, failure;
+
+  if (runtime < 0)
+    return -1;
+
+  mkdirat (runtime, FOLDER, 0700);
+  folder = open_own (runtime, FOLDER, O_NOFOLLOW, S_IWGRP | S_IWOTH);
+  failure = errno;
+  close (runtime);
+  errno = failure;
+
+  return folder;
 }
 
 /* Replaces the file in one step, so that readers always find a complete and locked file. The lock
@@ -207,28 +236,25 @@ replace_file (int         folder,
   return TRUE;
 }
 
-/* Opens the folder for each write: it may have been removed and created again. */
-static void
+/* Opens the folder for each write: it may have been removed and created again. Returns 0 or the
+ * error number. */
+static int
 write_file (const char *text)
 {
   const int folder = open_folder ();
+  int failure = 0;
 
   g_clear_pointer (&written, g_free);
 
   if (folder >= 0 && replace_file (folder, text))
-    {
-      written = g_strdup (text);
-      is_reported = FALSE;
-    }
-  else if (!is_reported)
-    {
-      _gpu_debug_print (GPU_DEBUG_POOL, "cannot write the status file %s: %s", path,
-                        g_strerror (errno));
-      is_reported = TRUE;
-    }
+    written = g_strdup (text);
+  else
+    failure = errno;
 
   if (folder >= 0)
     close (folder);
+
+  return failure;
 }
 
 /* Returns FALSE if another process has removed or replaced the file. */
@@ -255,18 +281,23 @@ remove_file (void)
   g_clear_pointer (&written, g_free);
 }
 
-/* Writes the file or, with @text NULL, removes it. Returns whether the file exists. */
-static gboolean
-update_file (const char *text)
+/* Returns 0 or the error number. Logs nothing, because the program's log writer may call exit(),
+ * which takes `file_lock`. */
+static int
+update_file (const char *text,
+             gboolean   *has_file)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&file_lock);
+  int failure = 0;
 
   if (text == NULL)
     remove_file ();
   else if (!is_exiting && (g_strcmp0 (text, written) != 0 || !is_in_place ()))
-    write_file (text);
+    failure = write_file (text);
 
-  return file >= 0;
+  *has_file = file >= 0;
+
+  return failure;
 }
 
 static void
@@ -281,21 +312,38 @@ on_exit_process (void)
   g_mutex_unlock (&file_lock);
 }
 
+/* Blocks the signals that other threads can handle: a handler of the program may call exit(), which
+ * takes `file_lock`. If a fault raises a blocked signal, the process ends without its handler. */
+static void
+block_signals (void)
+{
+  static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
+  sigset_t signals;
+
+  sigfillset (&signals);
+  for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
+    sigdelset (&signals, faults[i]);
+  pthread_sigmask (SIG_BLOCK, &signals, NULL);
+}
+
 static gpointer
 run (gpointer data G_GNUC_UNUSED)
 {
-  gboolean has_file = FALSE;
-  sigset_t signals;
+  gboolean has_file = FALSE, is_reported = FALSE;
 
-  /* A signal handler of the program may call exit(), which takes `file_lock`. */
-  sigfillset (&signals);
-  pthread_sigmask (SIG_BLOCK, &signals, NULL);
+  block_signals ();
 
   for (;;)
     {
       g_autofree char *text = describe (has_file);
+      const int failure = update_file (text, &has_file);
 
-      has_file = update_file (text);
+      if (failure != 0 && !is_reported)
+        _gpu_debug_print (GPU_DEBUG_POOL, "cannot write the status file %s: %s", path,
+                          g_strerror (failure));
+      if (failure != 0 || has_file)
+        is_reported = failure != 0;
+
       g_usleep (INTERVAL);
     }
 
@@ -303,14 +351,14 @@ run (gpointer data G_GNUC_UNUSED)
 }
 
 static void
-start (void)
+start (GError **error)
 {
   GThread *thread;
 
   owner = getpid ();
-  path = g_strdup_printf ("%s/%d", get_folder (), (int) owner);
+  path = g_strdup_printf ("%s/" FOLDER "/%d", get_runtime (), (int) owner);
   entries = g_ptr_array_new_with_free_func (entry_free);
-  thread = g_thread_try_new ("gpumem-status", run, NULL, NULL);
+  thread = g_thread_try_new ("gpumem-status", run, NULL, error);
 
   if (thread != NULL)
     g_thread_unref (thread);
@@ -324,15 +372,16 @@ _gpu_pool_status_add (GpuPoolCore *core,
                       const char  *device,
                       const char  *kind)
 {
+  g_autoptr (GError) failure = NULL;
   Entry *entry;
 
-  if (get_folder () == NULL)
+  if (get_runtime () == NULL)
     return;
 
   g_mutex_lock (&lock);
 
   if (entries == NULL)
-    start ();
+    start (&failure);
 
   entry = g_new0 (Entry, 1);
   entry->core = core;
@@ -341,12 +390,15 @@ _gpu_pool_status_add (GpuPoolCore *core,
   g_ptr_array_add (entries, entry);
   g_cond_signal (&has_entries);
   g_mutex_unlock (&lock);
+
+  if (failure != NULL)
+    _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: %s", failure->message);
 }
 
 void
 _gpu_pool_status_remove (GpuPoolCore *core)
 {
-  if (get_folder () == NULL || owner != getpid ())
+  if (get_runtime () == NULL || owner != getpid ())
     return;
 
   g_mutex_lock (&lock);
