@@ -168,6 +168,8 @@ print_pools (const Monitor *monitor)
   };
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
 
+  if (!gpumem_status_has_folder ())
+    g_print ("\nPools are not shown: XDG_RUNTIME_DIR is not set to an absolute path.\n");
   if (monitor->pools->len == 0)
     return;
   for (guint i = 0; i < monitor->pools->len; i++)
@@ -433,8 +435,8 @@ const GpumemCommand gpumem_monitor_command = {
     "DEVICE is an id from 'gpumem devices'; the default is all devices. Ctrl-C ends the view.\n\n"
     "USED and FREE are the memory of all processes, or \"-\" if no driver reports it. Processes\n"
     "are those that NVIDIA's driver reports. Pools are those of your programs that run with\n"
-    "GPUMEM_STATUS=1 in their environment. FRAGMENTED is the part of a pool's free memory\n"
-    "outside its largest free block.\n\n"
+    "GPUMEM_STATUS=1 in their environment, and with the same XDG_RUNTIME_DIR as this command.\n"
+    "FRAGMENTED is the part of a pool's free memory outside its largest free block.\n\n"
     "With --json or --csv, each view is a line of JSON, or a row for each device, process and\n"
     "pool.",
   .run = run_monitor

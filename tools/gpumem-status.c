@@ -215,18 +215,33 @@ visit (int         folder,
     remove_unfinished (folder, name);
 }
 
+/* Does not use GLib's fallback for the runtime directory, because writers do not. */
+static const char *
+get_runtime (void)
+{
+  const char *runtime = g_getenv ("XDG_RUNTIME_DIR");
+
+  return runtime != NULL && g_path_is_absolute (runtime) ? runtime : NULL;
+}
+
+gboolean
+gpumem_status_has_folder (void)
+{
+  return get_runtime () != NULL;
+}
+
 GPtrArray *
 gpumem_status_list (void)
 {
   GPtrArray *pools = g_ptr_array_new_with_free_func (gpumem_pool_status_free);
-  const char *runtime = g_getenv ("XDG_RUNTIME_DIR");   /* writers do not use GLib's fallback */
+  const char *runtime = get_runtime ();
   g_autofree char *path = NULL;
   g_autoptr (GDir) dir = NULL;
   struct stat status;
   const char *name;
   int folder;
 
-  if (runtime == NULL || !g_path_is_absolute (runtime))
+  if (runtime == NULL)
     return pools;
   path = g_build_filename (runtime, "gpumem", NULL);
   folder = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -28,6 +28,8 @@ gboolean   gpumem_status_parse        (const char  *text,
 /* Returns: (transfer full): the pools of all processes of the user, of GpumemPoolStatus. Removes
  * files of processes that have ended. Without XDG_RUNTIME_DIR the list is empty. */
 GPtrArray *gpumem_status_list         (void);
+/* Returns whether XDG_RUNTIME_DIR is an absolute path. */
+gboolean   gpumem_status_has_folder   (void);
 /* Returns the fraction of the free memory that is outside the largest free block, from 0 to 1. */
 double     gpumem_status_get_fragmentation (const GpumemPoolStatus *pool);
 
