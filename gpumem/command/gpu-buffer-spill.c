@@ -134,7 +134,7 @@ make_twin (GpuMemory *memory)
 
 static gboolean
 drop_memory (GpuMemory  *memory,
-        GError    **error)
+             GError    **error)
 {
   GpuStorage *storage = memory->storage;
 

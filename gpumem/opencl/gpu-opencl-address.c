@@ -142,7 +142,6 @@ add_indirect (Indirect              *indirect,
   return TRUE;
 }
 
-
 gboolean
 _gpu_opencl_set_indirect (GpuOpenclKernel         *kernel,
                           cl_kernel                handle,

@@ -356,9 +356,9 @@ delay_failure (GpuOpenclEvent *event)
   g_atomic_int_set (&event->settled, TRUE);
 }
 
-/* The driver failed to report the status of an event. The command may be running, so its event
- * counts as pending: if the event counted as failed, the timeline would free the memory of the
- * command. A wait reports the error. */
+/* The driver failed to report the status of an event. The command may be running, so it counts as
+ * pending: otherwise the timeline would free memory that the command uses. A wait reports the
+ * error. */
 static GpuEventStatus
 get_unreported (GError  *failure,
                 GError **error)

@@ -10,9 +10,9 @@
  * - The two threads still use the command's event, and the events that the command waits for, after
  *   all these events have their status. The threads hold no references to them. The back end
  *   therefore holds the events of commands that depend on user events, and the events that these
- *   commands wait for. Whenever the back end holds another event, it checks some of the held
- *   events. It releases an event at least HOLD_TIME after it found that the command had ended, and
- *   the remaining events with the context.
+ *   commands wait for. Whenever it holds another event, it checks some of the held events. It
+ *   releases an event more than HOLD_TIME after a check has found that the command has ended, and
+ *   all other events with the context.
  */
 #include "config.h"
 

@@ -304,9 +304,11 @@ install_notify_interval (void)
    * GpuMemoryPool:notify-interval:
    *
    * The interval in milliseconds at which the pool emits #GObject::notify for the counters that
-   * have changed since the last interval; 0, the default, for no notifications. They are emitted in
-   * the thread-default main context of the thread that sets the property. So a program can bind a
-   * label or a graph to a counter with g_object_bind_property(). Allocations do not become slower.
+   * have changed since the last interval; 0, the default, for no notifications. The pool emits the
+   * notifications in the thread-default main context of the thread that sets the property. So a
+   * program can bind a label or a graph to a counter with g_object_bind_property(). At each
+   * interval the pool reads its counters under its lock: intervals of a few milliseconds can delay
+   * allocations of other threads.
    *
    * Since: 0.1
    */

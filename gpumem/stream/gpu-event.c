@@ -200,10 +200,10 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once, when the event has completed or failed, in the thread-default main context of the
-   * thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
-   * notify an object that a handler was connected; in Python and JavaScript, connecting a handler
-   * also watches the event. A handler that is connected after the emission is not called.
+   * Emitted once, when the event has completed or failed, in the thread-default main context of
+   * the thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
+   * notify an object of a new handler; in Python and JavaScript, connecting a handler also watches
+   * the event. A handler that is connected after the emission is not called.
    *
    * Since: 0.1
    */
