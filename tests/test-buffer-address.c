@@ -290,6 +290,12 @@ check_failure (TestFixture *fixture, List *list)
   g_assert_null (buffer);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "clCreateBufferWithProperties",
                          "1000 bytes");
+  g_clear_error (&error);
+
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clGetMemObjectInfo,n=1,code=-6"));
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 1000, &error);
+  g_assert_null (buffer);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "clGetMemObjectInfo");
   g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
 }
 

@@ -98,7 +98,8 @@ buffer_wrap (GpuNativeContext  *context,
 
   buffer = _gpu_opencl_buffer_new (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
-  ((GpuOpenclBuffer *) buffer)->address = _gpu_opencl_mem_get_address (context, mem);
+  /* A buffer of the program has no address if it was created without the property. */
+  _gpu_opencl_buffer_read_address (context, (GpuOpenclBuffer *) buffer, NULL);
 
   return buffer;
 }

@@ -122,19 +122,6 @@ has_addresses (GpuNativeContext *context)
   return context->n_devices == 1 && context->devices[0]->has_addresses;
 }
 
-guint64
-_gpu_opencl_mem_get_address (GpuNativeContext *context,
-                             cl_mem            mem)
-{
-  cl_ulong address = 0;
-
-  if (!has_addresses (context)
-      || !_gpu_opencl_mem_get (mem, CL_MEM_DEVICE_ADDRESS_EXT, &address, sizeof address, NULL))
-    return 0;
-
-  return address;
-}
-
 GpuNativeBuffer *
 _gpu_opencl_buffer_new (cl_mem mem,
                         gsize  size)
@@ -146,6 +133,16 @@ _gpu_opencl_buffer_new (cl_mem mem,
   buffer->mem = mem;
 
   return &buffer->base;
+}
+
+gboolean
+_gpu_opencl_buffer_read_address (GpuNativeContext  *context,
+                                 GpuOpenclBuffer   *buffer,
+                                 GError           **error)
+{
+  return !has_addresses (context)
+         || _gpu_opencl_mem_get (buffer->mem, CL_MEM_DEVICE_ADDRESS_EXT, &buffer->address,
+                                 sizeof buffer->address, error);
 }
 
 GpuNativeBuffer *
@@ -171,10 +168,13 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
     {
       buffer = _gpu_opencl_buffer_new (mem, size);
 
-      if (has_address)
-        ((GpuOpenclBuffer *) buffer)->address = _gpu_opencl_mem_get_address (context, mem);
+      if (!has_address
+          || _gpu_opencl_buffer_read_address (context, (GpuOpenclBuffer *) buffer, error))
+        return buffer;
 
-      return buffer;
+      clReleaseMemObject (mem);
+      g_free (buffer);
+      return NULL;
     }
 
   meaning = _gpu_opencl_error_map (code);

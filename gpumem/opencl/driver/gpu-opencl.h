@@ -413,8 +413,12 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* Returns the access flags for memory created from other memory. The result 0 means that the memory
- * inherits the access flags of the other memory. */
+/* Reads the address of a buffer if the context has addresses. */
+gboolean        _gpu_opencl_buffer_read_address (GpuNativeContext *context,
+                                              GpuOpenclBuffer     *buffer,
+                                              GError             **error);
+/* Access flags for memory created from other memory. 0 inherits the access flags of the other
+ * memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
 /* Returns the access flags for a new allocation, READ_WRITE by default. */
 cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
@@ -429,9 +433,6 @@ gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
  * offset of @mem in that object. Returns NULL if @mem has its own memory. */
 cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
                                               gsize               *offset);
-/* Returns 0 if the driver reports no address for @mem. */
-guint64         _gpu_opencl_mem_get_address  (GpuNativeContext    *context,
-                                              cl_mem               mem);
 /* Checks that foreign memory belongs to @context. */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,
