@@ -248,7 +248,51 @@ address_lifetime (TestFixture *fixture)
   g_assert_cmpuint (get_address (buffer), ==, 0);
 }
 
-/* If the driver reports no addresses, a launch with indirect memory is refused. */
+static void
+copy_int (TestFixture *fixture, GpuKernel *kernel, guint64 to, guint64 from)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GError) error = NULL;
+
+  gpu_arguments_add_address (arguments, to);
+  gpu_arguments_add_address (arguments, from);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &one, NULL, arguments,
+                                               &error), error);
+}
+
+/* Kernels take addresses inside buffers and inside shared virtual memory. The address of a buffer
+ * stays that of a buffer after another object for the same memory was freed. */
+static void
+address_kinds (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 2 * sizeof (gint32), 0);
+  g_autoptr (GpuBuffer) wrapped = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  guint64 in_svm;
+
+  if (!can_follow (fixture) || !test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+
+  kernel = test_kernel (fixture, source, "copy");
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 4096, 0, &error);
+  g_assert_no_error (error);
+  in_svm = gpu_memory_get_device_address (GPU_MEMORY (svm)) + 100;
+  wrapped = gpu_buffer_new_wrapped (fixture->context,
+                                    gpu_memory_get_native_handle (GPU_MEMORY (buffer)),
+                                    2 * sizeof (gint32), GPU_WRAP_MODE_BORROW, NULL, &error);
+  g_assert_no_error (error);
+  g_clear_object (&wrapped);
+
+  copy_int (fixture, kernel, in_svm, get_address (buffer));
+  copy_int (fixture, kernel, get_address (buffer) + sizeof (gint32), in_svm);
+  bytes = test_content (buffer);
+  g_assert_cmpint (((const gint32 *) g_bytes_get_data (bytes, NULL))[1], ==, 2);
+}
+
+/* Where the driver reports no address, a launch with indirect memory fails before it runs. */
 static void
 address_refused (TestFixture *fixture)
 {
@@ -310,6 +354,7 @@ address_layer (TestFixture *fixture)
   address_follow (fixture);
   address_block (fixture);
   address_lifetime (fixture);
+  address_kinds (fixture);
 
   list_init (fixture, &list);
   check_failure (fixture, &list);
@@ -359,6 +404,7 @@ main (int argc, char **argv)
   test_add ("follow", address_follow);
   test_add ("block", address_block);
   test_add ("lifetime", address_lifetime);
+  test_add ("kinds", address_kinds);
   test_add ("refused", address_refused);
   test_add ("layer", address_run_layer);
   test_add ("subprocess/layer", address_layer);

@@ -43,25 +43,32 @@ _gpu_opencl_device_read_addresses (GpuOpenclDevice *device)
     || (device->base.capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0;
 }
 
-/* Tries the functions for all kinds of memory, because the extensions do not require that
- * clSetKernelArgSVMPointer() accepts addresses of other kinds. */
+/* Each kind of memory has its own function. A driver may accept an address of another kind, without
+ * making the memory accessible to the kernel. So first find out whether the address is that of a
+ * buffer. Any other address is that of shared virtual memory, or of a buffer that the library does
+ * not know: try the functions in this order. */
 cl_int
 _gpu_opencl_set_address (cl_kernel        kernel,
-                         GpuOpenclDevice *device,
+                         GpuOpenclStream *stream,
                          guint            index,
                          guint64          address)
 {
+  GpuOpenclContext *context = (GpuOpenclContext *) stream->base.context;
+  const GpuOpenclDevice *device = stream->device;
   gconstpointer pointer = (gconstpointer) (guintptr) address;
   cl_int code = CL_INVALID_ARG_VALUE;
 
-  if (device->set_address != NULL)
-    code = device->set_address (kernel, index, address);
+  if (_gpu_opencl_is_buffer_address (context, address))
+    return device->set_address (kernel, index, address);
 
-  if (code != CL_SUCCESS && (device->base.capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0)
+  if ((device->base.capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0)
     code = clSetKernelArgSVMPointer (kernel, index, pointer);
 
   if (code != CL_SUCCESS && device->base.usm_kinds != 0)
     code = device->usm.set_argument (kernel, index, pointer);
+
+  if (code != CL_SUCCESS && device->set_address != NULL)
+    code = device->set_address (kernel, index, address);
 
   return code;
 }

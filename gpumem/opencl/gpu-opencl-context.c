@@ -28,6 +28,7 @@ new_context (cl_context              handle,
   g_rw_lock_init (&context->slices_use);
   g_mutex_init (&context->svm_lock);
   g_mutex_init (&context->internal_lock);
+  g_mutex_init (&context->ranges_lock);
   g_mutex_init (&context->held_lock);
   context->context = handle;
   context->ids = g_new (cl_device_id, n_devices);
@@ -190,6 +191,8 @@ context_free (GpuNativeContext *native)
   g_clear_pointer (&context->mapped, g_ptr_array_unref);
   g_mutex_clear (&context->svm_lock);
   g_mutex_clear (&context->internal_lock);
+  g_clear_pointer (&context->ranges, g_tree_unref);
+  g_mutex_clear (&context->ranges_lock);
   g_mutex_clear (&context->held_lock);
   _gpu_native_context_clear (native);
   g_free (context);

@@ -218,7 +218,7 @@ set_buffer (cl_kernel               kernel,
 
 static cl_int
 set_argument (cl_kernel               kernel,
-              GpuOpenclDevice        *device,
+              GpuOpenclStream        *stream,
               guint                   index,
               const GpuArgumentValue *argument)
 {
@@ -229,7 +229,7 @@ set_argument (cl_kernel               kernel,
     {
     case GPU_ARGUMENT_KIND_MEMORY:
       if (argument->buffer == NULL && argument->data != NULL)
-        return _gpu_opencl_set_address (kernel, device, index,
+        return _gpu_opencl_set_address (kernel, stream, index,
                                         *(const guint64 *) argument->data);
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
@@ -298,14 +298,14 @@ set_argument_error (GError                 **error,
 static gboolean
 set_arguments (GpuOpenclKernel         *kernel,
                cl_kernel                handle,
-               GpuOpenclDevice         *device,
+               GpuOpenclStream         *stream,
                const GpuArgumentValue  *arguments,
                guint                    n_arguments,
                GError                 **error)
 {
   for (guint i = 0; i < n_arguments; i++)
     {
-      cl_int code = set_argument (handle, device, i, &arguments[i]);
+      cl_int code = set_argument (handle, stream, i, &arguments[i]);
 
       if (G_LIKELY (code == CL_SUCCESS))
         continue;
@@ -496,12 +496,13 @@ get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
 /* Returns the kernel object with all arguments set; NULL on error. Caller holds `lock`. */
 static cl_kernel
 prepare_locked (GpuOpenclKernel         *kernel,
-                GpuOpenclDevice         *device,
+                GpuOpenclStream         *stream,
                 const GpuArgumentValue  *arguments,
                 guint                    n_arguments,
                 const GpuLaunchOptions  *options,
                 GError                 **error)
 {
+  GpuOpenclDevice *device = stream->device;
   guint64 pointers = get_pointers (device, arguments, n_arguments);
   cl_kernel handle = kernel->kernel;
 
@@ -512,7 +513,7 @@ prepare_locked (GpuOpenclKernel         *kernel,
       || (options != NULL && !_gpu_opencl_set_indirect (kernel, handle, device, options, error)))
     return NULL;
 
-  return set_arguments (kernel, handle, device, arguments, n_arguments, error) ? handle : NULL;
+  return set_arguments (kernel, handle, stream, arguments, n_arguments, error) ? handle : NULL;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
@@ -560,7 +561,8 @@ kernel_launch (GpuNativeStream         *stream,
     return FALSE;
 
   g_mutex_lock (&kernel->lock);
-  prepared = prepare_locked (kernel, device, arguments, n_arguments, options, error);
+  prepared = prepare_locked (kernel, (GpuOpenclStream *) stream, arguments, n_arguments, options,
+                             error);
   if (prepared == NULL)
     {
       g_mutex_unlock (&kernel->lock);

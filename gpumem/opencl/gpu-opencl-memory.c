@@ -14,6 +14,8 @@ free_buffer (GpuOpenclContext *context,
   if (buffer->is_mapped)
     _gpu_opencl_unmap_host (context, buffer);
 
+  _gpu_opencl_buffer_forget_address (context, buffer);
+
   if (buffer->usm_allocation != NULL)
     buffer->usm->free (context->context, buffer->usm_allocation);
   else if (buffer->svm_allocation != NULL)

@@ -425,6 +425,10 @@ gpu_arguments_add_value (GpuArguments *arguments,
  * The library does not track the memory at @address: it neither retains that memory nor orders the
  * kernel after other uses of it.
  *
+ * On OpenCL, the library uses the function for the kind of memory at @address: of a #GpuBuffer, or
+ * otherwise of shared virtual memory. If the driver refuses the address, the library tries the
+ * other functions.
+ *
  * On OpenCL devices without shared virtual memory and without cl_ext_buffer_device_address, a
  * launch that passes an address other than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.
  *

@@ -4,10 +4,10 @@
  *
  *   GPUMEM_LAYER_ADDRESSES=VERSION   the version that devices list, for example 1.0.2
  *
- * If a program creates a buffer with the extension's property, the layer allocates
- * host memory and creates the buffer over this memory, which PoCL uses in place. The address of the
- * buffer is the address of this memory. Every address that a program passes to a kernel for
- * indirect access must be the start of such a buffer; any other address is a misuse.
+ * A buffer with the property is created over memory of the layer, which PoCL uses in place. Its
+ * address is the address of that memory. These are misuses: a list of addresses for indirect access
+ * with an address that is not the start of such a buffer; an address in such a buffer given to the
+ * function for shared virtual memory; any other address given to the function for addresses.
  */
 
 #include "config.h"
@@ -30,7 +30,7 @@
 static cl_icd_dispatch driver;
 static cl_version version;
 static GMutex lock;
-static GHashTable *starts;          /* addresses of the buffers */
+static GHashTable *sizes;           /* by the address of the buffer */
 
 static cl_int
 answer (const void *from,
@@ -94,7 +94,7 @@ on_destroyed (cl_mem mem G_GNUC_UNUSED,
               void  *data)
 {
   g_mutex_lock (&lock);
-  g_hash_table_remove (starts, data);
+  g_hash_table_remove (sizes, data);
   g_mutex_unlock (&lock);
   free (data);
 }
@@ -125,7 +125,7 @@ create_buffer (cl_context               context,
       return NULL;
     }
   g_mutex_lock (&lock);
-  g_hash_table_add (starts, data);
+  g_hash_table_insert (sizes, data, GSIZE_TO_POINTER (size));
   g_mutex_unlock (&lock);
   driver.clSetMemObjectDestructorCallback (mem, on_destroyed, data);
   return mem;
@@ -137,7 +137,22 @@ is_start (gconstpointer address)
   gboolean result;
 
   g_mutex_lock (&lock);
-  result = g_hash_table_contains (starts, address);
+  result = g_hash_table_contains (sizes, address);
+  g_mutex_unlock (&lock);
+  return result;
+}
+
+static gboolean
+is_in_buffer (guintptr address)
+{
+  gboolean result = FALSE;
+  gpointer start, size;
+  GHashTableIter i;
+
+  g_mutex_lock (&lock);
+  g_hash_table_iter_init (&i, sizes);
+  while (!result && g_hash_table_iter_next (&i, &start, &size))
+    result = address - (guintptr) start < GPOINTER_TO_SIZE (size);
   g_mutex_unlock (&lock);
   return result;
 }
@@ -189,7 +204,26 @@ set_argument (cl_kernel kernel,
               cl_uint   index,
               cl_ulong  address)
 {
-  return driver.clSetKernelArgSVMPointer (kernel, index, (gpointer) (guintptr) address);
+  LayerCall call = { .function = LAYER_clSetKernelArg };
+
+  if (is_in_buffer (address))
+    return driver.clSetKernelArgSVMPointer (kernel, index, (gpointer) (guintptr) address);
+  layer_report_misuse (&call, CL_INVALID_ARG_VALUE, "clSetKernelArgDevicePointerEXT: 0x%"
+                       G_GINT64_MODIFIER "x is not in a buffer", (guint64) address);
+  return CL_INVALID_ARG_VALUE;
+}
+
+static cl_int CL_API_CALL
+set_svm_argument (cl_kernel   kernel,
+                  cl_uint     index,
+                  const void *pointer)
+{
+  LayerCall call = { .function = LAYER_clSetKernelArgSVMPointer };
+
+  if (!is_in_buffer ((guintptr) pointer))
+    return driver.clSetKernelArgSVMPointer (kernel, index, pointer);
+  layer_report_misuse (&call, CL_INVALID_ARG_VALUE, "%p is in a buffer", pointer);
+  return CL_INVALID_ARG_VALUE;
 }
 
 gpointer
@@ -216,10 +250,11 @@ layer_add_addresses (void)
       abort ();
     }
   version = CL_MAKE_VERSION (major, minor, patch);
-  starts = g_hash_table_new (NULL, NULL);
+  sizes = g_hash_table_new (NULL, NULL);
   driver = layer_target;
   layer_target.clGetDeviceInfo = get_device_info;
   layer_target.clCreateBufferWithProperties = create_buffer;
   layer_target.clGetMemObjectInfo = get_mem_info;
   layer_target.clSetKernelExecInfo = set_exec_info;
+  layer_target.clSetKernelArgSVMPointer = set_svm_argument;
 }

@@ -135,14 +135,107 @@ _gpu_opencl_buffer_new (cl_mem mem,
   return &buffer->base;
 }
 
+/* The addresses of one cl_mem, for which there may be several buffers. */
+typedef struct
+{
+  guint64 start;                    /* the key in the tree */
+  gsize   size;
+  guint   n_buffers;
+} Range;
+
+static int
+compare_starts (gconstpointer a,
+                gconstpointer b,
+                gpointer      data G_GNUC_UNUSED)
+{
+  const guint64 first = *(const guint64 *) a;
+  const guint64 second = *(const guint64 *) b;
+
+  return first < second ? -1 : first > second;
+}
+
+static void
+add_range (GpuOpenclContext *context,
+           GpuOpenclBuffer  *buffer)
+{
+  Range *range;
+
+  g_mutex_lock (&context->ranges_lock);
+
+  if (context->ranges == NULL)
+    context->ranges = g_tree_new_full (compare_starts, NULL, NULL, g_free);
+
+  range = g_tree_lookup (context->ranges, &buffer->address);
+
+  if (range == NULL)
+    {
+      range = g_new0 (Range, 1);
+      range->start = buffer->address;
+      g_tree_insert (context->ranges, &range->start, range);
+    }
+
+  range->size = MAX (range->size, buffer->base.size);
+  range->n_buffers++;
+  g_mutex_unlock (&context->ranges_lock);
+}
+
 gboolean
 _gpu_opencl_buffer_read_address (GpuNativeContext  *context,
                                  GpuOpenclBuffer   *buffer,
                                  GError           **error)
 {
-  return !has_addresses (context)
-         || _gpu_opencl_mem_get (buffer->mem, CL_MEM_DEVICE_ADDRESS_EXT, &buffer->address,
-                                 sizeof buffer->address, error);
+  if (!has_addresses (context))
+    return TRUE;
+
+  if (!_gpu_opencl_mem_get (buffer->mem, CL_MEM_DEVICE_ADDRESS_EXT, &buffer->address,
+                            sizeof buffer->address, error))
+    return FALSE;
+
+  if (buffer->parent == NULL)
+    add_range ((GpuOpenclContext *) context, buffer);
+
+  return TRUE;
+}
+
+void
+_gpu_opencl_buffer_forget_address (GpuOpenclContext *context,
+                                   GpuOpenclBuffer  *buffer)
+{
+  Range *range;
+
+  if (buffer->address == 0 || buffer->parent != NULL)
+    return;
+
+  g_mutex_lock (&context->ranges_lock);
+  range = g_tree_lookup (context->ranges, &buffer->address);
+
+  if (--range->n_buffers == 0)
+    g_tree_remove (context->ranges, &buffer->address);
+
+  g_mutex_unlock (&context->ranges_lock);
+}
+
+gboolean
+_gpu_opencl_is_buffer_address (GpuOpenclContext *context,
+                               guint64           address)
+{
+  const Range *range = NULL;
+  gboolean result;
+  GTreeNode *node;
+
+  g_mutex_lock (&context->ranges_lock);
+
+  if (context->ranges != NULL)
+    {
+      node = g_tree_upper_bound (context->ranges, &address);
+      node = node != NULL ? g_tree_node_previous (node) : g_tree_node_last (context->ranges);
+      range = node != NULL ? g_tree_node_value (node) : NULL;
+    }
+
+  result = range != NULL && address - range->start < range->size;
+  g_mutex_unlock (&context->ranges_lock);
+
+  return result;
 }
 
 GpuNativeBuffer *

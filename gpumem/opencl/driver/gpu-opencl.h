@@ -91,6 +91,9 @@ typedef struct
                                                  * needed */
   GPtrArray        *mapped;                     /* nullable; GpuOpenclBuffers of mapped host
                                                  * memory */
+  GMutex            ranges_lock;                /* protects `ranges` */
+  GTree            *ranges;                     /* nullable; of the addresses of buffers; see
+                                                 * _gpu_opencl_is_buffer_address() */
   GMutex            held_lock;                  /* protects `held` */
   GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */
 } GpuOpenclContext;
@@ -387,7 +390,7 @@ gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
 void            _gpu_opencl_device_read_addresses (GpuOpenclDevice *device);
 /* Sets an argument to an address on the device. */
 cl_int          _gpu_opencl_set_address      (cl_kernel            kernel,
-                                              GpuOpenclDevice     *device,
+                                              GpuOpenclStream     *stream,
                                               guint                index,
                                               guint64              address);
 /* Lets launches of @handle access the indirect memory of @options. */
@@ -413,10 +416,16 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* Reads the address of a buffer if the context has addresses. */
+/* Reads the address of a buffer if the context has addresses. Before the buffer is freed, the
+ * context must forget the address. */
 gboolean        _gpu_opencl_buffer_read_address (GpuNativeContext *context,
                                               GpuOpenclBuffer     *buffer,
                                               GError             **error);
+void            _gpu_opencl_buffer_forget_address (GpuOpenclContext *context,
+                                              GpuOpenclBuffer     *buffer);
+/* Returns whether @address is in a buffer of the context. */
+gboolean        _gpu_opencl_is_buffer_address (GpuOpenclContext   *context,
+                                              guint64              address);
 /* Access flags for memory created from other memory. 0 inherits the access flags of the other
  * memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
