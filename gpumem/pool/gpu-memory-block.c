@@ -275,7 +275,8 @@ gpu_memory_block_unref (GpuMemoryBlock *block)
  * gpu_memory_block_get_address:
  * @block: a #GpuMemoryBlock
  *
- * Gets the device address of the block.
+ * Gets the device address of the block. If gpu_memory_get_device_address() returns 0 for buffers of
+ * the pool, the address is a number for use as a key, which kernels cannot use.
  *
  * Returns: the device address
  *
