@@ -343,6 +343,44 @@ check_failure (TestFixture *fixture, List *list)
   g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
 }
 
+static guint64
+find_address (GVariant *events, const char *wanted)
+{
+  for (gsize i = 0; i < g_variant_n_children (events); i++)
+    {
+      g_autoptr (GVariant) event = g_variant_get_child_value (events, i);
+      const char *action;
+      guint64 address;
+
+      g_assert_true (g_variant_lookup (event, "action", "&s", &action));
+      if (g_str_equal (action, wanted) && g_variant_lookup (event, "address", "t", &address))
+        return address;
+    }
+  g_assert_not_reached ();
+}
+
+/* The history of a pool has the addresses of the buffers that the pool divides. The layer returns
+ * buffers that do not start at a multiple of the pool's unit, so blocks start behind them. */
+static void
+check_history (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+  g_autoptr (GVariant) events = NULL;
+  guint64 segment;
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 100, NULL));
+  gpu_memory_block_unref (gpu_memory_pool_alloc_block (pool, 1000, NULL, &error));
+  g_assert_no_error (error);
+  gpu_memory_pool_free_held (pool);
+  events = gpu_memory_pool_get_history (pool);
+  segment = find_address (events, "segment_alloc");
+  g_assert_cmpuint (segment, <, find_address (events, "alloc"));
+  g_assert_cmpuint (segment, ==, find_address (events, "segment_free"));
+}
+
 static void
 address_layer (TestFixture *fixture)
 {
@@ -355,6 +393,7 @@ address_layer (TestFixture *fixture)
   address_block (fixture);
   address_lifetime (fixture);
   address_kinds (fixture);
+  check_history (fixture);
 
   list_init (fixture, &list);
   check_failure (fixture, &list);

@@ -95,7 +95,7 @@ _gpu_pool_view_unref (gpointer data)
 typedef struct
 {
   GpuMemory *memory;
-  guint64    address;
+  guint64    address;               /* of the memory; that of the segment may be higher */
 } Segment;
 
 static guint64
@@ -175,7 +175,7 @@ set_segment (GpuPoolCore    *core,
   *(Segment *) segment->data = (Segment) { memory, base };
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, segment->address, memory->size, NULL);
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, base, memory->size, NULL);
 
   return TRUE;
 }
@@ -222,7 +222,7 @@ free_segment (gpointer               owner,
   Segment *data = segment->data;
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, segment->address, data->memory->size, NULL);
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, data->address, data->memory->size, NULL);
 
   gpu_allocator_free (core->allocator, data->memory);
   g_object_unref (data->memory);

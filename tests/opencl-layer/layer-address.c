@@ -25,6 +25,7 @@
 #define ADDRESS       0x5001
 #define EXEC_INFO     0x5002
 
+/* Each address is an odd multiple of this number. */
 #define ALIGNMENT     256
 
 static cl_icd_dispatch driver;
@@ -96,7 +97,7 @@ on_destroyed (cl_mem mem G_GNUC_UNUSED,
   g_mutex_lock (&lock);
   g_hash_table_remove (sizes, data);
   g_mutex_unlock (&lock);
-  free (data);
+  free ((guint8 *) data - ALIGNMENT);
 }
 
 static cl_mem CL_API_CALL
@@ -107,21 +108,23 @@ create_buffer (cl_context               context,
                void                    *host,
                cl_int                  *code)
 {
-  gpointer data = NULL;
+  gpointer start = NULL;
+  guint8 *data;
   cl_mem mem;
 
   if (properties == NULL || properties[0] != FIXED_ADDRESS || properties[1] != CL_TRUE)
     return driver.clCreateBufferWithProperties (context, properties, flags, size, host, code);
   *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-  if (posix_memalign (&data, ALIGNMENT, size) != 0)
+  if (posix_memalign (&start, 2 * ALIGNMENT, ALIGNMENT + size) != 0)
     return NULL;
+  data = (guint8 *) start + ALIGNMENT;
   if (host != NULL)
     memcpy (data, host, size);
   flags &= ~(cl_mem_flags) CL_MEM_COPY_HOST_PTR;
   mem = driver.clCreateBuffer (context, flags | CL_MEM_USE_HOST_PTR, size, data, code);
   if (*code != CL_SUCCESS)
     {
-      free (data);
+      free (start);
       return NULL;
     }
   g_mutex_lock (&lock);
