@@ -555,6 +555,29 @@ test_whole_limit (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
+/* An allocator that returns more than requested does not make the pool exceed its limit. */
+static void
+test_larger_segments (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *blocks[64];
+  guint n = 0;
+
+  sim_set_lost (fixture->sim, 70 * KIB);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  for (; n < G_N_ELEMENTS (blocks); n++)
+    {
+      blocks[n] = _gpu_pool_alloc (fixture->pool, MIB, 0, fixture->a, NULL);
+      if (blocks[n] == NULL)
+        break;
+    }
+  g_assert_cmpuint (n, >=, 14);
+  g_assert_cmpuint (get_stats (fixture).peak_managed_bytes, <=, 16 * MIB);
+  while (n > 0)
+    _gpu_pool_release (blocks[--n], fixture->a);
+}
+
 static void
 set_true (gpointer data)
 {
@@ -935,6 +958,7 @@ main (int   argc,
   add ("use-all-memory", test_use_all_memory);
   add ("limit", test_limit);
   add ("whole-limit", test_whole_limit);
+  add ("larger-segments", test_larger_segments);
   add ("soft-limit", test_soft_limit);
   add ("close", test_close);
   add ("stop-holding", test_stop_holding);

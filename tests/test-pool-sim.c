@@ -53,6 +53,7 @@ struct _Sim
 {
   GMutex      lock;
   gsize       capacity;
+  gsize       lost;                 /* bytes of each segment */
   gsize       unit;
   gsize       granularity;
   gboolean    checked;
@@ -197,6 +198,15 @@ sim_set_capacity (Sim   *sim,
 }
 
 void
+sim_set_lost (Sim   *sim,
+              gsize  lost)
+{
+  g_mutex_lock (&sim->lock);
+  sim->lost = lost;
+  g_mutex_unlock (&sim->lock);
+}
+
+void
 sim_fail (Sim      *sim,
           guint     nth,
           GpuError  code)
@@ -302,6 +312,7 @@ sim_alloc_segment (gpointer         owner,
     {
       segment->address = sim->next_address;
       segment->size = size;
+      segment->lost = sim->lost;
       segment->data = add_area (sim, segment->address, size);
       /* Some segments are adjacent: the pool must not merge ranges of different segments. */
       sim->next_address += size + (sim->stats.n_allocs % 2) * sim->unit;

@@ -43,7 +43,10 @@ void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,
                                  gsize                  capacity);
-/* Makes the @nth call from now that can fail (counted from 1) fail with @code. */
+/* Allocations are @lost bytes larger than their segments. */
+void        sim_set_lost        (Sim                   *sim,
+                                 gsize                  lost);
+/* Makes the @nth of the next fallible calls (counted from 1) fail with @code. */
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);

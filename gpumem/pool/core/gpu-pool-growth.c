@@ -48,10 +48,35 @@ choose_size (GpuPool *pool,
   return MAX (size & ~(unit - 1), needed);
 }
 
+/* Allocates a segment that does not exceed @room. An allocator may return more than requested. */
+static gboolean
+alloc_within (GpuPool         *pool,
+              gsize            size,
+              guint64          room,
+              GpuPoolSegment  *segment,
+              GError         **error)
+{
+  *segment = (GpuPoolSegment) { 0, };
+
+  if (!pool->ops.alloc_segment (pool->owner, size, segment, error))
+    return FALSE;
+
+  if (segment->size + segment->lost <= room)
+    return TRUE;
+
+  pool->ops.free_segment (pool->owner, segment);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes, and the allocator "
+               "returned %" G_GSIZE_FORMAT, room, segment->size + segment->lost);
+
+  return FALSE;
+}
+
 static gboolean
 alloc_segment (GpuPool         *pool,
                gsize            needed,
                gsize            size,
+               guint64          room,
                GpuPoolSegment  *segment,
                GError         **error)
 {
@@ -61,8 +86,7 @@ alloc_segment (GpuPool         *pool,
     {
       GError *local_error = NULL;
 
-      *segment = (GpuPoolSegment) { 0, };
-      if (pool->ops.alloc_segment (pool->owner, size, segment, &local_error))
+      if (alloc_within (pool, size, room, segment, &local_error))
         return TRUE;
 
       if (size == needed || !is_out_of_memory (local_error))
@@ -180,7 +204,7 @@ grow_segments (GpuPool               *pool,
       return NULL;
     }
 
-  if (!alloc_segment (pool, needed, choose_size (pool, needed, room), &segment, error))
+  if (!alloc_segment (pool, needed, choose_size (pool, needed, room), room, &segment, error))
     return NULL;
 
   return add_segment (pool, &segment, request);

@@ -23,7 +23,8 @@ typedef struct
   guint64  address;                 /* a multiple of the unit of the pool */
   gsize    size;                    /* bytes */
   gpointer data;                    /* the owner's */
-  gsize    lost;                    /* bytes of the allocation that are outside of the segment */
+  gsize    lost;                    /* bytes of the allocation that are outside of the segment. They
+                                     * count as managed */
 } GpuPoolSegment;
 
 /* The source of memory. A pool has either segments, or one address range into which chunks of
@@ -77,7 +78,8 @@ typedef struct
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
                                      * segment */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
-  gsize    slack;                   /* maximum of GpuPoolSegment.lost */
+  gsize    slack;                   /* bytes to request in addition, because a segment may begin
+                                     * behind the start of its allocation */
 } GpuPoolConfig;
 
 /* Limits that may change at any time. */
