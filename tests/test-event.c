@@ -3,6 +3,7 @@
  * callbacks. */
 #include "config.h"
 
+#include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 
 #define SIZE (1024 * 1024)
@@ -803,6 +804,37 @@ event_callback_after_later_wait (TestFixture *fixture)
   test_assert_ok (gpu_event_wait_finish (second, test_await (&second_result), &error), error);
 }
 
+/* The driver fails every query of the status: the event stays pending, because its work may still
+ * use memory, but each query returns the error, and a wait ends. */
+static void
+event_unreported (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+
+  fill (fixture->stream, buffer, 1);
+  event = test_record (fixture->stream);
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clGetEventInfo,n=1,times=0,code=-58"));
+  for (guint i = 0; i < 3; i++)
+    {
+      g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_PENDING);
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_event_query",
+                             "clGetEventInfo", "CL_INVALID_EVENT");
+      g_clear_error (&error);
+    }
+  g_assert_false (gpu_event_wait (event, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "CL_INVALID_EVENT");
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+  assert_status (event, GPU_EVENT_STATUS_FAILED);
+}
+
+static void
+event_run_unreported (TestFixture *fixture)
+{
+  test_run_under_layer (fixture, "unreported");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -826,5 +858,7 @@ main (int argc, char **argv)
   test_add ("watch", event_watch);
   test_add ("profiling", event_profiling);
   test_add ("elapsed", event_elapsed);
+  test_add ("unreported", event_run_unreported);
+  test_add ("subprocess/unreported", event_unreported);
   return test_run ();
 }

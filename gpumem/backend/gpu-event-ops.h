@@ -32,7 +32,8 @@ typedef struct
   /* any thread; called with the last reference dropped. Frees the structure itself. */
   void             (*free)               (GpuNativeEvent     *event);
   guint64          (*get_handle)         (GpuNativeEvent     *event);
-  /* any thread; does not block. FAILED sets @error. */
+  /* any thread; does not block. FAILED sets @error, and so does PENDING if the driver could not
+   * report the status. */
   GpuEventStatus   (*query)              (GpuNativeEvent     *event,
                                           GError            **error);
   /* any thread; blocks until the event completes or fails. The stream of the event has been

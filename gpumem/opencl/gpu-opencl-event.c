@@ -357,21 +357,13 @@ delay_failure (GpuOpenclEvent *event)
 }
 
 /* The driver failed to report the status of an event. The command may be running, so it counts as
- * pending: otherwise the timeline would free memory that the command uses. A wait reports the
- * error. */
+ * pending: otherwise the timeline would free memory that the command uses. If the driver fails
+ * every query, only a wait ends. */
 static GpuEventStatus
-get_unreported (GError  *failure,
-                GError **error)
+get_unreported (const GError *failure)
 {
-  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
-    {
-      g_error_free (failure);
-      return GPU_EVENT_STATUS_PENDING;
-    }
-
-  g_propagate_error (error, failure);
-
-  return GPU_EVENT_STATUS_FAILED;
+  return g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST) ? GPU_EVENT_STATUS_FAILED
+                                                                     : GPU_EVENT_STATUS_PENDING;
 }
 
 static GpuEventStatus
@@ -385,7 +377,12 @@ event_query (GpuNativeEvent  *native,
     return GPU_EVENT_STATUS_FAILED;
 
   if (!get_status (_gpu_opencl_event_handle (native), &status, &failure))
-    return get_unreported (failure, error);
+    {
+      const GpuEventStatus result = get_unreported (failure);
+
+      g_propagate_error (error, failure);
+      return result;
+    }
 
   if (status < 0)
     {
@@ -414,7 +411,9 @@ finish_queue (GpuOpenclQueue *queue)
 /* Called after the driver refused to wait for @event, which is an error in any case. The command
  * may still use memory that the caller is about to free. This function therefore blocks until the
  * command completes or, if the driver can neither wait nor report a status, until the queue has
- * completed. */
+ * completed. That includes later commands, because the driver cannot separate them. If such a
+ * command depends on a user event that the calling thread would complete after the wait, the thread
+ * blocks for ever: the alternative is to free memory in use. */
 static void
 wait_after_refusal (GpuOpenclQueue *queue,
                     cl_event        event,

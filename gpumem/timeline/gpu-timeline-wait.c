@@ -435,7 +435,11 @@ _gpu_timeline_query (GpuTimeline  *timeline,
       status = query_fence (timeline, fence, &failure);
 
       if (status == GPU_EVENT_STATUS_PENDING)
-        return status;
+        {
+          if (failure != NULL)
+            g_propagate_error (error, g_steal_pointer (&failure));
+          return status;
+        }
 
       _gpu_timeline_retire (timeline, fence->seq, failure);
     }

@@ -667,10 +667,10 @@ retire_drained_locked (GpuTimeline  *timeline,
   for (GList *l = timeline->fences.head; l != NULL; l = l->next)
     {
       const GpuFence *fence = l->data;
-      GError *error = NULL;
+      g_autoptr (GError) error = NULL;
 
       if (ops->query (fence->event, &error) == GPU_EVENT_STATUS_FAILED)
-        _gpu_timeline_fail_locked (timeline, from, fence->seq, error);
+        _gpu_timeline_fail_locked (timeline, from, fence->seq, g_steal_pointer (&error));
 
       from = fence->seq;
     }
