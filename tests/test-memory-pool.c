@@ -736,14 +736,25 @@ pool_notifications (TestFixture *fixture)
   test_pool_each_kind (fixture, check_notifications);
 }
 
-static void
-iterate_for (guint msec)
+static gboolean
+count_interval (gpointer data)
 {
-  const gint64 end = g_get_monotonic_time () + msec * 1000;
+  (*(guint *) data)++;
 
-  while (g_get_monotonic_time () < end)
-    if (!g_main_context_iteration (NULL, FALSE))
-      g_usleep (1000);
+  return G_SOURCE_CONTINUE;
+}
+
+/* Iterates for at least four intervals of the pool: a timeout with the same interval, which starts
+ * later, is dispatched that often. */
+static void
+iterate_intervals (guint msec)
+{
+  guint n = 0;
+  guint id = g_timeout_add (msec, count_interval, &n);
+
+  while (n < 4)
+    g_main_context_iteration (NULL, TRUE);
+  g_source_remove (id);
 }
 
 static void
@@ -765,12 +776,12 @@ check_interval (TestFixture *fixture, GpuMemoryPool *pool)
                             &n_active);
   g_signal_connect_swapped (pool, "notify::n-refused", G_CALLBACK (count_notification), &n_refused);
   buffer = test_pool_take (pool, SIZE, NULL);
-  iterate_for (30);
+  iterate_intervals (5);
   g_assert_cmpuint (n_active, ==, 0);
 
   g_object_set (pool, "notify-interval", 5, NULL);
   g_assert_cmpuint (test_get_number (pool, "notify-interval"), ==, 5);
-  iterate_for (30);
+  iterate_intervals (5);
   g_assert_cmpuint (n_active, ==, 0);
   for (guint i = 0; i < 100; i++)
     {
@@ -778,7 +789,7 @@ check_interval (TestFixture *fixture, GpuMemoryPool *pool)
       buffer = test_pool_take (pool, SIZE * (i % 2 + 1), NULL);
       fill (fixture->stream, buffer, i);
     }
-  iterate_for (60);
+  iterate_intervals (5);
   g_assert_cmpuint (n_active, >=, 1);
   g_assert_cmpuint (n_active, <=, 2);
   g_assert_cmpuint (n_refused, ==, 0);
@@ -787,16 +798,67 @@ check_interval (TestFixture *fixture, GpuMemoryPool *pool)
   g_clear_object (&buffer);
   test_synchronize (fixture->stream);
   n_active = 0;
-  iterate_for (30);
+  iterate_intervals (5);
   g_assert_cmpuint (n_active, ==, 0);
   g_object_set (pool, "notify-interval", 1, NULL);
+}
+
+static void
+stop_interval (GpuMemoryPool *pool, GParamSpec *pspec G_GNUC_UNUSED, gpointer n)
+{
+  (*(guint *) n)++;
+  g_object_set (pool, "notify-interval", 0, NULL);
+}
+
+/* A handler ends the notifications while they are emitted. */
+static void
+check_interval_ended (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  guint n = 0;
+
+  g_signal_connect (pool, "notify::active-blocks", G_CALLBACK (stop_interval), &n);
+  g_object_set (pool, "notify-interval", 1, NULL);
+  buffer = test_pool_take (pool, SIZE, NULL);
+  while (n == 0)
+    g_main_context_iteration (NULL, TRUE);
+  g_clear_object (&buffer);
+  test_synchronize (fixture->stream);
+  iterate_intervals (1);
+  g_assert_cmpuint (n, ==, 1);
+  g_assert_cmpuint (test_get_number (pool, "notify-interval"), ==, 0);
+}
+
+static void
+drop_pool (GpuMemoryPool *pool G_GNUC_UNUSED, GParamSpec *pspec G_GNUC_UNUSED, gpointer owned)
+{
+  g_clear_object ((GpuMemoryPool **) owned);
+}
+
+/* A handler drops the last reference to the pool while the notifications are emitted. */
+static void
+check_interval_dropped (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *mine = gpu_memory_pool_new (fixture->context, test_get_number (pool, "kind"),
+                                             GPU_MEMORY_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  g_signal_connect (mine, "notify::n-allocs", G_CALLBACK (drop_pool), &mine);
+  g_object_set (mine, "notify-interval", 1, NULL);
+  g_object_unref (test_pool_take (mine, SIZE, NULL));
+  while (mine != NULL)
+    g_main_context_iteration (NULL, TRUE);
+  iterate_intervals (1);
 }
 
 static void
 pool_interval (TestFixture *fixture)
 {
   test_pool_each_kind (fixture, check_interval);
-  iterate_for (5);
+  test_pool_each_kind (fixture, check_interval_ended);
+  test_pool_each_kind (fixture, check_interval_dropped);
+  iterate_intervals (1);
 }
 
 /* A buffer that is dropped while its notifications are frozen is not recycled, and does not delay
