@@ -381,6 +381,23 @@ check_history (TestFixture *fixture)
   g_assert_cmpuint (segment, ==, find_address (events, "segment_free"));
 }
 
+/* Memory without an address, although the driver reports addresses of other buffers. */
+static void
+check_without_address (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) near_host = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_ALLOC_HOST,
+                                                    4096, &error);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 4096, 1);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_address (near_host), ==, 0);
+  test_assert_ok (gpu_buffer_spill (buffer, NULL, &error), error);
+  g_assert_cmpuint (get_address (buffer), ==, 0);
+  test_assert_ok (gpu_buffer_unspill (buffer, NULL, &error), error);
+  g_assert_cmpuint (get_address (buffer), !=, 0);
+}
+
 static void
 address_layer (TestFixture *fixture)
 {
@@ -394,6 +411,7 @@ address_layer (TestFixture *fixture)
   address_lifetime (fixture);
   address_kinds (fixture);
   check_history (fixture);
+  check_without_address (fixture);
 
   list_init (fixture, &list);
   check_failure (fixture, &list);
