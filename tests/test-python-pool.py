@@ -125,6 +125,22 @@ def test_nothing(fixture):
             Gpu.MemoryPool(fixture.context)(10, stranger)
 
 
+class Label(GObject.Object):
+    value = GObject.Property(type=GObject.TYPE_UINT64)
+
+
+def test_binding(fixture):
+    """A property of another object follows a counter of the pool."""
+    pool, label = Gpu.MemoryPool(fixture.context), Label()
+    pool.bind_property("active-blocks", label, "value", GObject.BindingFlags.DEFAULT)
+    pool.props.notify_interval = 1
+    buffer = pool(1000)
+    spin(lambda: label.value == 1)
+    del buffer
+    fixture.context.synchronize()
+    spin(lambda: label.value == 0)
+
+
 def test_peak_of_threads(fixture):
     """Blocks that another thread has freed to its thread cache do not count for the peak."""
     pool = Gpu.MemoryPool(fixture.context)
