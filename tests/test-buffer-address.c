@@ -292,7 +292,7 @@ address_kinds (TestFixture *fixture)
   g_assert_cmpint (((const gint32 *) g_bytes_get_data (bytes, NULL))[1], ==, 2);
 }
 
-/* Where the driver reports no address, a launch with indirect memory fails before it runs. */
+/* If the driver reports no addresses, a launch with indirect memory is refused. */
 static void
 address_refused (TestFixture *fixture)
 {

@@ -46,7 +46,7 @@ void        sim_set_capacity    (Sim                   *sim,
 /* Allocations are @lost bytes larger than their segments. */
 void        sim_set_lost        (Sim                   *sim,
                                  gsize                  lost);
-/* Makes the @nth of the next fallible calls (counted from 1) fail with @code. */
+/* Makes the @nth call from now that can fail (counted from 1) fail with @code. */
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);

@@ -775,9 +775,9 @@ is_real_end (va_list *ap)
   return memcmp (&real, &end, sizeof end) == 0;
 }
 
-/* Skips one variable argument, which has the type that read_argument() reads. Returns TRUE if the
- * argument is missing, which is checked for each argument: a check for the end of the list behind
- * the last argument may find the end of an earlier call, which the stack may still have there. */
+/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if the list of
+ * arguments ends in its place. A check of the end alone is not sufficient: the stack may still hold
+ * the end values of an earlier call where the end values of this call should be. */
 static inline gboolean
 is_missing (const GpuArgumentInfo  *info,
             va_list                *ap)

@@ -4,10 +4,11 @@
  *
  *   GPUMEM_LAYER_ADDRESSES=VERSION   the version that devices list, for example 1.0.2
  *
- * A buffer with the property is created over memory of the layer, which PoCL uses in place. Its
- * address is the address of that memory. These are misuses: a list of addresses for indirect access
- * with an address that is not the start of such a buffer; an address in such a buffer given to the
- * function for shared virtual memory; any other address given to the function for addresses.
+ * If a program creates a buffer with the extension's property, the layer allocates host memory and
+ * creates the buffer over this memory, which PoCL uses in place. The address of the buffer is the
+ * address of this memory. The layer reports these misuses: a list of addresses for indirect access
+ * with an address that is not the start of such a buffer; an address in such a buffer passed to the
+ * function for shared virtual memory; any other address passed to the function for addresses.
  */
 
 #include "config.h"

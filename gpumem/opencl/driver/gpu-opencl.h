@@ -426,8 +426,8 @@ void            _gpu_opencl_buffer_forget_address (GpuOpenclContext *context,
 /* Returns whether @address is in a buffer of the context. */
 gboolean        _gpu_opencl_is_buffer_address (GpuOpenclContext   *context,
                                               guint64              address);
-/* Access flags for memory created from other memory. 0 inherits the access flags of the other
- * memory. */
+/* Returns the access flags for memory created from other memory. The result 0 means that the memory
+ * inherits the access flags of the other memory. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
 /* Returns the access flags for a new allocation, READ_WRITE by default. */
 cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
