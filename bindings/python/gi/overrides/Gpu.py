@@ -1029,7 +1029,7 @@ class Stream(AsyncStream, Gpu.Stream):
     priority = _get("priority")
     n_submitted = _property("n_submitted")
     n_completed = _property("n_completed")
-    n_hazard_waits = _get("n_hazard_waits")
+    n_hazard_waits = _property("n_hazard_waits")
 
     def __new__(cls, context, flags=Gpu.StreamFlags.NONE):
         return Gpu.Stream.new(context, flags)
