@@ -309,7 +309,7 @@ def test_property_names(fixture):
     pool = Gpu.MemoryPool(fixture.context)
     equal(Gpu.MemoryPool.props.limit.name, "limit")
     assert "history_size" in dir(pool.props) and "limit" in dir(Gpu.MemoryPool.props)
-    equal([spec.name for spec in pool.props], [spec.name for spec in Gpu.MemoryPool.props])
+    equal([spec.name for spec in pool.props], [spec.name for spec in list(Gpu.MemoryPool.props)])
     equal(pool.props.context, fixture.context)
     for call in (lambda: pool.props.size_of_all, lambda: setattr(pool.props, "size_of_all", 1)):
         with raises(AttributeError, "size_of_all"):

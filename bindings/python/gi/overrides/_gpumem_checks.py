@@ -272,7 +272,8 @@ class _Properties:
         return dir(self._props)
 
     def __iter__(self):
-        return iter(self._props)
+        # The iterator of PyGObject 3.50 has no __iter__, which Python 3.13 needs
+        return iter(list(self._props))
 
     def __len__(self):
         return len(self._props)
