@@ -153,44 +153,27 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * @offset: offset of the range in @buffer, in bytes
  * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @progress: (nullable) (scope notified) (closure progress_data) (destroy progress_destroy): called
- *   repeatedly with the number of bytes copied so far and the total, or %NULL
- * @progress_data: data for @progress
- * @progress_destroy: (nullable): frees @progress_data, after the last call of @progress
  * @callback: (scope async) (nullable): called when the bytes are available
  * @user_data: data for @callback
  *
  * Reads like gpu_buffer_read_bytes() without blocking, except where gpu_stream_read() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
- * @progress reports a long copy, as in g_file_copy_async(): it is called in the same context, at
- * most 25 times per second, with increasing numbers. If the read succeeds, the last call, before
- * @callback, is the only one whose number is the total; after an error or cancellation there is no
- * such call. A part of the bytes counts once the host has it: chunks of at most 4 MiB of a staged
- * copy (see gpu_context_set_staging_limit()), otherwise parts of 16 MiB or more, each an operation
- * of @stream. With @progress, the call does not block for a staged copy, but a call that submits to
- * @stream meanwhile may.
- *
  * Since: 0.1
  */
 void
-gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
-                             GpuStream             *stream,
-                             gsize                  offset,
-                             gsize                  size,
-                             GCancellable          *cancellable,
-                             GFileProgressCallback  progress,
-                             gpointer               progress_data,
-                             GDestroyNotify         progress_destroy,
-                             GAsyncReadyCallback    callback,
-                             gpointer               user_data)
+gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
+                             GpuStream           *stream,
+                             gsize                offset,
+                             gsize                size,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
 {
   const char *function = "gpu_buffer_read_bytes_async";
-  GpuMemoryCopy copy = { .function = function, .memory = (GpuMemory *) buffer, .offset = offset };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GTask) task = NULL;
-  g_autoptr (GpuProgress) reports = NULL;
   GError *error = NULL;
   gpointer data;
 
@@ -199,14 +182,15 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
                                  gpu_buffer_read_bytes_async, cancellable, callback, user_data,
                                  &timeline, &error);
-  reports = _gpu_progress_new (g_task_get_context (task), size, progress, progress_data,
-                               progress_destroy);
 
   if (timeline != NULL
-      && _gpu_memory_check_range (copy.memory, function, "source", offset, size, &error))
-    copy.bytes = bytes = _gpu_bytes_new (size, function, &data, &error);
+      && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
+      && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
+    _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                        &error);
 
-  _gpu_memory_copy_async (task, timeline, &copy, reports, error);
+  _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
+                        error);
 }
 
 /**
@@ -284,39 +268,29 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * @offset: offset of the range in @buffer, in bytes
  * @bytes: the bytes to write
  * @cancellable: (nullable): a #GCancellable, or %NULL
- * @progress: (nullable) (scope notified) (closure progress_data) (destroy progress_destroy): called
- *   repeatedly with the number of bytes copied so far and the total, or %NULL
- * @progress_data: data for @progress
- * @progress_destroy: (nullable): frees @progress_data, after the last call of @progress
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: data for @callback
  *
  * Writes like gpu_buffer_write_bytes() without blocking, except where gpu_stream_write() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
- * @progress reports a long copy, see gpu_buffer_read_bytes_async(). A chunk of a staged copy counts
- * once it is in page-locked memory, at most 32 MiB ahead of the device.
- *
  * Since: 0.1
  */
 void
-gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
-                              GpuStream             *stream,
-                              gsize                  offset,
-                              GBytes                *bytes,
-                              GCancellable          *cancellable,
-                              GFileProgressCallback  progress,
-                              gpointer               progress_data,
-                              GDestroyNotify         progress_destroy,
-                              GAsyncReadyCallback    callback,
-                              gpointer               user_data)
+gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
+                              GpuStream           *stream,
+                              gsize                offset,
+                              GBytes              *bytes,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
 {
   const char *function = "gpu_buffer_write_bytes_async";
-  const GpuMemoryCopy copy = { function, (GpuMemory *) buffer, offset, bytes, TRUE };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
-  g_autoptr (GpuProgress) reports = NULL;
   GError *error = NULL;
+  gconstpointer data;
+  gsize size;
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
   g_return_if_fail (bytes != NULL);
@@ -324,9 +298,13 @@ gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
                                  gpu_buffer_write_bytes_async, cancellable, callback, user_data,
                                  &timeline, &error);
-  reports = _gpu_progress_new (g_task_get_context (task), g_bytes_get_size (bytes), progress,
-                               progress_data, progress_destroy);
-  _gpu_memory_copy_async (task, timeline, &copy, reports, error);
+  data = g_bytes_get_data (bytes, &size);
+
+  if (timeline != NULL)
+    _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                         &error);
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }
 
 /**

@@ -48,23 +48,4 @@ void         _gpu_memory_end_task           (GTask                *task,
                                              GDestroyNotify        result_free,
                                              GError               *error);
 
-/* A linear copy between memory and the whole of @bytes. */
-typedef struct
-{
-  const char *function;
-  GpuMemory  *memory;
-  gsize       offset;
-  GBytes     *bytes;                /* NULL only with an error */
-  gboolean    write;
-} GpuMemoryCopy;
-
-/* Submits a copy, and returns from @task once all work submitted to @timeline so far has completed:
- * with the bytes from a read. Returns @error, nullable, at once, and takes ownership of it. Reports
- * to @progress, which is nullable. Later work of the calling thread is ordered after the copy. */
-void         _gpu_memory_copy_async         (GTask                *task,
-                                             GpuTimeline          *timeline,
-                                             const GpuMemoryCopy  *copy,
-                                             GpuProgress          *progress,
-                                             GError               *error);
-
 G_END_DECLS

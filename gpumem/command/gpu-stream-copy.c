@@ -9,11 +9,6 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
 
-/* Without staging, a copy with progress is submitted in parts. The number is limited because each
- * part has a fence, and because out-of-order streams block submissions behind 64 operations. */
-#define MIN_PART_SIZE (16 * 1024 * 1024)
-#define MAX_PARTS 32
-
 /* A copy between a memory object and host memory. */
 typedef struct
 {
@@ -23,7 +18,6 @@ typedef struct
   gpointer     data;
   GpuTransfer *staged;              /* NULL if the copy is not staged */
   GpuOperationFunc direct;          /* the operation without staging */
-  GpuProgress *progress;            /* nullable */
 } Transfer;
 
 /* @operation is an array of two accesses: the source and the destination. */
@@ -145,10 +139,6 @@ run_staged (gconstpointer     operation,
   const Transfer *transfer = operation;
   g_autoptr (GError) failure = NULL;
 
-  /* The lock of the stream orders later submissions after this one, which may block. */
-  if (transfer->progress != NULL)
-    _gpu_progress_set_ordered (transfer->progress);
-
   if (_gpu_transfer_submit (transfer->staged, stream, transfer->memory->storage->buffer, event,
                             &failure))
     return TRUE;
@@ -159,84 +149,6 @@ run_staged (gconstpointer     operation,
   g_propagate_error (error, g_steal_pointer (&failure));
 
   return FALSE;
-}
-
-/* A part of a copy. */
-typedef struct
-{
-  GpuProgress *progress;
-  gsize        size;
-} Part;
-
-static void
-part_free (Part *part)
-{
-  _gpu_progress_unref (part->progress);
-  g_free (part);
-}
-
-/* A GpuWaiterFunc. */
-static void
-part_completed (gpointer      data,
-                const GError *error)
-{
-  Part *part = data;
-
-  if (error == NULL)
-    _gpu_progress_add (part->progress, part->size);
-
-  part_free (part);
-}
-
-static void
-report_part (GpuTimeline *timeline,
-             guint64      seq,
-             GpuProgress *progress,
-             gsize        size)
-{
-  Part *part = g_new (Part, 1);
-
-  part->progress = _gpu_progress_ref (progress);
-  part->size = size;
-
-  /* Without a fence, the copy itself will fail, or reports this part with the next one. */
-  if (!_gpu_timeline_notify (timeline, seq, part_completed, part, NULL))
-    part_free (part);
-}
-
-/* Submits a copy as several operations, so that each reports its completion. */
-static gboolean
-submit_parts (GpuTimeline         *timeline,
-              const GpuSubmission *whole,
-              Transfer            *transfer,
-              GpuPending          *pending,
-              GError             **error)
-{
-  gsize size = transfer->size;
-  gsize part_size = MIN_PART_SIZE * (size / MIN_PART_SIZE / MAX_PARTS + 1);
-  GpuRetain retain = *whole->retain;
-  GpuSubmission submission = *whole;
-
-  submission.retain = &retain;
-
-  for (gsize done = 0; done < size; done += transfer->size)
-    {
-      GpuPending part = { NULL, 0 };
-
-      transfer->size = retain.size = submission.accesses->size = MIN (part_size, size - done);
-
-      if (!_gpu_submit (timeline, &submission, &part, error))
-        return FALSE;
-
-      g_clear_pointer (&part.event, _gpu_native_event_unref);
-      report_part (timeline, part.seq, pending->progress, transfer->size);
-      pending->seq = part.seq;
-      transfer->offset += transfer->size;
-      transfer->data = (guint8 *) transfer->data + transfer->size;
-      submission.accesses->offset = transfer->offset;
-    }
-
-  return TRUE;
 }
 
 /* Submits a write or a read. Stages the copy if staging is faster. */
@@ -250,23 +162,17 @@ submit_transfer (GpuTimeline    *timeline,
 {
   gsize size = transfer->size;
 
-  transfer->progress = pending != NULL ? pending->progress : NULL;
-
   if (size > GPU_STAGING_SIZE_MIN)
     {
       const GpuTransferCopy copy = {
         .write = submission->accesses->write,
         .device = { .offset = transfer->offset, .row_pitch = size, .slice_pitch = size },
         .host = { .data = transfer->data, .row_pitch = size, .slice_pitch = size },
-        .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes, .progress = transfer->progress
+        .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes
       };
 
-      transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy,
-                                              pending != NULL && transfer->progress == NULL);
+      transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy, pending != NULL);
     }
-
-  if (transfer->staged == NULL && transfer->progress != NULL)
-    return submit_parts (timeline, submission, transfer, pending, error);
 
   if (transfer->staged == NULL)
     return _gpu_submit (timeline, submission, pending, error);
@@ -480,7 +386,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
-  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL, NULL };
+  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL };
   const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_write,
@@ -509,7 +415,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
-  Transfer transfer = { source, offset, size, data, NULL, NULL, NULL };
+  Transfer transfer = { source, offset, size, data, NULL, NULL };
   const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_read,

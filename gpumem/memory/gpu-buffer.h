@@ -166,9 +166,6 @@ void        gpu_buffer_read_bytes_async   (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            gsize                 size,
                                            GCancellable         *cancellable,
-                                           GFileProgressCallback progress,
-                                           gpointer              progress_data,
-                                           GDestroyNotify        progress_destroy,
                                            GAsyncReadyCallback   callback,
                                            gpointer              user_data);
 GPU_AVAILABLE_IN_0_1
@@ -188,9 +185,6 @@ void        gpu_buffer_write_bytes_async  (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            GBytes               *bytes,
                                            GCancellable         *cancellable,
-                                           GFileProgressCallback progress,
-                                           gpointer              progress_data,
-                                           GDestroyNotify        progress_destroy,
                                            GAsyncReadyCallback   callback,
                                            gpointer              user_data);
 GPU_AVAILABLE_IN_0_1

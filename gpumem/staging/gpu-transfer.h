@@ -12,7 +12,6 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/base/gpu-progress-private.h"
 
 G_BEGIN_DECLS
 
@@ -29,7 +28,6 @@ typedef struct
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
-  GpuProgress   *progress;          /* nullable; counts the bytes of each copied chunk */
 } GpuTransferCopy;
 
 /* Returns NULL for a copy that should not be staged. Copies with the same @order are submitted to

@@ -12,7 +12,6 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-attributes-private.h"
-#include "gpumem/base/gpu-progress-private.h"
 
 G_BEGIN_DECLS
 
@@ -442,8 +441,6 @@ typedef struct
                                      * submitted */
   guint64         seq;              /* the point of the operation, if there is an event */
   gboolean        if_idle;          /* set by the caller: submit only if nothing is pending */
-  GpuProgress    *progress;         /* nullable; set by a caller that does not wait: counts the
-                                     * bytes of a copy */
   gboolean        busy;             /* if if_idle is set: work was pending, so nothing was
                                      * submitted */
 } GpuPending;
@@ -457,11 +454,10 @@ typedef struct _GpuTaskWait GpuTaskWait;
 
 /* Creates a wait that returns @task in its main context when the task is cancelled or
  * _gpu_task_wait_end() is called. The task returns @result, or TRUE if @result is NULL. Takes
- * ownership of @result. Ends @progress, which is nullable, before the task returns. */
+ * ownership of @result. */
 GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
                                                gpointer           result,
-                                               GDestroyNotify     result_free,
-                                               GpuProgress       *progress);
+                                               GDestroyNotify     result_free);
 /* A GpuWaiterFunc, called on any thread. Takes ownership of @wait, a GpuTaskWait. */
 void            _gpu_task_wait_end            (gpointer           wait,
                                                const GError      *error);

@@ -17,7 +17,6 @@ struct _GpuTaskWait
   gpointer         result;          /* the return value of the task, NULL for TRUE */
   GDestroyNotify   result_free;
   GError          *error;           /* nullable */
-  GpuProgress     *progress;        /* nullable */
 };
 
 static GpuTaskWait *
@@ -49,7 +48,6 @@ task_wait_unref (gpointer data)
   clear_result (wait);
   g_clear_pointer (&wait->cancel_source, g_source_unref);
   g_clear_object (&wait->task);
-  g_clear_pointer (&wait->progress, _gpu_progress_unref);
   g_free (wait);
 }
 
@@ -65,10 +63,6 @@ task_cancelled (GCancellable *cancellable,
 
   task = g_steal_pointer (&wait->task);
   clear_result (wait);
-
-  if (wait->progress != NULL)
-    _gpu_progress_end (wait->progress, FALSE);
-
   g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_CANCELLED, "the operation was cancelled");
 
   return G_SOURCE_REMOVE;
@@ -77,8 +71,7 @@ task_cancelled (GCancellable *cancellable,
 GpuTaskWait *
 _gpu_task_wait_new (GTask          *task,
                     gpointer        result,
-                    GDestroyNotify  result_free,
-                    GpuProgress    *progress)
+                    GDestroyNotify  result_free)
 {
   GCancellable *cancellable = g_task_get_cancellable (task);
   GpuTaskWait *wait = g_new0 (GpuTaskWait, 1);
@@ -87,7 +80,6 @@ _gpu_task_wait_new (GTask          *task,
   wait->task = g_object_ref (task);
   wait->result = result;
   wait->result_free = result_free;
-  wait->progress = progress != NULL ? _gpu_progress_ref (progress) : NULL;
 
   if (cancellable != NULL)
     {
@@ -105,9 +97,6 @@ return_result (gpointer data)
 {
   GpuTaskWait *wait = data;
   g_autoptr (GTask) task = g_steal_pointer (&wait->task);
-
-  if (wait->progress != NULL)
-    _gpu_progress_end (wait->progress, wait->error == NULL);
 
   if (wait->error != NULL)
     g_task_return_error (task, g_steal_pointer (&wait->error));
@@ -160,7 +149,7 @@ _gpu_timeline_return_task (GpuTimeline    *timeline,
                            gpointer        result,
                            GDestroyNotify  result_free)
 {
-  GpuTaskWait *wait = _gpu_task_wait_new (task, result, result_free, NULL);
+  GpuTaskWait *wait = _gpu_task_wait_new (task, result, result_free);
   g_autoptr (GError) error = NULL;
 
   if (!_gpu_timeline_notify (timeline, seq, _gpu_task_wait_end, wait, &error))
@@ -171,5 +160,5 @@ void
 _gpu_user_event_return_task (GpuUserEvent *event,
                              GTask        *task)
 {
-  _gpu_user_event_notify (event, _gpu_task_wait_end, _gpu_task_wait_new (task, NULL, NULL, NULL));
+  _gpu_user_event_notify (event, _gpu_task_wait_end, _gpu_task_wait_new (task, NULL, NULL));
 }

@@ -246,9 +246,8 @@ def _forget_thread():
 os.register_at_fork(after_in_child=_forget_thread)
 
 
-async def wait_for(begin, finish, progress=None):
-    """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
-    calls begin (cancellable, callback, report), and progress (current, total) in the loop."""
+async def wait_for(begin, finish):
+    """Calls begin (cancellable, callback) and awaits finish (result)."""
     import asyncio
     loop = asyncio.get_running_loop()
     future = loop.create_future()
@@ -262,21 +261,11 @@ async def wait_for(begin, finish, progress=None):
         else:
             future.set_result(value)
 
-    def call_later(function, *args):
+    def settle_later(value, error):
         try:
-            loop.call_soon_threadsafe(function, *args)
+            loop.call_soon_threadsafe(settle, value, error)
         except RuntimeError:
             pass                                # the loop is closed and has no waiters
-
-    def settle_later(value, error):
-        call_later(settle, value, error)
-
-    def show(current, total):
-        if not future.done():
-            progress(current, total)
-
-    def report(current, total):
-        call_later(show, current, total)
 
     def done(source, result):
         try:
@@ -286,7 +275,7 @@ async def wait_for(begin, finish, progress=None):
 
     def start(*data):
         try:
-            begin(cancellable, done, *([report] if progress is not None else []))
+            begin(cancellable, done)
         except Exception as error:
             settle_later(None, error)
         return GLib.SOURCE_REMOVE
