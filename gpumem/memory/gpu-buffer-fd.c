@@ -82,9 +82,9 @@ gpu_context_get_export_kinds (GpuContext *context)
  * Gets the kinds of file descriptors that gpu_buffer_new_from_fd() accepts for @context.
  *
  * On CUDA, %GPU_FD_KINDS_DMA_BUF requires a driver for CUDA 12.9 or newer. Some of these drivers
- * cannot import any dma-buf: once an import has failed for this reason, the kind is omitted.
- * On OpenCL, every device of @context must support the kind through cl_khr_external_memory and must
- * support OpenCL 3.0. Does not block.
+ * cannot import any dma-buf: once an import has failed for this reason, the kind is omitted. On
+ * OpenCL, each kind requires OpenCL 3.0 and cl_khr_external_memory on every device of @context.
+ * Does not block.
  *
  * Returns: the kinds, or %GPU_FD_KINDS_NONE
  *
@@ -138,9 +138,9 @@ check_export (GpuBuffer   *buffer,
  * cuMemGetHandleForAddressRange for a dma-buf; on the host, a sealed memfd). The memory is freed
  * only when the buffer, the descriptor and all imports of the descriptor have been freed. The
  * descriptor does not carry synchronization: before another library uses the memory, the program
- * must wait for the pending work on @buffer. If both programs use this library, prefer
- * gpu_buffer_export_fds(), whose handles are validated on import. Does not block; may be called
- * from any thread.
+ * must wait for the pending work on @buffer. If the importing program also uses this library,
+ * prefer gpu_buffer_export_fds(), whose handles are validated on import. Does not block; may be
+ * called from any thread.
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED if @kind is
  *   not supported or the memory was allocated in stream order, %GPU_ERROR_INVALID_ARGUMENT if
@@ -190,8 +190,8 @@ gpu_buffer_export_fd (GpuBuffer   *buffer,
   return fd;
 }
 
-/* Returns a name for a kind of file that cannot be memory, and NULL for files that can be. These
- * include character devices, because NVIDIA's driver exports memory as character devices. */
+/* Returns the name of the file type, for types that cannot refer to memory, and NULL for all other
+ * types. Character devices can refer to memory: NVIDIA's driver exports memory as such devices. */
 static const char *
 get_file_kind (mode_t mode)
 {
@@ -373,7 +373,7 @@ open_range (GpuContext        *context,
  * @context: a #GpuContext
  * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE. On the host back end, a descriptor that does not permit writing
- *   requires %GPU_MEMORY_FLAGS_READ_ONLY; the host cannot write that buffer either
+ *   requires %GPU_MEMORY_FLAGS_READ_ONLY, and neither kernels nor the host can write the buffer
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor; the caller keeps ownership
  * @whole_size: size of the memory behind @fd, in bytes

@@ -22,8 +22,8 @@
  * gpu_buffer_new_from_handle() (CUDA: cuIpcGetMemHandle). The handle consists of plain bytes, which
  * the program may pass to the other process by any means. The bytes include the size of the buffer
  * and its offset within the driver's allocation. The handle does not keep the memory alive: @buffer
- * must live as long as another process uses the memory. The handle does not carry synchronization
- * either: pass the handle of an event as well, see gpu_event_export_handle(). Does not block.
+ * must live as long as another process uses the memory. The handle does not carry synchronization:
+ * also pass the handle of an event, see gpu_event_export_handle(). Does not block.
  *
  * A process that has the handle can access the driver's whole allocation, which may be larger than
  * @buffer.
@@ -278,7 +278,7 @@ get_fd (GUnixFDList           *fds,
 /**
  * gpu_buffer_new_from_fds:
  * @context: a #GpuContext on the device that the exported buffer is on
- * @handle: a handle that gpu_buffer_export_fds() returned in another process, or in this one
+ * @handle: a handle that gpu_buffer_export_fds() returned in another process, or in this process
  * @fds: the list that belongs to @handle; it is not changed
  * @error: return location for an error
  *

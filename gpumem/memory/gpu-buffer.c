@@ -504,8 +504,8 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
-/* Returns the least multiple of the alignment of memory that is also a valid row pitch of images
- * whose texels have @element_size bytes. */
+/* Returns the alignment of rows: the smallest multiple of the device's base alignment that images
+ * whose texels have @element_size bytes can also use as row pitch. */
 static gsize
 get_row_alignment (const GpuNativeDevice *device,
                    gsize                  element_size)
@@ -532,8 +532,8 @@ get_row_alignment (const GpuNativeDevice *device,
  * Allocates a buffer whose rows are aligned for fast access by the device.
  * gpu_buffer_get_row_pitch() gets the distance between two rows.
  *
- * On CUDA, the driver chooses the alignment of the rows (cuMemAllocPitch). OpenCL has no such call:
- * there, and on the host back end, rows begin at multiples of gpu_device_get_base_alignment()
+ * On CUDA, the driver chooses the alignment of the rows (cuMemAllocPitch). OpenCL and the host back
+ * end have no such call: rows begin at multiples of gpu_device_get_base_alignment()
  * (CL_DEVICE_MEM_BASE_ADDR_ALIGN). On devices with %GPU_CAPABILITIES_IMAGE_FROM_BUFFER whose driver
  * reports CL_DEVICE_IMAGE_PITCH_ALIGNMENT, the row pitch is also valid for images whose texels have
  * @element_size bytes.
@@ -677,17 +677,16 @@ _gpu_buffer_new_view (GpuContext      *context,
  *
  * Uses of the memory outside this library are not tracked.
  *
- * If @context has allocated or wrapped the memory of @handle before, the library orders uses of the
- * new buffer and of the earlier buffer, and frees the memory only when neither buffer uses it any
- * more. The library detects this case if the handles are equal, on OpenCL also if @handle is a
- * sub-buffer of the memory, and on CUDA also if @handle is an address within an allocation of the
- * library. The library does not detect other ranges that overlap, or memory of a #GpuMemoryPool.
- * The program must order uses of such memory, and uses outside the library, with
- * gpu_stream_wait_event().
+ * If another object of @context already uses the memory of @handle, the library orders uses of both
+ * objects, and frees the memory only when neither object uses it any more. The library recognizes
+ * shared memory if the handles are equal, on OpenCL also if @handle is a sub-buffer of the memory,
+ * and on CUDA also if @handle is an address within an allocation of the library. The library does
+ * not recognize other ranges that overlap, or memory of a #GpuMemoryPool: the program must order
+ * uses of these ranges, and uses outside the library, with gpu_stream_wait_event().
  *
  * To be notified when borrowed memory may be freed, pass an @owner with a free function (see
- * g_bytes_new_with_free_func()). The free function is called on any thread. If the call fails, the
- * library does not keep a reference to @owner.
+ * g_bytes_new_with_free_func()). The library may call the free function on any thread. If the call
+ * fails, the library does not keep a reference to @owner.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   belongs to another context, is smaller than @size or is not a buffer, %GPU_ERROR_NOT_SUPPORTED
@@ -833,10 +832,10 @@ _gpu_memory_slice (GpuMemory       *memory,
  * @error: return location for an error
  *
  * Creates a buffer for a range of @buffer, with the same flags (OpenCL: clCreateSubBuffer; on CUDA
- * an address). The slice keeps a reference to @buffer, and the library orders uses of the slice and
- * of @buffer. On devices with %GPU_CAPABILITIES_SUB_BUFFERS, the offset of the slice must be a
- * multiple of gpu_device_get_base_alignment(). If @buffer is a slice itself, this rule applies to
- * the offset from the start of the outermost buffer. Does not block.
+ * the slice is an address, without a call). The slice keeps a reference to @buffer, and the library
+ * orders uses of the slice and of @buffer. On devices with %GPU_CAPABILITIES_SUB_BUFFERS, the
+ * offset of the slice must be a multiple of gpu_device_get_base_alignment(). If @buffer is a slice
+ * itself, this rule applies to the offset from the start of the outermost buffer. Does not block.
  *
  * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @buffer, is empty or is not aligned, %GPU_ERROR_RELEASED, or the driver's error

@@ -11,7 +11,7 @@ struct _GpuHostMemory
 
   GpuHostMemoryFlags  host_flags;   /* the flags in effect */
   gboolean            is_locked;
-  guint8             *data;         /* NULL if never initialised; valid while there are users */
+  guint8             *data;         /* NULL if never initialised; valid while storage has users */
 };
 
 /* Returns FALSE for a size of 0, or for flags that are not valid for allocated memory, such as
@@ -21,13 +21,13 @@ gboolean         _gpu_host_memory_check    (GpuContext          *context,
                                             GpuHostMemoryFlags   flags,
                                             gsize                size,
                                             GError             **error);
-/* Allocates page-locked memory of the driver. Changes @flags to the flags in effect. */
+/* Lets the driver allocate page-locked memory. Changes @flags to the flags in effect. */
 GpuNativeBuffer *_gpu_host_memory_allocate (GpuContext          *context,
                                             const char          *function,
                                             GpuHostMemoryFlags  *flags,
                                             gsize                size,
                                             GError             **error);
-/* Takes ownership of @storage, which must be new, and of its first use. */
+/* @storage must be new. Takes ownership of the reference to @storage, and becomes its only user. */
 GpuHostMemory   *_gpu_host_memory_new_for_storage (GpuContext          *context,
                                                    GpuStorage          *storage,
                                                    GpuHostMemoryFlags   flags);

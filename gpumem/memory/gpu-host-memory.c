@@ -406,11 +406,11 @@ new_for_existing (GpuContext          *context,
  * access the memory, except on the host back end. Does not block.
  *
  * gpu_stream_copy() stages large copies between pageable memory and a device: it copies them in
- * chunks through page-locked memory of the library. The driver executes other copies, through
- * page-locked memory of its own; on CUDA such a copy may have completed when the call returns. Once
- * the library has staged a copy in a CUDA context, every later copy, write, read or fill of
- * pageable memory in that context that is not itself staged blocks the calling thread until the
- * earlier work of its stream has completed.
+ * chunks through page-locked memory of the library. Copies that the library does not stage go
+ * through page-locked memory of the driver; on CUDA, such a copy may have completed when the call
+ * returns. After the first staged copy in a CUDA context, the operations on pageable memory that
+ * the library does not stage block the calling thread until the earlier work of their stream has
+ * completed. This applies to every copy, write, read and fill in that context.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is not a power of two,
@@ -478,11 +478,11 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  *
  * After the last reference to the object has been dropped or gpu_memory_release() has been called,
  * the pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) as soon as the work that
- * uses the memory has completed. The reference to @bytes is dropped after that, but not before the
- * object is finalized. To lock the pages for the duration of a block of code, declare the object
- * with g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size(). The
- * library orders uses of two objects over the same memory only if both begin at the same byte. May
- * block while the driver locks the pages.
+ * uses the memory has completed. The reference to @bytes is dropped when the pages are unlocked and
+ * the object is finalized. To lock the pages for the duration of a block of code, declare the
+ * object with g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size().
+ * The library orders uses of two objects over the same memory only if both begin at the same byte.
+ * May block while the driver locks the pages.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that registered memory cannot have; %GPU_ERROR_OUT_OF_HOST_MEMORY if no more

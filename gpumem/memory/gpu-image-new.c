@@ -351,9 +351,8 @@ gpu_image_new_from_bytes (GpuContext            *context,
   return image_new (context, format, type, extent, 1, &creation, NULL, error);
 }
 
-/* Returns whether an image can use @size bytes of host memory in place. Drivers access a whole
- * pitch also for the last row and the last slice, so the memory must include the gaps after
- * them. */
+/* Returns whether an image can use @size bytes of host memory in place. Even for the last row and
+ * the last slice, drivers access a whole pitch, so the memory must include the gaps after them. */
 static gboolean
 check_host (const Creation        *creation,
             const GpuImageFormat  *format,
@@ -466,8 +465,8 @@ adopt_view (GpuContext      *context,
   return image;
 }
 
-/* Returns whether the texels fit into rows of @row_pitch bytes, and these rows into a buffer of
- * @size bytes. */
+/* Returns whether the texels fit into rows of @row_pitch bytes, and whether a buffer of @size bytes
+ * can hold these rows. */
 static gboolean
 check_rows (const GpuImageDescription  *description,
             gsize                       row_pitch,
@@ -716,8 +715,8 @@ gpu_image_get_level (GpuImage  *image,
  * Creates an object for an image that was created outside this library. Other code may continue to
  * use the image (OpenCL: clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
  * cuArray3DGetDescriptor). The CUDA driver does not report whether the integers of an array are
- * normalized: a @format can specify that they are, and with %NULL they are not. If the call fails,
- * the caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
+ * normalized: if @format is %NULL, the library assumes that they are not. If the call fails, the
+ * caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
  *
  * Uses of the memory outside this library are not tracked. If another image of @context refers to
  * the same memory, the library orders uses of the two images. An exception is an array that

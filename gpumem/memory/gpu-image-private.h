@@ -20,9 +20,9 @@ struct _GpuImage
   gboolean             has_format;  /* the property "format" was set at construction */
 };
 
-/* Converts the origin in @layout, or the first texel if @layout is NULL, to members of @side: in
- * texels, and as an offset in bytes as if the image were linear. Returns FALSE if the region of
- * @extent at that origin exceeds the image, or if @layout has pitches. */
+/* Sets the origin in @side to the origin in @layout, or to the first texel if @layout is NULL. Sets
+ * the offset in @side to the byte offset that this origin has in a linear image. Returns FALSE if
+ * the region of @extent at that origin exceeds the image, or if @layout has pitches. */
 gboolean _gpu_image_resolve        (GpuImage                  *image,
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent,
@@ -37,8 +37,9 @@ GpuExtent
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
-/* gpu-image-support.c: return FALSE if the device does not support any images, images with @flags,
- * or images with @flags and @description. The last function sets the texel size of @description. */
+/* gpu-image-support.c. The first function returns FALSE if the device has no images, the second if
+ * it does not support images with @flags, and the third if it does not support images with @flags
+ * and @description. The third function also sets the texel size of @description. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,
                                     const char                *function,
                                     GError                   **error);

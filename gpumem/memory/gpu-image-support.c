@@ -318,8 +318,8 @@ gpu_context_list_image_formats (GpuContext      *context,
  * Gets the maximum size of images (OpenCL: CL_DEVICE_IMAGE2D_MAX_WIDTH and related attributes;
  * CUDA: CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH and related attributes). For arrays of
  * one-dimensional images, the height is the maximum number of layers; for other arrays, the depth
- * is that number. All sizes are 0 if the type is not supported. May be called from any thread; does
- * not block.
+ * is the maximum number of layers. All sizes are 0 if the type is not supported. May be called from
+ * any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the device has no images of any type,
  *   %GPU_ERROR_INVALID_ARGUMENT for an invalid type, or %GPU_ERROR_DEVICE_LOST

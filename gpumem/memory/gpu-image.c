@@ -27,14 +27,15 @@
  * result = gpu_image_read_bytes (picture, stream, NULL, &extent, NULL, &error);
  * ]|
  *
- * On OpenCL an image is a cl_mem object. On CUDA an image is an array, together with the texture
- * and surface objects that launches need. The sampler determines the values that kernels read at
- * positions between texels and beyond the edges.
+ * On OpenCL an image is a cl_mem object. On CUDA an image is a CUDA array, together with the
+ * texture and surface objects that launches need. The sampler determines the values that kernels
+ * read at positions between texels and beyond the edges.
  *
- * Sizes and origins are in texels. One-dimensional images have one row, two-dimensional images one
- * slice. For an array of one-dimensional images, the height is the number of layers; for an array
- * of two-dimensional images, the depth is the number of layers. The depth of a cube is 6, and that
- * of an array of cubes is a multiple of 6. Pitches of data on the host and in buffers are in bytes.
+ * Sizes and origins are in texels. One-dimensional images have one row, and two-dimensional images
+ * have one slice. For an array of one-dimensional images, the height is the number of layers; for
+ * an array of two-dimensional images, the depth is the number of layers. The depth of a cube is 6,
+ * and the depth of an array of cubes is a multiple of 6. Pitches of data on the host and in buffers
+ * are in bytes.
  *
  * Methods that read, write, copy or map an image block the calling thread. Most of these methods
  * have an asynchronous variant: a pair of functions whose names end in _async() and _finish(). All
@@ -508,7 +509,7 @@ gpu_image_get_image_type (GpuImage *image)
  *
  * Gets the size of the image for copies: the width in texels, the height in rows and the depth in
  * slices. For an array of one-dimensional images, the height is the number of layers; for other
- * arrays and for cubes, the depth is that number.
+ * arrays and for cubes, the depth is the number of layers.
  *
  * Since: 0.1
  */
@@ -602,7 +603,7 @@ gpu_image_get_buffer (GpuImage *image)
  * gpu_image_get_parent:
  * @image: a #GpuImage
  *
- * Gets the image whose mip level @image is, if gpu_image_get_level() returned @image.
+ * Gets the image that contains the mip level @image, if gpu_image_get_level() returned @image.
  *
  * Returns: (transfer none) (nullable): the image, or %NULL if @image is not a result of
  *   gpu_image_get_level()

@@ -6,14 +6,14 @@
 
 G_BEGIN_DECLS
 
-/* The state of a memory object. Uses are rejected in every state except the first. */
+/* The state of a memory object. Uses are rejected unless the state is GPU_MEMORY_STATE_USABLE. */
 typedef enum
 {
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
   GPU_MEMORY_STATE_MOVING,          /* a thread is spilling or unspilling the memory */
   GPU_MEMORY_STATE_SPILLED,
-  GPU_MEMORY_STATE_VACANT           /* gpu_buffer_vacate() returned its memory to the pool */
+  GPU_MEMORY_STATE_VACANT           /* gpu_buffer_vacate() returned the memory to the pool */
 } GpuMemoryState;
 
 struct _GpuMemory
@@ -37,8 +37,8 @@ struct _GpuMemory
 };
 
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
- * a reference to @storage and of a use, see _gpu_storage_use(). If @storage is the storage of
- * @memory already, with a new buffer, only copies the attributes. */
+ * a reference to @storage and of a use, see _gpu_storage_use(). If @memory already has this
+ * storage, and only the buffer of the storage is new, the function only copies the attributes. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
 /* Returns FALSE with the error for memory that was never initialised, was released or is
@@ -115,8 +115,8 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_check_range_slowly (memory, function, what, offset, size, error);
 }
 
-/* Adds the flags of @parent to @flags, the flags of a slice or view of @parent. Fails if @flags
- * permit more access than the flags of @parent. */
+/* @flags are those of a slice or view of @parent. Adds the flags of @parent that @flags do not
+ * specify. Fails if @flags permit more access than the flags of @parent. */
 gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
                                   const char        *function,
                                   GpuMemoryFlags    *flags,
@@ -126,9 +126,9 @@ typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
                                              gpointer           data,
                                              GError           **error);
 
-/* Calls @func. If it fails for lack of memory, frees unused staging memory, and then emits
- * GpuContext::memory-pressure, and calls @func again after each step that may have freed memory.
- * Prefixes the error with @function. */
+/* Calls @func. If @func fails for lack of memory, frees unused staging memory and calls @func
+ * again. If the device is still out of memory, emits GpuContext::memory-pressure and calls @func
+ * once more. Prefixes the error with @function. */
 GpuNativeMemory *
          _gpu_memory_allocate    (GpuContext        *context,
                                   const char        *function,
@@ -207,8 +207,8 @@ GpuBuffer *_gpu_buffer_new_view    (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
-/* Sets the address that the host may access at any time, if @svm supports such access. Must be
- * called after @svm got its storage. */
+/* Sets the `data` of @svm if the host may access the memory at any time. Must be called after @svm
+ * got its storage. */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 
 /* The class structures of GpuBuffer and GpuSvm, or NULL before class_init. */

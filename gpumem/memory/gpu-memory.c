@@ -131,10 +131,10 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
-/* Returns TRUE if the pool keeps the object for reuse. Destroys the signal handlers, and then the
- * pool clears the weak references, in the order of g_object_unref(). The destroy notifies of
- * handlers and weak references may add references to the object, so its reference count is checked
- * after each step. */
+/* Returns TRUE if the pool keeps the object for reuse. Like g_object_unref(), destroys the signal
+ * handlers first; the pool then clears the weak references. The destroy notifies of handlers and
+ * weak references may add references to the object, so its reference count is checked after each
+ * step. */
 static gboolean
 recycle (GpuMemory *memory)
 {

@@ -303,8 +303,8 @@ install_coordinate_properties (GParamFlags flags)
    *
    * The color that kernels read outside the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER. The
    * default is transparent black. Other colors are supported only on CUDA and on the host back end.
-   * If the format of the image does not have a component, the component is read as 0, or as 1 if it
-   * is alpha.
+   * If the format of the image lacks a color component, kernels read 0 for it; if the format lacks
+   * alpha, kernels read 1.
    *
    * Since: 0.1
    */
@@ -553,8 +553,8 @@ initable_iface_init (GInitableIface *iface)
  * @error: return location for an error
  *
  * Creates a sampler (OpenCL: clCreateSampler, clCreateSamplerWithProperties; on CUDA the sampler
- * becomes part of texture objects, without a call of its own). Further parameters are properties.
- * Does not block.
+ * becomes part of texture objects, without a call of its own). To set other parameters, call
+ * g_initable_new() with the properties of #GpuSampler instead. Does not block.
  *
  * Returns: (transfer full): the sampler, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has
  *   no images or the driver does not support the parameters, %GPU_ERROR_INVALID_ARGUMENT for

@@ -71,8 +71,9 @@ register_locked (GpuStorage        *storage,
   g_hash_table_replace (context->aliases, &storage->alias_id, storage);
 }
 
-/* Copies the pending uses of @released, a storage of the same memory that has no users left, to
- * @storage. Needs no lock of @storage, because other threads cannot access it yet. */
+/* Copies the pending uses of @released to @storage. @released is an earlier storage of the same
+ * memory that has no users left. Needs no lock of @storage, because other threads cannot access it
+ * yet. */
 static void
 inherit_uses (GpuStorage *storage,
               GpuStorage *released)
@@ -152,7 +153,7 @@ _gpu_storage_register_alias (GpuStorage *storage,
   if (alias_key.id == 0)
     return;
 
-  /* The driver has just allocated the memory, so a registered root with the same key is that of
+  /* The driver has just allocated the memory, so a registered root with the same key belongs to
    * freed memory: replace it. */
   if (is_new)
     {

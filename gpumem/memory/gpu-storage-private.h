@@ -96,8 +96,8 @@ struct _GpuStorage
   GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
                                      * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
-  GpuPoint          writer;         /* the last write, or another use, by `writer_kind`; all later
-                                     * uses wait for this point */
+  GpuPoint          writer;         /* the last write, or a use of another kind, see `writer_kind`;
+                                     * all later uses wait for this point */
   GpuPoint          reader;         /* the last read by one of the streams */
   GArray           *readers;        /* of GpuPoint: the last reads by other streams, or NULL */
   GpuUseKind        writer_kind;    /* the kind of the use at `writer` */
@@ -119,8 +119,8 @@ struct _GpuStorage
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
   gint              n_prepared;     /* atomic; prepared launches, which store the handle of buffer:
                                      * while there are any, the memory cannot be spilled */
-  GpuStorage       *whole;          /* this storage; for a slice, the storage of the outermost
-                                     * memory */
+  GpuStorage       *whole;          /* the storage of the outermost memory: this storage, unless it
+                                     * is the storage of a slice */
   gsize             offset;         /* within the memory of the root */
   gsize             size;
   guint64           alias_id;       /* of a root: its key in GpuNativeContext.aliases, or 0 */
@@ -176,8 +176,8 @@ GArray     *_gpu_storage_list_work      (GpuStorage        *root);
 gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
-/* Returns whether @failure, the result of waiting for @use, does not affect the contents of the
- * memory, because the work of a previous owner of the memory failed. */
+/* Returns whether the caller can ignore @failure, the result of waiting for @use. The failed work
+ * is then that of a previous owner of the memory, and does not affect the current contents. */
 gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
                                          const GError      *failure);
 /* Blocks until the uses have completed, and frees the buffer. Returns FALSE without blocking if
@@ -191,10 +191,10 @@ gboolean    _gpu_storage_empty          (GpuStorage        *storage,
 void        _gpu_storage_take_buffer    (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuStorageKind     kind);
-/* gpu-storage-alias.c. Called for a new storage. If the context has a root with users for the same
- * memory, makes it the root of @storage, and @storage a user of that root. Otherwise registers
- * @storage as the root. @is_new: the driver has just allocated the memory, so no other root
- * exists. */
+/* gpu-storage-alias.c. Called for a new storage. If the context has a root for the same memory that
+ * still has users, that root becomes the root of @storage, and @storage becomes a user of that
+ * root. Otherwise registers @storage as the root. @is_new: the driver has just allocated the
+ * memory, so no other root exists. */
 void        _gpu_storage_register_alias (GpuStorage        *storage,
                                          gboolean           is_new);
 /* Removes @storage from the registered roots. Must be called before the buffer is freed, because
@@ -251,7 +251,7 @@ _gpu_storage_is_biased_to (GpuStorage  *root,
   return __atomic_load_n (&root->biased_to, __ATOMIC_RELAXED) == timeline;
 }
 
-/* Caller holds any of the locks above. */
+/* Caller has locked @root with any of the functions above. */
 void        _gpu_storage_add_use_locked (GpuStorage        *root,
                                          GpuTimeline       *timeline,
                                          guint64            seq,

@@ -167,8 +167,8 @@ _gpu_storage_ref (GpuStorage *storage)
   return storage;
 }
 
-/* Returns the other storage that counts @storage as a user, or NULL. @storage also holds a
- * reference to that storage. */
+/* Returns the storage that counts @storage among its users, or NULL. @storage also holds a
+ * reference to the returned storage. */
 static GpuStorage *
 get_used (GpuStorage *storage)
 {

@@ -40,21 +40,21 @@
  * operations, kernels take it as an argument, and the library orders its uses on several streams
  * and frees it when the last work that uses it has completed.
  *
- * The host may access coarse-grain memory, which most devices support
- * (%GPU_CAPABILITIES_SVM_COARSE), only while the memory is mapped, with gpu_svm_map() or
- * gpu_stream_map(). The mapping has the address that kernels use. The host may access fine-grain
- * memory (%GPU_CAPABILITIES_SVM_FINE) at any time, with gpu_svm_get_data() or gpu_svm_get_bytes().
- * However, the host is guaranteed to see the writes of a kernel only after the kernel has
- * completed, or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program that maps the
- * memory before each access works with both kinds.
+ * Most devices support coarse-grain memory (%GPU_CAPABILITIES_SVM_COARSE). The host may access this
+ * memory only while it is mapped, with gpu_svm_map() or gpu_stream_map(). The mapping has the
+ * address that kernels use. The host may access fine-grain memory (%GPU_CAPABILITIES_SVM_FINE) at
+ * any time, with gpu_svm_get_data() or gpu_svm_get_bytes(). However, the host is guaranteed to see
+ * the writes of a kernel only after the kernel has completed, or through atomic operations
+ * (%GPU_CAPABILITIES_SVM_ATOMICS). A program that maps the memory before each access works with
+ * both kinds.
  *
  * Devices with %GPU_CAPABILITIES_SVM_SYSTEM can access all host memory, and gpu_svm_new_for_bytes()
  * creates a #GpuSvm for existing host memory.
  *
  * A CUDA device without %GPU_CAPABILITIES_SVM_FINE cannot use managed memory at the same time as
- * the host. On such a device, only one stream at a time can use the memory, or only the host while
- * any part of the memory is mapped. While the memory is mapped, the submission of work that uses it
- * fails with %GPU_ERROR_BUSY. The library attaches the memory to the stream of each use
+ * the host. On such a device, only one stream at a time can use the memory. While any part of the
+ * memory is mapped, only the host can use it, and the submission of work that uses it fails with
+ * %GPU_ERROR_BUSY. The library attaches the memory to the stream of each use
  * (cuStreamAttachMemAsync). Uses on several streams run one after another, even if they only read.
  *
  * All methods may be called from any thread.
@@ -349,7 +349,7 @@ check_allocation (const Allocation  *allocation,
          && check_devices (allocation, context, error) && check_size (allocation, context, error);
 }
 
-/* Rejects untracked memory with is_exclusive: without tracking, two streams could use the memory at
+/* Rejects exclusive memory that is untracked: without tracking, two streams could use the memory at
  * the same time. */
 static gboolean
 check_tracked (const Allocation       *allocation,
@@ -510,8 +510,8 @@ gpu_svm_new (GpuContext      *context,
  * writes the memory. The memory does not count towards gpu_context_get_allocated_size(). Does not
  * block.
  *
- * On other devices, use gpu_buffer_new_for_host_bytes(), which registers the memory with the
- * driver.
+ * On devices without %GPU_CAPABILITIES_SVM_SYSTEM, use gpu_buffer_new_for_host_bytes(), which
+ * registers the memory with the driver.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device cannot
  *   access all host memory, or the errors of gpu_svm_new()
