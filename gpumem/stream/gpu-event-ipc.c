@@ -11,8 +11,8 @@
  * @error: return location for an error
  *
  * Exports @event as a handle for gpu_event_new_from_handle() in another process of the machine
- * (CUDA: cuIpcGetEventHandle). Keep a reference to @event while another process waits for it. Does
- * not block.
+ * (CUDA: cuIpcGetEventHandle). The program must keep a reference to @event while another process
+ * waits for the exported event. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end
  *   cannot share events, %GPU_ERROR_INVALID_ARGUMENT without %GPU_EVENT_FLAGS_INTERPROCESS, or the
@@ -72,8 +72,8 @@ gpu_event_export_handle (GpuEvent  *event,
  * event completes, it depends on the driver whether waits for the event ever end. Does not block.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
- *   to another back end, or the exported event was finalized, %GPU_ERROR_NOT_SUPPORTED on devices
- *   without %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
+ *   to another back end, or refers to an event that was finalized, %GPU_ERROR_NOT_SUPPORTED on
+ *   devices without %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
  *
  * Since: 0.1
  */

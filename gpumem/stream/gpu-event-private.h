@@ -12,8 +12,8 @@ GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,
                                           GpuNativeEvent  *timed);
-/* Set the event for gpu_event_export_handle(), and the event that records the start of the
- * operation. Both are nullable. */
+/* The first function sets the event for gpu_event_export_handle(), the second sets the event that
+ * records the start of the operation. Both events are nullable. */
 void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,

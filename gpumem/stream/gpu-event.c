@@ -200,10 +200,11 @@ gpu_event_class_init (GpuEventClass *klass)
    * @event: the event
    * @error: (nullable): the error of the failed work, or %NULL if the event has completed
    *
-   * Emitted once, when the event has completed or failed, in the thread-default main context of
-   * the thread that created @event. Emitted only after gpu_event_watch(), because GObject does not
-   * notify an object of a new handler; in Python and JavaScript, connecting a handler also watches
-   * the event. A handler that is connected after the emission is not called.
+   * Emitted once, when the event has completed or failed, in the thread-default main context of the
+   * thread that created @event. The program must call gpu_event_watch() to request the emission,
+   * because GObject does not notify an object of a new handler. In Python and JavaScript,
+   * connecting a handler also requests the emission. A handler that is connected after the emission
+   * is not called.
    *
    * Since: 0.1
    */
@@ -459,9 +460,9 @@ query (GpuEvent    *event,
  * @error: return location for an error
  *
  * Gets the status of @event (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first call,
- * clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). Does not block. The status
- * may be late: an event can still be reported as pending after its work has completed, until later
- * work has completed too.
+ * clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). Does not block. The driver
+ * may report the completion late: an event can still be pending after its work has completed, until
+ * later work has also completed.
  *
  * Returns: the status; @error is set with %GPU_EVENT_STATUS_FAILED, and with
  *   %GPU_EVENT_STATUS_PENDING only if the driver could not report the status
@@ -568,8 +569,8 @@ gpu_event_wait_timeout (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Waits like gpu_event_wait_timeout(), but an expired timeout is not an error, so that the caller
- * can do other work between two waits.
+ * Waits like gpu_event_wait_timeout(), but does not treat an expired timeout as an error. The
+ * caller can therefore do other work between two waits.
  *
  * Returns: the status at the end of the wait; @error is set with %GPU_EVENT_STATUS_FAILED, and with
  *   %GPU_EVENT_STATUS_PENDING only if the wait was cancelled or the driver could not report the
@@ -598,8 +599,8 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* The event may have completed or failed after the end of the wait. The work itself may have
-       * failed with GPU_ERROR_TIMED_OUT. */
+      /* The event may have completed or failed after the end of the wait. If the status is FAILED,
+       * GPU_ERROR_TIMED_OUT may be the error of the work itself. */
       status = gpu_event_query (event, &late);
 
       if (status == GPU_EVENT_STATUS_COMPLETE
@@ -820,7 +821,8 @@ gpu_event_watch (GpuEvent  *event,
   return FALSE;
 }
 
-/* Returns the native event that recorded the times of @event after it has completed, or NULL. */
+/* Returns the native event with the times of @event, or NULL with an error if @event is not
+ * complete or has no times. */
 static GpuNativeEvent *
 get_timed (GpuEvent    *event,
            const char  *function,

@@ -45,7 +45,8 @@ GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
-/* (transfer none): gets the same timeline, which is valid as long as @stream or @context. */
+/* (transfer none): like _gpu_context_get_timeline(). The timeline is valid as long as @stream or,
+ * if @stream is NULL, @context. */
 GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,

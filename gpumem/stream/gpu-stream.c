@@ -31,8 +31,8 @@
  * ]|
  *
  * A stream executes its operations in submission order. The functions that submit operations do not
- * wait for them; the few cases in which such a function may block are documented for each function.
- * The library keeps the memory and the objects that an operation uses until the operation
+ * wait for these operations. The documentation of each function lists the few cases in which it may
+ * block. The library keeps the memory and the objects that an operation uses until the operation
  * completes, so callers may drop all references right after a call.
  *
  * The library orders conflicting uses of the same memory on several streams: it makes a stream wait
@@ -42,8 +42,8 @@
  * A stream with %GPU_STREAM_FLAGS_OUT_OF_ORDER orders only operations on the same memory, and
  * operations before and after gpu_stream_barrier() and gpu_stream_wait_event(). If 64 of its
  * operations are pending, the next submission blocks until they have completed, because drivers
- * examine all pending commands for each barrier. A submission does not block in this case if
- * pending work waits for a user event, or if the submission unmaps memory.
+ * examine all pending commands for each barrier. The limit does not apply if pending work waits for
+ * a user event, or if the submission unmaps memory.
  *
  * All methods may be called from any thread. Each call is one submission; submissions of different
  * threads are executed in the order in which the library accepts them.
@@ -313,8 +313,9 @@ choose_device (GpuStream         *stream,
   return NULL;
 }
 
-/* Clamps as the driver does, so that the property has the priority in effect. Uses the range of the
- * first device: if the range of the stream's device differs, the driver clamps again. */
+/* Clamps the priority as the driver does, so that the property has the priority in effect. Uses the
+ * range of the first device: if the range of the stream's device differs, the driver clamps the
+ * priority again. */
 static void
 clamp_priority (GpuStream        *stream,
                 GpuNativeContext *context)
@@ -328,7 +329,7 @@ clamp_priority (GpuStream        *stream,
     stream->priority = CLAMP (stream->priority, greatest, least);
 }
 
-/* Adds the prefix to errors of the back end. Errors of this class already have it. */
+/* Adds the prefix to errors of the back end. Errors of GpuStream already have the prefix. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
                GpuNativeContext  *context,
@@ -965,14 +966,14 @@ record_shared_locked (GpuTimeline    *timeline,
  *
  * Without flags the event is only a number, and needs no driver call until a thread, a stream or a
  * main loop waits for it or queries it. If the program wrapped @stream or got its native handle,
- * the event also completes only after the work that the program submitted through the handle.
+ * the event also waits for the work that the program submitted through the handle.
  *
  * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
- * %GPU_EVENT_FLAGS_TIMING, an event without such times records the current time. This happens on a
- * %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted (OpenCL:
- * clEnqueueMarkerWithWaitList), and, on CUDA, on any other stream (cuEventRecord).
- * gpu_event_export_handle() shares an event with %GPU_EVENT_FLAGS_INTERPROCESS (CUDA:
- * cuEventCreate, cuEventRecord).
+ * %GPU_EVENT_FLAGS_TIMING, an event for which no operation has recorded times records a time
+ * itself. This happens on a %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted
+ * (OpenCL: clEnqueueMarkerWithWaitList). On CUDA it also happens on every stream without
+ * %GPU_STREAM_FLAGS_PROFILING (cuEventRecord). gpu_event_export_handle() shares an event with
+ * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord).
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
@@ -1029,8 +1030,8 @@ gpu_stream_record (GpuStream      *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Makes the device start the submitted work of @stream, even if no thread waits for it (OpenCL:
- * clFlush; CUDA: no call, because work starts without it). Does not block.
+ * Makes the device start the submitted work of @stream, even if no thread waits for this work
+ * (OpenCL: clFlush; CUDA: no call, because the driver starts work at once). Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1074,8 +1075,8 @@ is_idle_by_marker (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns whether the driver reports that the work that the program submitted itself is complete.
- * All work that the library submitted must be complete. */
+/* Asks the driver whether the work that the program itself submitted is complete. All work that the
+ * library submitted must already be complete. */
 static gboolean
 is_idle_for_driver (GpuTimeline  *timeline,
                     GError      **error)
@@ -1107,8 +1108,8 @@ is_idle_for_driver (GpuTimeline  *timeline,
  * in the first call, clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). If the
  * program wrapped @stream or got its native handle, also checks the work that the program submitted
  * through the handle (OpenCL: clEnqueueMarkerWithWaitList, and clWaitForEvents on a thread of the
- * library; CUDA: cuStreamQuery). OpenCL has no call to query a queue, so the call waits up to a
- * millisecond for that thread. In all other cases the call does not block.
+ * library; CUDA: cuStreamQuery). OpenCL has no call to query a queue, so gpu_stream_is_idle() waits
+ * up to a millisecond for that thread. In all other cases gpu_stream_is_idle() does not block.
  *
  * Returns: %TRUE if all work is complete; %FALSE without an error if work is pending; %FALSE with
  *   an error if work failed or the driver could not report its status

@@ -34,8 +34,9 @@ G_BEGIN_DECLS
  * GPU_STREAM_HANDLE_PER_THREAD:
  *
  * CUDA's per-thread default stream: each thread submits to a stream of its own. A handle for
- * gpu_stream_new_wrapped(). gpu_stream_is_idle() checks the library's work of all threads, but work
- * that the program submits directly only if the calling thread submitted it.
+ * gpu_stream_new_wrapped(). gpu_stream_is_idle() checks the work that all threads submitted through
+ * the library. Of the work that the program submitted directly, it checks only the work of the
+ * calling thread.
  *
  * Since: 0.1
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One operation in two streams. _gpu_submit_dual() holds the locks of the memory and the dual_lock
- * of the user's stream until both streams have the operation. Two such operations that share
- * streams or memory are therefore in the same order everywhere, which prevents deadlocks.
+ * of the user's stream until both streams have the operation. If two such operations share streams
+ * or memory, all streams therefore execute them in the same order, which prevents deadlocks.
  */
 #include "config.h"
 
@@ -85,7 +85,8 @@ unlock_sides (Dual  *dual,
     }
 }
 
-/* Locks both timelines. Returns FALSE if a side needs a failure lock that is not held. */
+/* Locks both timelines. Returns FALSE if a side needs a failure lock that this thread does not
+ * hold. */
 static gboolean
 try_lock_timelines (Dual *dual)
 {
@@ -245,9 +246,10 @@ run_locked (Dual     *dual,
 }
 
 /* If only one side needs its failure lock, runs that side first and then unlocks the failure lock.
- * The other side may block this thread until another thread sets a user event, and that thread
- * needs the failure lock. No thread waits for the second timeline with the failure lock held: only
- * operations of the user's stream lock both timelines, and dual_lock excludes those operations. */
+ * The side that runs second may block this thread until another thread sets a user event, and the
+ * other thread needs the failure lock. No thread waits for the second timeline with the failure
+ * lock held: only operations of the user's stream lock both timelines, and dual_lock excludes those
+ * operations. */
 static gboolean
 run_sides (Dual    *dual,
            GError **error)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * External memory is shared with another API. Each operation acquires the memory before its own
- * commands and releases it after them, in the same stream. Mapped memory stays acquired until it is
- * unmapped. The lock of the root is held throughout, so that acquires and releases alternate in
- * submission order. Each use counts as a write, so that streams execute the uses in that order.
+ * External memory is memory that another API also uses. Each operation acquires the memory before
+ * its own commands and releases it after them, in the same stream. Mapped memory stays acquired
+ * until it is unmapped. The lock of the root is held throughout, so that acquires and releases
+ * alternate in submission order. Each use counts as a write, so that streams execute the uses in
+ * submission order.
  */
 #include "config.h"
 
@@ -52,8 +53,8 @@ set_acquired (GpuSubmitter *s,
     }
 }
 
-/* Fails instead of blocking in the driver: the thread that sets the user event may need locks that
- * the caller holds. */
+/* Fails if the driver would block until a user event is set: the thread that sets the event may
+ * need locks that the caller holds. */
 static gboolean
 check_waits (GpuSubmitter     *s,
              GpuNativeBuffer **buffers,

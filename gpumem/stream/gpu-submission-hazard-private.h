@@ -56,8 +56,8 @@ gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
  * the failure of a user event left unordered. Caller holds the timeline's lock. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
-/* Sets is_others if @failure, of a copy between contexts, is the loss of the other context. Caller
- * holds no lock. */
+/* Sets is_others if @failure, the error of a copy between contexts, reports that the other context
+ * is lost. Caller holds no lock. */
 void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
@@ -74,8 +74,8 @@ gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
 /* Returns FALSE with an error if the submission writes constant memory. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);
-/* Returns FALSE with an error if memory was released, or if a mapping conflicts. Caller holds the
- * locks of the roots. */
+/* Returns FALSE with an error if memory was released, or if a mapping conflicts with an access.
+ * Caller holds the locks of the roots. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
 /* Counts an operation that the driver accepted. Takes ownership of the events, both nullable.
@@ -96,7 +96,8 @@ gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* Moves the handover events to the timeline. Called after the operation was counted. */
+/* Moves the handover events to the timeline. Must be called after
+ * _gpu_submission_enter_locked(). */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,

@@ -70,8 +70,8 @@ add_wait_locked (GpuSubmitter *s,
   return wait.user_events != NULL;
 }
 
-/* A failing user event may complete @fence before earlier work has completed; wait for the earlier
- * fences as well. */
+/* If a user event fails, @fence may complete before earlier work has completed, so the stream must
+ * also wait for the earlier fences. */
 static void
 add_unordered_locked (GpuSubmitter *s,
                       GpuTimeline  *timeline,
@@ -139,8 +139,8 @@ note_lost (GpuSubmitter     *s,
   s->loss = g_error_copy (failure);
 }
 
-/* Skips the wait for a lost context, because its work has ended. Fails if the submission uses
- * memory of that context or is gpu_stream_wait_event(). Takes ownership of @failure. */
+/* Skips a wait for work of a lost context, because that work has ended. Fails if the submission
+ * uses memory of that context or is gpu_stream_wait_event(). Takes ownership of @failure. */
 static gboolean
 skip_lost (GpuSubmitter      *s,
            GpuNativeContext  *context,
@@ -208,8 +208,9 @@ follow_point (GpuSubmitter   *s,
     s->own = MAX (s->own, point->seq);
 }
 
-/* On an out-of-order stream, an unmap must not overtake the map operation. Map operations for
- * reading, and all map operations of untracked memory, are recorded as reads. */
+/* On an out-of-order stream, an unmap must not overtake the map operation. The unmap must therefore
+ * also wait for reads: map operations for reading, and all map operations of untracked memory, are
+ * recorded as reads. */
 static void
 follow_mapping_locked (GpuSubmitter *s,
                        GpuStorage   *root)
@@ -285,8 +286,8 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
   return submission->after == NULL || add_asked (s, submission->after, error);
 }
 
-/* Propagates the error of the failed user event, which is the cause, or else @failure, which is the
- * driver's error. Takes ownership of @failure. */
+/* Propagates the error of the failed user event, which is the cause. If no user event failed,
+ * propagates @failure, the driver's error. Takes ownership of @failure. */
 static void
 propagate_cause (const GpuFenceWait  *wait,
                  GError              *failure,
@@ -413,8 +414,8 @@ is_refused (const GError *failure)
   return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
 }
 
-/* Records a fence before the stream waits for a user event, so that waiters for earlier work do not
- * wait for that event. */
+/* Records a fence before the stream waits for a user event. Without this fence, waiters for earlier
+ * work would also wait for the user event. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
                   GError      **error)

@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A use of memory. If `memory` is NULL, the caller sets `storage` and must hold a use of it, and
- * the access is not checked. */
+/* A use of memory. If `memory` is NULL, the caller sets `storage` and must be a user of that
+ * storage, and the access is not checked. */
 typedef struct
 {
   GpuMemory  *memory;
@@ -76,9 +76,9 @@ typedef struct
   GpuSubmission  submission;
 } GpuDualSide;
 
-/* Called once for both sides with the locks of both, or once for each side; @sides is a bit mask.
- * On failure, sets @failed to the side that failed. Sets @event to an event of the user's stream if
- * the GpuPending or profiling needs one, otherwise to NULL. */
+/* Called once for both sides, with the locks of both sides held, or once for each side; @sides is
+ * the bit mask of the sides to run. On failure, sets @failed to the side that failed. Sets @event
+ * to an event of the user's stream if the GpuPending or profiling needs one, otherwise to NULL. */
 typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  GpuNativeStream *const  *streams,
                                  guint                    sides,

@@ -101,7 +101,8 @@ _gpu_submission_check_constant (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Takes the locks in the order of their addresses, to prevent deadlocks between submissions. */
+/* Takes the locks in the order of the addresses of the roots, to prevent deadlocks between
+ * submissions. */
 static void
 lock_roots (GpuSubmitter *s)
 {
@@ -348,8 +349,8 @@ run_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Returns whether to run the blocking variant under the locks: TRUE only if the context is idle, so
- * that the operation takes about as long as a submission. */
+/* Returns whether to run `run_now` under the locks. This is allowed only while the context is idle:
+ * the operation then takes about as long as a submission. */
 static inline gboolean
 can_run_now_locked (GpuTimeline         *timeline,
                     const GpuSubmission *submission)
@@ -697,8 +698,8 @@ may_block (const GpuSubmission *submission,
          && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
 }
 
-/* Returns whether too many operations are pending. Returns FALSE if progress depends on a user
- * event, and not on the device alone. */
+/* Returns whether the caller must wait because too many operations are pending. Returns FALSE if
+ * these operations wait for a user event. */
 static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
@@ -737,7 +738,7 @@ get_size (const GpuSubmission *submission)
   return size;
 }
 
-/* Returns TRUE if submit_marked() must submit the work. */
+/* Returns TRUE if the caller must submit the work with submit_marked(). */
 GPU_COLD static gboolean
 prepare (GpuTimeline         *timeline,
          const GpuSubmission *submission,
