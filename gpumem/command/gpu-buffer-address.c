@@ -199,11 +199,11 @@ bytes_released (gpointer data)
  *
  * Wraps memory of the program in a #GBytes, without a copy, for languages that represent addresses
  * as numbers. The memory must remain valid until @released is called in @context. If @context is
- * not iterated, @released is never called. Another thread, such as one of the library, may drop the
- * last reference.
+ * not iterated, @released is never called. The last reference may be dropped on any thread,
+ * including the threads of the library.
  *
- * Work that reads the bytes, as submitted by gpu_stream_write(), reads them when it executes, not
- * when it is submitted. gpu_stream_read_into() changes the contents.
+ * For example, gpu_stream_write() submits work that reads the bytes. The work reads them when it
+ * executes, not when it is submitted. gpu_stream_read_into() changes the bytes.
  *
  * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
  *   and @size is not; in that case @released is not called

@@ -152,7 +152,8 @@ spill (GpuMemory   *memory,
   g_autoptr (GpuBuffer) twin = make_twin (memory);
   g_autoptr (GBytes) content = NULL;
 
-  /* The read is not ordered after untracked work and work of registered streams. */
+  /* The read below is not ordered after untracked work or work of registered streams: wait for that
+   * work first. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
@@ -347,9 +348,9 @@ unspill (GpuMemory    *memory,
  *
  * Allocates memory for a buffer that gpu_buffer_spill() moved to the host, and submits a write of
  * its contents to @stream (OpenCL: clCreateBuffer, clEnqueueWriteBuffer; CUDA: cuMemAlloc,
- * cuMemcpyHtoDAsync). The memory is from the same pool as before, if any. The buffer can be used at
- * once, on all streams. Does nothing if @buffer is not spilled. Blocks only during the allocation.
- * May be called from any thread.
+ * cuMemcpyHtoDAsync). If the buffer came from a pool, the new memory comes from the same pool. The
+ * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks only
+ * during the allocation. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
  *   %GPU_ERROR_BUSY if another thread is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream

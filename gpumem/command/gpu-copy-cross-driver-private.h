@@ -12,12 +12,13 @@ gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *source);
 /* (transfer none): gets the stream in @context that executes the other half of the cross-driver
  * copies of @timeline. After such a copy, later work on either stream is ordered after all earlier
- * work on both. */
+ * work on both streams. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
                                     GError           **error);
-/* The behaviour of a copy that no stream can execute, so that the calling thread would block. */
+/* Options for a copy that no stream can execute: the calling thread performs the copy, and
+ * blocks. */
 typedef struct
 {
   GCancellable *cancellable;        /* nullable */

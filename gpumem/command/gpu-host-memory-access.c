@@ -137,11 +137,11 @@ synchronize (GpuHostMemory  *memory,
  * @cancellable: (nullable): a #GCancellable
  * @error: return location for an error
  *
- * Blocks until the host may access @memory in place. If @flags are %GPU_MAP_FLAGS_READ, blocks
- * until the last work that writes @memory has completed, on any stream; otherwise until all work
- * that uses @memory has completed. Does not wait for work that other threads submit in the
- * meantime. Alternatively, gpu_stream_map() orders the access of the host in a stream, and rejects
- * conflicting uses until the mapping is unmapped.
+ * Blocks until the host may access @memory in place. If @flags are %GPU_MAP_FLAGS_READ, waits for
+ * the last work that writes @memory; with other flags, waits for all work that uses @memory. This
+ * includes work on all streams, but not work that other threads submit during the wait.
+ * gpu_stream_map() is an alternative: it orders the access of the host in a stream, and the library
+ * rejects conflicting uses until the mapping is unmapped.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED, %GPU_ERROR_INVALID_ARGUMENT for unknown
  *   flags, %G_IO_ERROR_CANCELLED, or, if @flags include a read, the error of the last work that

@@ -348,8 +348,8 @@ map_image (const MapOperation  *map,
   return data;
 }
 
-/* Exclusive memory is acquired for the host through its root, even if @map is for a wrapper of
- * it. */
+/* Exclusive memory is acquired for the host through its root, even if the mapped object is only a
+ * wrapper of that memory. */
 static gpointer
 map_buffer (const MapOperation  *map,
             GpuNativeStream     *stream,

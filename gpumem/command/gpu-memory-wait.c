@@ -30,11 +30,11 @@ wait_free (gpointer data)
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until all earlier work that uses @memory has completed, on any stream, and all earlier
- * work on the streams registered with gpu_memory_add_stream(). Does not wait for other work of the
- * context, with one exception: for memory of a pool, also waits for work that used the memory
- * before the pool reused it, and ignores errors of such work. For a slice, waits for work that uses
- * the memory that it was cut from. May be called from any thread.
+ * Blocks until all earlier work that uses @memory has completed, on all streams, and until all
+ * earlier work on the streams registered with gpu_memory_add_stream() has completed. Does not wait
+ * for other work of the context, with one exception: for memory of a pool, also waits for work that
+ * used the memory before the pool reused it, and ignores errors of such work. For a slice, waits
+ * for all work that uses the memory that contains the slice. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with the error of work that uses @memory, %GPU_ERROR_RELEASED if
  *   @memory was released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
@@ -202,10 +202,10 @@ gpu_memory_wait_finish (GpuMemory     *memory,
  * Registers @stream as a user of @memory, for work that the library cannot track: work that the
  * program itself submits to the driver's stream, or kernels that receive only the address of the
  * memory. When @memory is released or its last reference is dropped, its memory is neither freed
- * nor reused by a pool until all work submitted to @stream before has completed. Registration does
- * not order untracked work after other uses of @memory: use gpu_stream_wait_event(). Registering a
- * slice registers the memory that it was cut from. Does not block, and calls no driver function.
- * May be called from any thread.
+ * nor reused by a pool until all work submitted to @stream before that time has completed.
+ * Registration does not order untracked work after other uses of @memory: use
+ * gpu_stream_wait_event(). Registering a slice registers the memory that contains the slice. Does
+ * not block, and calls no driver function. May be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
  *   is spilled (see gpu_buffer_spill()), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to

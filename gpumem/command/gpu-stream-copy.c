@@ -151,6 +151,85 @@ run_staged (gconstpointer     operation,
   return FALSE;
 }
 
+/* A part of a copy. */
+typedef struct
+{
+  GpuProgress *progress;
+  gsize        size;
+} Part;
+
+static void
+part_free (Part *part)
+{
+  _gpu_progress_unref (part->progress);
+  g_free (part);
+}
+
+/* A GpuWaiterFunc. */
+static void
+part_completed (gpointer      data,
+                const GError *error)
+{
+  Part *part = data;
+
+  if (error == NULL)
+    _gpu_progress_add (part->progress, part->size);
+
+  part_free (part);
+}
+
+static void
+report_part (GpuTimeline *timeline,
+             guint64      seq,
+             GpuProgress *progress,
+             gsize        size)
+{
+  Part *part = g_new (Part, 1);
+
+  part->progress = _gpu_progress_ref (progress);
+  part->size = size;
+
+  /* If no fence can be recorded, the copy itself fails, or the next part also reports the bytes of
+   * this part. */
+  if (!_gpu_timeline_notify (timeline, seq, part_completed, part, NULL))
+    part_free (part);
+}
+
+/* Submits a copy as several operations, so that each reports its completion. */
+static gboolean
+submit_parts (GpuTimeline         *timeline,
+              const GpuSubmission *whole,
+              Transfer            *transfer,
+              GpuPending          *pending,
+              GError             **error)
+{
+  gsize size = transfer->size;
+  gsize part_size = MIN_PART_SIZE * (size / MIN_PART_SIZE / MAX_PARTS + 1);
+  GpuRetain retain = *whole->retain;
+  GpuSubmission submission = *whole;
+
+  submission.retain = &retain;
+
+  for (gsize done = 0; done < size; done += transfer->size)
+    {
+      GpuPending part = { NULL, 0 };
+
+      transfer->size = retain.size = submission.accesses->size = MIN (part_size, size - done);
+
+      if (!_gpu_submit (timeline, &submission, &part, error))
+        return FALSE;
+
+      g_clear_pointer (&part.event, _gpu_native_event_unref);
+      report_part (timeline, part.seq, pending->progress, transfer->size);
+      pending->seq = part.seq;
+      transfer->offset += transfer->size;
+      transfer->data = (guint8 *) transfer->data + transfer->size;
+      submission.accesses->offset = transfer->offset;
+    }
+
+  return TRUE;
+}
+
 /* Submits a write or a read. Stages the copy if staging is faster. */
 static gboolean
 submit_transfer (GpuTimeline    *timeline,

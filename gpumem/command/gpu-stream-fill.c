@@ -369,8 +369,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  *
  * Fills a region of rows and slices on the device. The pattern restarts in each row (CUDA:
  * cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function, so the
- * region is filled by a fill and copies of regions). An empty region does nothing. The operation
- * holds a reference to @destination until it completes. Does not block.
+ * library fills the first row and copies it to the other rows). An empty region does nothing. The
+ * operation holds a reference to @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill() and gpu_stream_copy_region()
  *

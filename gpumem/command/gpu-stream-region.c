@@ -213,8 +213,10 @@ resolve (RegionCopy       *copy,
   return TRUE;
 }
 
-/* Returns whether rows of two regions that begin @distance bytes apart in a slice share a byte. A
- * row of the later region may also extend into the next row of the earlier region. */
+/* Returns whether a row of one region shares a byte with a row of the other region. Both regions
+ * have the same pitches, and within a slice the later region begins @distance bytes after the
+ * earlier region. A row of the later region may also extend into the next row of the earlier
+ * region. */
 static gboolean
 rows_overlap (const RegionCopy *copy,
               gsize             distance)
@@ -504,7 +506,7 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  *
  * Copies a region of rows and slices on the device, between buffers, between images, or between a
  * buffer and an image (OpenCL: clEnqueueCopyBufferRect, called several times or replaced by
- * clEnqueueCopyBuffer if it does not accept the pitches; clEnqueueCopyImage,
+ * clEnqueueCopyBuffer if the driver rejects the pitches; clEnqueueCopyImage,
  * clEnqueueCopyBufferToImage, clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync,
  * cuMemcpy3DPeerAsync).
  *
@@ -561,7 +563,7 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
- * called several times or replaced by clEnqueueWriteBuffer if it does not accept the pitches;
+ * called several times or replaced by clEnqueueWriteBuffer if the driver rejects the pitches;
  * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts have the same units as in
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
  * and @destination until it completes. Blocks only where gpu_stream_write() blocks.
