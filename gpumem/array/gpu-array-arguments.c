@@ -44,10 +44,10 @@ get_array_memory (GpuArray    *array,
  *
  * Adds a pointer to the element of @array with all indices 0, or a null pointer if @array has no
  * elements. The kernel does not get the strides: pass the structure of gpu_array_get_descriptor()
- * if the kernel needs them. The launch counts as a use of the memory from the first byte of an
- * element to the end of the last element. If the element with all indices 0 is not at the start of
- * the memory, the argument is a slice of the memory (OpenCL: clCreateSubBuffer). May be called from
- * any thread; does not block.
+ * if the kernel needs them. The launch counts as a use of the memory from the first byte that
+ * belongs to an element to the end of the last element. If the element with all indices 0 is not at
+ * the start of the memory, the argument is a slice of the memory (OpenCL: clCreateSubBuffer). May
+ * be called from any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
  *   starts at an offset that gpu_buffer_slice() rejects, with %GPU_ERROR_NOT_SUPPORTED if strides

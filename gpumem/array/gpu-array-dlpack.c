@@ -460,9 +460,9 @@ get_export (GpuContext *context,
          && (export->storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0 ? export : NULL;
 }
 
-/* Returns a view of the exported storage if this library created the tensor, because the library
- * cannot find the storage of pool memory or of a slice by a handle. Wraps the handle of any other
- * tensor. */
+/* For a tensor that this library created, returns a view of the exported storage: the library could
+ * not find the storage of pool memory or of a slice by its handle. For any other tensor, wraps the
+ * handle. */
 static GpuBuffer *
 wrap_range (GpuContext  *context,
             guint64      handle,

@@ -121,7 +121,7 @@ get_kernels (GpuContext *context)
   if (g_object_replace_qdata (G_OBJECT (context), quark, NULL, kernels, kernels_free, NULL))
     return kernels;
 
-  /* Another thread was first. */
+  /* Another thread has already stored its kernels. */
   kernels_free (kernels);
 
   return g_object_get_qdata (G_OBJECT (context), quark);

@@ -42,9 +42,10 @@ count_rows (const GpuArrayPlan *plan)
   return plan->n_regions * plan->extent.height * plan->extent.depth;
 }
 
-/* Chooses the layout to read into: the layout that the caller requested; the order of the elements
- * on the device, which needs fewer commands; or that order with the gaps between the elements. Sets
- * @staged in the last two cases: landing_end() then reorders the elements. */
+/* Chooses one of three layouts to read into: the layout that the caller requested; the order of the
+ * elements on the device, which needs fewer commands; or the order on the device with the gaps
+ * between the elements. For the second and the third layout, sets @staged, and landing_end()
+ * reorders the elements. */
 static GpuArrayPlan
 choose_plan (GpuArray *array,
              Landing  *landing,

@@ -130,8 +130,8 @@ reshape (GpuArray       *array,
 /**
  * gpu_array_reshape:
  * @array: a #GpuArray
- * @shape: (array length=n_dims) (nullable): the new shape; one length may be -1, and is computed
- *   from the others
+ * @shape: (array length=n_dims) (nullable): the new shape; one length may be -1, and is then
+ *   computed from the other lengths
  * @n_dims: the number of dimensions of the view
  * @order: the order in which elements are read and placed
  * @error: return location for an error
@@ -421,8 +421,8 @@ append_dims (GpuArrayLayout       *layout,
  * @name: the name of a field
  * @error: return location for an error
  *
- * Creates a view of one field of all records. If the field has a shape, its dimensions follow those
- * of @array.
+ * Creates a view of one field of all records. If the field has a shape, the dimensions of the field
+ * follow the dimensions of @array.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the type of
  *   @array has no such field

@@ -51,7 +51,7 @@ _gpu_array_task_new (GpuArray            *array,
   return task;
 }
 
-/* Fails unless the size of @bytes is that of all elements without gaps. */
+/* Returns FALSE if the size of @bytes is not the size of all elements without gaps. */
 static gboolean
 get_bytes_layout (GpuArray        *array,
                   GpuArrayOrder    order,

@@ -454,7 +454,7 @@ gpu_array_is_contiguous (GpuArray      *array,
  *
  * Returns whether other code that gets the elements may write them: the memory has neither
  * %GPU_MEMORY_FLAGS_READ_ONLY nor %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share
- * bytes, as elements in a view of gpu_array_broadcast() do. May be called from any thread.
+ * bytes. In a view of gpu_array_broadcast(), elements share bytes. May be called from any thread.
  *
  * Returns: %TRUE if the elements may be written
  *
@@ -553,9 +553,10 @@ release_view (gpointer data)
  * gpu_array_get_host_bytes:
  * @array: a #GpuArray
  *
- * Gets the range of gpu_array_get_range() in memory that the host may access at any time, see
- * gpu_array_get_host_address(). The #GBytes is not a copy, so its contents change with the memory.
- * It keeps the memory allocated until the #GBytes is freed, even after gpu_memory_release().
+ * Gets the elements and the gaps between them as #GBytes, if the host may access the memory at any
+ * time, see gpu_array_get_host_address(). gpu_array_get_range() gets the position of these bytes in
+ * the memory. The #GBytes is not a copy, so its contents change with the memory. The memory stays
+ * allocated until the #GBytes is freed, even after gpu_memory_release().
  *
  * Returns: (transfer full) (nullable): the bytes; %NULL if gpu_array_get_host_address() returns 0
  *
@@ -593,7 +594,8 @@ gpu_array_get_host_bytes (GpuArray *array)
  * @error: return location for an error
  *
  * Gets a structure that describes the array to a kernel, for gpu_arguments_add_value() or for a
- * buffer of such structures. It has the layout of an array argument in Numba, in 64-bit words:
+ * buffer of such structures. The structure has the layout of an array argument in Numba, in 64-bit
+ * words:
  *
  * |[<!-- language="C" -->
  * struct

@@ -328,18 +328,20 @@ _gpu_array_copy_to (GpuArray     *array,
  * see gpu_array_broadcast(). The arrays may share memory.
  *
  * The function copies one or more regions. Each region is a command, see gpu_stream_copy_region().
- * Up to three dimensions that have the same order in both arrays are one region. Each index of a
- * fourth dimension adds a region, and so does each row of a transposed matrix. For more than a few
- * regions, and for many short rows, the library launches a kernel instead, if the device has a
- * compiler and kernels can access the memory. The first such copy in a context blocks while the
- * kernel is built, or loaded from the program cache. Other copies do not block. The library holds
- * references to the memory until the copy completes.
+ * A region has up to three dimensions, which must have the same order in both arrays. With a fourth
+ * dimension, the function copies one region for each index of that dimension. If @source is a
+ * transposed matrix, the function copies one region for each row. For more than a few regions, and
+ * for many short rows, the library launches a kernel instead, if the device has a compiler and
+ * kernels can access the memory. The first such copy in a context blocks while the kernel is built,
+ * or loaded from the program cache. Other copies do not block. The library holds references to the
+ * memory until the copy completes.
  *
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
  * elements are contiguous in the same order on both sides. Otherwise the function packs the
  * elements into temporary memory on the side of @source, or unpacks them from temporary memory on
  * the side of @destination, or both. The packing and unpacking is ordered with the work in @stream.
- * In all these cases the function blocks and fails like gpu_stream_copy().
+ * Copies between back ends or OpenCL contexts may block like gpu_stream_copy(), and fail with its
+ * errors.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
  *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
@@ -475,9 +477,9 @@ gpu_stream_write_array (GpuStream     *stream,
  *
  * Copies elements from the device into the memory of @bytes, like gpu_stream_read_region_into().
  * The function does not write the gaps between the elements. Each region is a command, see
- * gpu_stream_copy_array(); gpu_array_read_strided() may need fewer commands, but waits for them.
- * Blocks like gpu_stream_read(). The library holds references to @bytes and the memory until the
- * copy completes. After that, @bytes contains the elements.
+ * gpu_stream_copy_array(); gpu_array_read_strided() may need fewer commands, but blocks until they
+ * complete. Blocks like gpu_stream_read(). The library holds references to @bytes and the memory
+ * until the copy completes. After that, @bytes contains the elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
  *   overlap in @bytes, or with an error of gpu_stream_read_region_into()
