@@ -67,7 +67,7 @@ struct _GpuAllocatorAdaptor
 {
   GObject         parent_instance;
 
-  GpuAllocator   *upstream;         /* nullable, if constructed without */
+  GpuAllocator   *upstream;         /* NULL if constructed without an upstream */
   GpuAdaptorCore *core;
 };
 
@@ -76,8 +76,8 @@ gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
                                     const GpuAdaptorOps  *ops);
 /* Returns the core of an instance of any adaptor class. */
 gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
-/* Read and write a guint64 of the core under the lock. The setter returns TRUE if the value
- * changed. */
+/* These functions read and write a guint64 of the core under the lock. The setter returns TRUE if
+ * the value changed. */
 guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
                                     gsize                 offset);
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,

@@ -30,14 +30,14 @@
  * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
  * delays them. Adaptors are allocators, so they can be stacked.
  *
- * An adaptor tracks its memory until the memory loses its last user: with gpu_allocator_free(),
- * gpu_memory_release(), or the last unref. Slices and mappings are users of their memory; submitted
- * work is not. An adaptor and its memory hold no references to each other, so the adaptor may be
- * finalized before the memory. gpu_allocator_free() does nothing for memory that the adaptor did
- * not allocate, or that is freed already.
+ * An adaptor tracks memory until gpu_allocator_free() frees the memory or the memory has no users
+ * left. A #GpuMemory is a user until gpu_memory_release() or its last unref. Slices and mappings
+ * are also users; submitted work is not a user. An adaptor and its memory hold no references to
+ * each other, so the adaptor may be finalized before the memory. gpu_allocator_free() does nothing
+ * for memory that the adaptor did not allocate, or that is freed already.
  *
- * All sizes that adaptors report are the sizes requested, without the rounding of upstream. Any
- * thread may use an adaptor, concurrently with others.
+ * All sizes that adaptors report are requested sizes, which do not include the rounding by
+ * upstream. Any thread may use an adaptor, concurrently with others.
  *
  * Since: 0.1
  */

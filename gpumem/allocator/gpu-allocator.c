@@ -55,10 +55,11 @@
  * GpuAllocatorInterface:
  * @alloc: returns at least @size bytes of memory, or sets an error. @size is never 0. The memory
  *   must not be in use elsewhere.
- * @free: frees memory before its last reference is dropped; gpu_memory_release() by default. Not
- *   called for memory that is freed by gpu_memory_release() or with its last reference.
+ * @free: implements gpu_allocator_free(), which frees memory while references to it still exist.
+ *   The default implementation calls gpu_memory_release(). If the program calls
+ *   gpu_memory_release() or drops the last reference, this function is not called.
  * @get_context: returns the context of the memory
- * @get_memory_info: returns the free and the total bytes; those of the context by default
+ * @get_memory_info: returns the free and the total bytes; by default the values of the context
  * @trim: frees cached memory beyond a number of bytes; does nothing by default
  *
  * The virtual functions of an allocator. `alloc` and `get_context` are mandatory.
@@ -146,9 +147,10 @@ check_memory (GpuAllocator  *allocator,
  *   may use the memory
  * @error: return location for an error
  *
- * Allocates memory with undefined content. Dropping the last reference, gpu_allocator_free() and
- * gpu_memory_release() free the memory, after the work submitted before has completed. Whether the
- * call blocks, and its errors, depend on @allocator.
+ * Allocates memory with undefined content. The memory is freed by gpu_allocator_free(), by
+ * gpu_memory_release() or by dropping the last reference, but only after the work submitted until
+ * then has completed. @allocator determines whether this function blocks, and with which errors it
+ * fails.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
@@ -191,9 +193,9 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * @memory: (nullable): memory of @allocator, or %NULL to do nothing
  *
  * Frees @memory before its last reference is dropped. Most allocators release @memory, so the
- * caller must not use @memory any more. The memory is freed after the work submitted before has
- * completed. The call is optional: the last unref frees the memory as well. Does not block, unless
- * an implementation of @allocator does.
+ * caller must not use @memory any more. The memory is freed after all work that was submitted
+ * earlier has completed. The call is optional, because the last unref also frees the memory. Does
+ * not block, unless the implementation of @allocator blocks.
  *
  * Since: 0.1
  */
@@ -269,7 +271,7 @@ gpu_allocator_get_memory_info (GpuAllocator  *allocator,
  * @held_bytes: bytes to keep cached, 0 for none
  *
  * Frees cached memory, and memory whose free was deferred, until @allocator holds at most
- * @held_bytes of it. Does nothing if @allocator holds no more than that. May block.
+ * @held_bytes of such memory. May block.
  *
  * Since: 0.1
  */

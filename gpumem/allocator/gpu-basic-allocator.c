@@ -55,7 +55,7 @@
  * g_object_get (allocator, "flags", &flags, NULL);
  * ]|
  *
- * These allocators cache nothing: #GpuDeferredAllocator, #GpuImmediateAllocator,
+ * The derived classes do not cache memory: #GpuDeferredAllocator, #GpuImmediateAllocator,
  * #GpuStreamAllocator, #GpuSvmAllocator and #GpuExternalAllocator.
  *
  * Since: 0.1
@@ -149,13 +149,13 @@
  * memcpy (gpu_mapping_get_data (mapping), data, size);
  * ]|
  *
- * Each request returns a #GpuSvm of its own. The library frees the memory when the work known to
- * use it has completed. If a kernel accesses the memory only through pointers, declare that use
- * with gpu_arguments_add_indirect().
+ * Each request returns a #GpuSvm of its own. The library frees the memory when all work that it
+ * tracks as a use of the memory has completed. If a kernel accesses the memory only through
+ * pointers, declare that use with gpu_arguments_add_indirect().
  *
  * If the allocator has a stream, the memory is freed after all work submitted to that stream before
- * the release, including work that is not known to use the memory. Without a stream and without
- * such a declaration, a kernel that still has pointers to freed memory crashes.
+ * the release, including work that the library does not track as a use. Without a stream and
+ * without gpu_arguments_add_indirect(), a kernel that still has pointers to freed memory crashes.
  *
  * Since: 0.1
  */
@@ -293,7 +293,7 @@ gpu_basic_allocator_class_init (GpuBasicAllocatorClass *klass)
   /**
    * GpuBasicAllocator:context:
    *
-   * The context of the memory; defaults to that of the stream.
+   * The context of the memory; by default the context of the stream.
    *
    * Since: 0.1
    */
@@ -522,8 +522,9 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
   return g_steal_pointer (&memory);
 }
 
-/* If migrate() or commit() runs out of memory, signals memory pressure and tries again.
- * _gpu_buffer_new() does so itself. */
+/* If migrate() or commit() runs out of memory, signals memory pressure and tries again. This
+ * function need not retry _gpu_buffer_new(), which itself signals memory pressure and tries
+ * again. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,
@@ -562,9 +563,9 @@ gpu_immediate_allocator_class_init (GpuImmediateAllocatorClass *klass)
  * @error: return location for an error
  *
  * Creates an allocator of buffers whose memory the driver provides before gpu_allocator_alloc()
- * returns. On OpenCL gpu_allocator_alloc() waits for all work submitted to @stream before, and
- * fails with the errors of gpu_buffer_new() and gpu_stream_migrate(). It ignores its stream
- * argument. May be called from any thread.
+ * returns. On OpenCL gpu_allocator_alloc() waits for all earlier work of @stream. It fails with the
+ * errors of gpu_buffer_new() and gpu_stream_migrate(), and ignores its own stream argument. May be
+ * called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
  *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device does not support, or

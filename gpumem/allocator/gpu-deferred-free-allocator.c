@@ -25,8 +25,8 @@
  * gpu_deferred_free_allocator_flush (batches);
  * ]|
  *
- * Drivers may block until the device is idle when they free memory. This adaptor collects memory
- * that is no longer used, the pending memory, and frees all of it
+ * A driver that frees memory may block until the device is idle. This adaptor collects memory that
+ * is no longer used, the pending memory, and frees all of it
  *
  * - when it exceeds #GpuDeferredFreeAllocator:max-count or #GpuDeferredFreeAllocator:max-bytes;
  * - when upstream is out of memory, and then retries the request;

@@ -25,8 +25,8 @@
  * ]|
  *
  * Use this class for memory that another library, or the program itself, allocates. One function
- * returns handles of the driver. The other frees them when the last work that uses the memory has
- * completed. Each request returns a #GpuBuffer that wraps a handle.
+ * allocates memory and returns a handle of the driver. The other function frees the memory when the
+ * last work that uses it has completed. Each request returns a #GpuBuffer that wraps a handle.
  *
  * To control more than allocating and freeing, implement #GpuAllocator instead.
  *

@@ -333,7 +333,8 @@ gpu_host_allocator_get_property (GObject    *object,
     }
 }
 
-/* Frees the blocks beyond @limit that were idle for longest. */
+/* Sets the limit. If more than @limit bytes are cached, frees the blocks that were idle for
+ * longest. */
 static void
 set_held_limit (GpuHostAllocator *allocator,
                 guint64           limit)
@@ -648,7 +649,8 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
  * @allocator: a #GpuHostAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees the cached blocks beyond @held_bytes that were idle for longest. May block in the driver.
+ * Frees cached blocks, those that were idle for longest first, until at most @held_bytes are
+ * cached. May block in the driver.
  *
  * Since: 0.1
  */

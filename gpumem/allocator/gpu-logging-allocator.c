@@ -43,9 +43,9 @@
  * the stream of the request, 0x0 if the request had none. Lines are in the order of events.
  *
  * The adaptor buffers lines. It writes them during later allocations, in
- * gpu_logging_allocator_flush(), and when the adaptor is finalized. If memory is in use at that
- * time, the lines for freeing that memory are written after all of it is freed. One thread at a
- * time uses the output, and the adaptor never closes the output.
+ * gpu_logging_allocator_flush(), and when the adaptor is finalized. If memory is still in use when
+ * the adaptor is finalized, the lines for freeing that memory are written after all of it is freed.
+ * One thread at a time uses the output, and the adaptor never closes the output.
  *
  * Since: 0.1
  */
@@ -107,7 +107,8 @@ add_line_locked (GpuAdaptorCore *core,
 }
 
 /* Writes without the lock, because the program may implement the output. If another thread is
- * writing, that thread also writes the lines of this thread; with @wait, waits for it. */
+ * writing, that thread also writes the lines of this thread. With @wait, this function waits until
+ * the other thread stops. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

@@ -25,9 +25,10 @@
  * g_print ("peak: %" G_GINT64_FORMAT " bytes\n", peak);
  * ]|
  *
- * For both, the adaptor has three counters: the number in use, the maximum number in use at a time,
- * and the total of all allocations. gpu_statistics_allocator_push() and
- * gpu_statistics_allocator_pop() count the allocations between them, and may be nested.
+ * For bytes and for memory objects, the adaptor has three counters each: the number in use, the
+ * maximum number in use at a time, and the total of all allocations.
+ * gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count the allocations between
+ * them, and may be nested.
  *
  * Since: 0.1
  */
