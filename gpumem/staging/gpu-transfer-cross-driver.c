@@ -176,8 +176,8 @@ wait_unlocked (GpuCrossDriver  *cross,
   g_mutex_lock (&cross->lock);
 }
 
-/* Waits for earlier work in the user's stream, whose failure does not affect the copy. Keeps the
- * event, because PoCL may still be failing it. */
+/* Waits for earlier work in the user's stream. A failure of that work does not affect the copy.
+ * Keeps the event, because PoCL may still be failing it. */
 static void
 wait_for_turn_locked (GpuCrossDriver *cross)
 {
@@ -352,8 +352,8 @@ submit_command (GpuCrossDriver   *cross,
   return stream->backend->stream->flush (stream, error);
 }
 
-/* Records an event in the user's stream. When it completes, the driving thread lets the other
- * stream start. */
+/* Records an event in the user's stream. When the event completes, the driving thread lets the
+ * other stream start. */
 static gboolean
 submit_first (GpuCrossDriver   *cross,
               GpuNativeStream  *stream,

@@ -53,8 +53,8 @@ void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
 void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases);
-/* Marks the slots that were busy until @event completed as free. @event has completed. Caller holds
- * a reference to @event. */
+/* Marks as free the slots that were busy until @event completed. @event must have completed. Caller
+ * holds a reference to @event. */
 void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
                                      GpuNativeEvent         *event);
 

@@ -56,7 +56,7 @@ get_ring (GpuNativeContext *context)
   return context->ring;
 }
 
-/* Marks the slots that were busy until @event completed as free. The caller holds a reference to
+/* Marks as free the slots that were busy until @event completed. The caller holds a reference to
  * @event. */
 static void
 forget_event (GpuTransferRing *ring,
@@ -322,7 +322,7 @@ trim_to_limit (gpointer data)
 }
 
 /* Starts a thread to trim the ring if its size exceeds the limit. If no thread can be started, the
- * next copy that ends tries again. */
+ * call at the end of the next copy tries again. */
 static void
 trim_later (GpuNativeContext *context)
 {

@@ -285,7 +285,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* This event is of earlier work, whose failure does not affect the copy. */
+  /* This is the event of earlier work. A failure of that work does not affect the copy. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)
