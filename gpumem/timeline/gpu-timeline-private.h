@@ -37,7 +37,7 @@ typedef struct
 typedef void (*GpuWaiterFunc) (gpointer      data,
                                const GError *error);
 
-/* Keeps the failure of a point, if it fails, until the watch is removed. */
+/* A watch on a point. If the point fails, the failure is kept until the watch is removed. */
 typedef struct
 {
   GList   link;
@@ -136,9 +136,9 @@ void            _gpu_timeline_unref           (GpuTimeline       *timeline);
  * driver's stream is freed; the points of the timeline remain valid. */
 void            _gpu_timeline_use             (GpuTimeline       *timeline);
 void            _gpu_timeline_unuse           (GpuTimeline       *timeline);
-/* Keep the stream alive between the two calls, for a thread that waits for all work in the stream
- * and does not hold a use. The first function returns FALSE if the stream was freed, or is a
- * borrowed stream that may be destroyed. */
+/* These functions keep the stream alive between the two calls, for a thread that waits for all work
+ * in the stream and is not a user of the timeline. The first function returns FALSE if the stream
+ * was freed, or is a borrowed stream that may be destroyed. */
 gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
                                                guint64           *submitted);
 void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
@@ -167,9 +167,9 @@ void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,
                                                guint64            from,
                                                guint64            to,
                                                GError            *error);
-/* Replace @failure, which is the driver's error for the points after @from, by the cause, if known.
- * The first function also moves the user waits up to @seq to @retired, for
- * _gpu_user_wait_free(). */
+/* If the cause of a failure is known, these functions replace @failure by the cause. @failure is
+ * the driver's error for the points after @from. The first function also moves the user waits up to
+ * @seq to @retired, for _gpu_user_wait_free(). */
 void            _gpu_timeline_retire_user_waits_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GQueue            *retired,
@@ -202,8 +202,8 @@ gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
  * not look for failures. */
 extern gint _gpu_timeline_any_failed;
 
-/* Returns FALSE with the cause if the point @seq will fail because of a failed user event. For
- * points that are not known to be complete. */
+/* Returns FALSE with the cause if the point @seq will fail because of a failed user event. The
+ * point must not be known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
@@ -314,15 +314,14 @@ _gpu_timeline_retain_shared_locked (GpuTimeline         *timeline,
 }
 
 /* Records that the point @seq fails if @event fails. If @fence is not NULL, the stream waits for
- * @fence, and @event may fail @fence. If @event has already failed in that case, only the result of
- * @fence shows whether the point fails. */
+ * @fence, and @event may fail @fence. If @event has already failed, and @fence is not NULL, only
+ * the result of @fence shows whether the point fails. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuUserEvent      *event,
                                                GpuFence          *fence);
 /* Returns whether work waits for a user event that has failed or may still fail. PoCL aborts if
- * such work fails after its event was released, so the events of such work are retained until it
- * ends. */
+ * such work fails after its event was released, so the events are retained until the work ends. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
 
 static inline gboolean
@@ -339,8 +338,8 @@ void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
 /* (transfer full) (nullable): lists the user events that may fail work up to @seq. */
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
-/* (transfer full) (nullable): lists the user events that fail the point @seq if they fail. @seq may
- * be the next point. */
+/* (transfer full) (nullable): lists the user events whose failure fails the point @seq. @seq may be
+ * the next point. */
 GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
                                                guint64            seq);
 /* Returns FALSE with the cause if the operation @seq, which is complete, failed because of a user

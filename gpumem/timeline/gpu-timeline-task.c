@@ -6,8 +6,8 @@
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 /* A wait can be ended by the completion of the work and by the cancellable, on different threads.
- * The first of them returns the task. The task, and with it the source object, is released in the
- * task's main context. */
+ * The first of these threads returns the task. The task, and with it the source object, is released
+ * in the task's main context. */
 struct _GpuTaskWait
 {
   gatomicrefcount  refs;
