@@ -35,8 +35,7 @@ G_BEGIN_DECLS
  *
  * CUDA's per-thread default stream: each thread submits to a stream of its own. A handle for
  * gpu_stream_new_wrapped(). gpu_stream_is_idle() checks the work that all threads submitted through
- * the library. Of the work that the program submitted directly, it checks only the work of the
- * calling thread.
+ * the library. It checks work that the program submitted directly only for the calling thread.
  *
  * Since: 0.1
  */
