@@ -329,9 +329,9 @@ _gpu_array_copy_to (GpuArray     *array,
  *
  * The function copies one or more regions. Each region is a command, see gpu_stream_copy_region().
  * A region has up to three dimensions, which must have the same order in both arrays. With a fourth
- * dimension, the function copies one region for each index of that dimension. If @source is a
- * transposed matrix, the function copies one region for each row. For more than a few regions, and
- * for many short rows, the library launches a kernel instead, if the device has a compiler and
+ * dimension, the function copies one region for each index of that dimension. If one of the arrays
+ * is a transposed matrix, the function copies one region for each row. For more than a few regions,
+ * and for many short rows, the library launches a kernel instead, if the device has a compiler and
  * kernels can access the memory. The first such copy in a context blocks while the kernel is built,
  * or loaded from the program cache. Other copies do not block. The library holds references to the
  * memory until the copy completes.
