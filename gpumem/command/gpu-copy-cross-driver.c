@@ -312,8 +312,8 @@ copy_chunk (Copy    *copy,
          && wait_for_chunk (copy, to, error);
 }
 
-/* Waits for earlier work on the user's stream. If earlier work fails, the copy also fails, like any
- * operation of that stream. */
+/* Waits for earlier work on the user's stream. If earlier work fails, the copy also fails, as it
+ * would if the stream executed the copy. */
 static gboolean
 wait_for_turn (Copy    *copy,
                GError **error)

@@ -62,7 +62,8 @@ submit_with_progress (gpointer data)
   GError *error = NULL;
   gboolean success = submit (s->timeline, &s->copy, &pending, &error);
 
-  /* Not all work so far: later work of the caller may wait for the end of this copy. */
+  /* If the copy has a point of its own, wait only for that point: the caller may already have
+   * submitted work that itself waits for the end of this copy. */
   if (pending.seq == 0)
     pending.seq = _gpu_timeline_get_submitted (s->timeline);
 
