@@ -25,7 +25,7 @@
  * g_print ("peak: %" G_GINT64_FORMAT " bytes\n", peak);
  * ]|
  *
- * For bytes and for memory objects, the adaptor has three counters each: the number in use, the
+ * The adaptor has three counters for bytes, and three for memory objects: the number in use, the
  * maximum number in use at a time, and the total of all allocations.
  * gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count the allocations between
  * them, and may be nested.
