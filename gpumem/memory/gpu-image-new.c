@@ -116,9 +116,9 @@ initialize (GpuImage  *image,
   return TRUE;
 }
 
-/* Stores the requested number of layers in the extent of an array: in the height for layers with
- * one dimension, otherwise in the depth. Returns FALSE if the program set that dimension, or set a
- * number of layers for a type without layers. */
+/* Stores the requested number of layers in the extent of an array: in the height for an array of
+ * one-dimensional images, and in the depth for any other array. Returns FALSE if the program set
+ * that dimension, or set a number of layers for a type without layers. */
 static gboolean
 set_layers (GpuImage  *image,
             GError   **error)

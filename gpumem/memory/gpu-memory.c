@@ -611,9 +611,9 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * - a #GpuBuffer in a context with a single device, if the device supports version 1.0.0 of
  *   cl_ext_buffer_device_address
  *
- * These buffers have no address: buffers over host memory or with %GPU_MEMORY_FLAGS_ALLOC_HOST,
- * buffers imported from file descriptors, and wrapped buffers that were created without the
- * property `CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT`.
+ * On OpenCL, the following buffers never have an address: buffers over host memory or with
+ * %GPU_MEMORY_FLAGS_ALLOC_HOST, buffers imported from file descriptors, and wrapped buffers that
+ * were created without the property `CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT`.
  *
  * May be called from any thread.
  *
