@@ -14,8 +14,8 @@
 #define CHUNKS_WANTED 4
 #define CHUNKS_OF_SLOT_MAX 8
 
-/* The size of the pieces that a thread copies at a time: small enough to share the work, large
- * enough not to wake threads too often. */
+/* The size of the pieces that a thread copies at a time: so small that threads can share the work,
+ * and so large that threads are not woken too often. */
 #define PIECES_WANTED 32
 #define PIECES_OF_SLOT_MIN 4
 #define PIECES_OF_SLOT_MAX 64
