@@ -643,7 +643,7 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
 
 /* Returns whether the copy succeeded. If the driver has reported a failure of this stream, or if
  * user events may fail its work, ignores the failures that the copy has recorded for its commands
- * in this stream, because these are less precise. */
+ * in this stream, because the recorded failures are less precise. */
 static gboolean
 check_cross_driver_locked (GpuTimeline       *timeline,
                            const GpuRetained *retained,

@@ -105,7 +105,7 @@ job_begin (GpuTimeline  *timeline,
   return success;
 }
 
-/* (transfer full) (nullable): gets the first fence before @seq that must be waited for as well.
+/* (transfer full) (nullable): gets the first fence before @seq that the caller must also wait for.
  * When a user event fails, PoCL immediately fails the work that waits for the event, even if
  * earlier work of the queue is still running. Such earlier work has its own fence. */
 static GpuFence *
@@ -232,8 +232,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if the stream was freed, or in a forked process, where another thread of the parent
- * may have held a lock. */
+/* Returns FALSE if the stream was freed. Also returns FALSE in a forked process: another thread of
+ * the parent may have held a lock during the fork. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -269,8 +269,9 @@ finish (GpuTimeline *timeline)
   return success;
 }
 
-/* Returns FALSE if the point is reached, a fence for it exists, user events may fail the work, the
- * stream is out of order or has no users, or the program may destroy the stream during the wait. */
+/* Returns FALSE in these cases: the point is reached; a fence for the point exists; user events may
+ * fail the work; the stream is out of order or has no users; the program may destroy the stream
+ * during the wait. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,

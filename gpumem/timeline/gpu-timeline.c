@@ -8,8 +8,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* The number of retained objects, and of bytes that they hold, from which a job releases objects of
- * completed work. Without this limit, a stream without waiters would retain all its objects. */
+/* When a stream retains this many objects, or objects that hold this many bytes, a job releases the
+ * objects of completed work. Without this limit, a stream without waiters would retain all its
+ * objects. */
 #define RETAINED_MAX 4096
 #define RETAINED_SIZE_MAX (1024 * 1024)
 
@@ -612,9 +613,9 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
-/* Takes the lock. PoCL aborts if an event is released while PoCL fails it, so first waits until the
- * thread that fails a user event has finished. This is needed even if the retired work did not
- * fail, because PoCL does not order a queue after a failure. */
+/* Takes the lock. PoCL aborts if an event is released while PoCL fails it, so this function first
+ * waits until the thread that fails a user event has finished. This is needed even if the retired
+ * work did not fail, because PoCL does not order a queue after a failure. */
 static void
 lock_to_retire (GpuTimeline *timeline,
                 gboolean     failed)
