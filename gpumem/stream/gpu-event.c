@@ -461,8 +461,8 @@ query (GpuEvent    *event,
  *
  * Gets the status of @event (OpenCL: clEnqueueMarkerWithWaitList and clFlush in the first call,
  * clGetEventInfo; CUDA: cuEventRecord in the first call, cuEventQuery). Does not block. The driver
- * may report the completion late: an event can still be pending after its work has completed, until
- * later work has also completed.
+ * may report the completion late: the status may still be %GPU_EVENT_STATUS_PENDING after the work
+ * has completed, until later work has also completed.
  *
  * Returns: the status; @error is set with %GPU_EVENT_STATUS_FAILED, and with
  *   %GPU_EVENT_STATUS_PENDING only if the driver could not report the status

@@ -96,8 +96,8 @@ gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* Moves the handover events to the timeline. Must be called after
- * _gpu_submission_enter_locked(). */
+/* Moves the handover events to the timeline. Called after the operation was counted as a
+ * submission. */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,
