@@ -52,8 +52,8 @@ prefix_limit (const char  *function,
  * @error: return location for an error
  *
  * Gets a limit of @context (CUDA: cuCtxGetLimit; OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
- * %GPU_LIMIT_PRINTF_FIFO_SIZE only). The host only has %GPU_LIMIT_STACK_SIZE, which applies to
- * kernels with barriers.
+ * %GPU_LIMIT_PRINTF_FIFO_SIZE only). The host back end has %GPU_LIMIT_STACK_SIZE only. This limit
+ * applies to kernels with barriers.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the back end lacks the limit
  *
@@ -94,7 +94,7 @@ gpu_context_get_limit (GpuContext  *context,
  * @error: return location for an error
  *
  * Sets a limit of @context for later launches (CUDA: cuCtxSetLimit). OpenCL has no limits that can
- * be set. On the host %GPU_LIMIT_STACK_SIZE can be set to between 32 KiB and 64 MiB.
+ * be set. On the host, %GPU_LIMIT_STACK_SIZE can be set to a value from 32 KiB to 64 MiB.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the limit cannot be set, or with
  *   %GPU_ERROR_INVALID_ARGUMENT if @value is out of range
@@ -268,8 +268,8 @@ gpu_context_get_priority_range (GpuContext  *context,
  *
  * Makes @context current for the calling thread, for code that calls the driver directly or through
  * another library (CUDA: cuCtxPushCurrent). Call gpu_context_pop_current() on the same thread
- * afterwards. Apart from these two functions, this library neither needs a current context nor
- * changes that of the calling thread. Does not block.
+ * afterwards. No other function of this library needs a current context or changes the current
+ * context of the calling thread. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no
  *   current contexts, or the driver's error
@@ -378,9 +378,10 @@ gpu_context_get_address_attributes (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Starts the recording of an external profiler that waits for this call (CUDA: cuProfilerStart,
- * with Nsight's `--capture-range=cudaProfilerApi`). Without a profiler the call has no effect. To
- * time single operations, use %GPU_STREAM_FLAGS_PROFILING instead. Does not block.
+ * Makes an external profiler start to record, if the profiler waits for this call (CUDA:
+ * cuProfilerStart, with Nsight's `--capture-range=cudaProfilerApi`). Without a profiler the call
+ * has no effect. To time single operations, use %GPU_STREAM_FLAGS_PROFILING instead. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, or the driver's
  *   error
@@ -412,8 +413,9 @@ gpu_context_start_profiler (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Stops the recording of gpu_context_start_profiler() (CUDA: cuProfilerStop). The profiler
- * may omit pending work: call gpu_context_synchronize() first. Does not block.
+ * Stops the recording that gpu_context_start_profiler() started (CUDA: cuProfilerStop). The
+ * recording may lack work that is still pending, so call gpu_context_synchronize() first. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_context_start_profiler()
  *

@@ -25,8 +25,8 @@ typedef GpuStream *(*GpuStreamFunc) (GpuContext  *context,
  * on error. */
 GpuStream        *_gpu_context_ref_default_stream   (GpuContext        *context,
                                                      GpuStreamFunc      create);
-/* Emits ::memory-pressure for a request that failed. Returns TRUE if the handlers have run, so that
- * the caller should try again. */
+/* Emits ::memory-pressure for a request that failed. Returns TRUE if the handlers have run: the
+ * caller should then try again. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,
                                                      guint64            requested);
 

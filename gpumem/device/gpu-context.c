@@ -273,8 +273,9 @@ install_properties (GObjectClass *object_class)
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 
-/* Logs a message for a context without a device. If the override of GpuContext for Python is
- * missing, Python creates such contexts, and fails only later, on a missing attribute. */
+/* Logs a message for a context without a device. Python creates such a context if the Python
+ * override of GpuContext is missing. Without the message, the program fails only later, with an
+ * error about a missing attribute. */
 static void
 gpu_context_constructed (GObject *object)
 {
@@ -534,7 +535,8 @@ emit (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Emits the signal later. g_main_context_invoke() could emit it at once, on the calling thread. */
+/* Emits the signal later. Not g_main_context_invoke(), which may emit the signal at once, on the
+ * calling thread. */
 static void
 post_emission (GpuContext   *context,
                const GError *error,
@@ -680,8 +682,8 @@ _gpu_context_ref_default_stream (GpuContext     *context,
  * CUDA has one primary context for each device, with one set of flags, which all libraries of a
  * process share. While the primary context is in use, a call with other @flags fails.
  * %GPU_CONTEXT_FLAGS_OWN creates a separate context (CUDA: cuCtxCreate), whose memory other
- * libraries cannot use. On OpenCL and the host each context is separate, waiting threads always
- * sleep, and kernels can access host memory if the device supports it.
+ * libraries cannot use. On OpenCL and the host, each context is separate, and waiting threads
+ * always sleep. Kernels can access host memory if the device supports such access.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot be
  *   used, %GPU_ERROR_INVALID_ARGUMENT for unknown flags or flags that exclude each other,
@@ -715,7 +717,7 @@ gpu_context_new (GpuDevice        *device,
 
 /**
  * gpu_context_new_for_devices:
- * @devices: (array length=n_devices): devices of one back end, on OpenCL of one platform
+ * @devices: (array length=n_devices): devices of one back end; on OpenCL, of one platform
  * @n_devices: the number of devices
  * @error: return location for an error
  *
@@ -723,8 +725,8 @@ gpu_context_new (GpuDevice        *device,
  * gpu_stream_new_full() selects the device of a stream.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end
- *   supports one device per context only, or the devices belong to several platforms of OpenCL;
- *   %GPU_ERROR_INVALID_ARGUMENT if there is no device, or the devices belong to several back ends;
+ *   supports only one device per context, or if the devices belong to several OpenCL platforms;
+ *   %GPU_ERROR_INVALID_ARGUMENT if @n_devices is 0, or if the devices belong to several back ends;
  *   %GPU_ERROR_NO_DEVICE if a device cannot be used; or the driver's error
  *
  * Since: 0.1
@@ -782,10 +784,10 @@ gpu_context_new_default (GError **error)
  * @mode: the owner of @handle
  * @error: return location for an error
  *
- * Creates a context that wraps a driver context of another library, so that both libraries use the
- * same memory (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuCtxGetDevice). On CUDA, a borrowed driver context must outlive the new #GpuContext. On failure
- * the caller keeps the ownership of @handle.
+ * Creates a context that wraps a driver context of another library, so that the other library and
+ * this library can use the same memory (OpenCL: clGetContextInfo, clRetainContext if @mode is
+ * %GPU_WRAP_MODE_BORROW; CUDA: cuCtxGetDevice). On CUDA, a borrowed driver context must outlive the
+ * new #GpuContext. On failure the caller keeps the ownership of @handle.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
  *   has no driver contexts, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or belongs to another
@@ -954,8 +956,8 @@ gpu_context_get_build_options (GpuContext *context)
  * @options: (nullable): compiler options, such as "-cl-fast-relaxed-math"
  *
  * Sets the compiler options of @context, which precede the options of each program built in
- * @context from now on. Existing programs keep their options. Options are not checked here: with an
- * option that the compiler does not know, builds fail.
+ * @context from now on. Existing programs keep their options. This function does not check
+ * @options: an option that the compiler does not know makes later builds fail.
  *
  * Since: 0.1
  */
@@ -985,11 +987,11 @@ gpu_context_set_build_options (GpuContext *context,
  * for work.
  *
  * OpenCL has no call for the free memory. AMD's devices report the free memory through
- * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. Without such a
- * source, @source is %GPU_MEMORY_INFO_SOURCE_ACCOUNTING, and @free_size is the total less the
- * memory of all contexts of this process, so that the memory of other processes counts as free. On
- * the host the operating system reports the free memory, which is limited by the memory cgroups of
- * the process.
+ * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, NVIDIA's through NVML if it is installed. If neither source
+ * exists, @source is %GPU_MEMORY_INFO_SOURCE_ACCOUNTING, and @free_size is the total less the
+ * memory of all contexts of this process, so memory that other processes use counts as free. On the
+ * host, the operating system reports the free memory, and the memory cgroups of the process limit
+ * the reported size.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1114,11 +1116,11 @@ synchronize_others (GpuNativeContext  *context,
  * May be called from any thread. (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for each
  * stream; CUDA: cuEventRecord, cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
- * On CUDA, a kernel of the driver context that never ends blocks the call forever. While a stream
- * of that context captures a graph, the call fails, and the capture may become invalid.
+ * On CUDA, the call blocks forever if a kernel in the driver context never ends. The call fails if
+ * a stream of the driver context is capturing a graph, and the capture may become invalid.
  *
- * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, after all
- *   streams have completed, or with %GPU_ERROR_DEVICE_LOST
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_DEVICE_LOST or, after all streams have completed, with
+ *   the error of the first stream whose last work failed
  *
  * Since: 0.1
  */

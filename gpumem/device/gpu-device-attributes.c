@@ -60,15 +60,15 @@ insert_common (GpuNativeDevice *native,
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Gets all attributes of the device as a dictionary. The keys are the names of the properties of
- * #GpuDevice (`name`, `memory-size`, `capabilities` as an array of strings, ...) and of everything
+ * Gets all attributes of the device as a dictionary. The dictionary contains the properties of
+ * #GpuDevice (`name`, `memory-size`, `capabilities` as an array of strings, ...) and everything
  * that the driver reports (`max-work-group-size` for CL_DEVICE_MAX_WORK_GROUP_SIZE, ...). Each call
  * queries the driver. If NVRTC is installed, `nvrtc-architectures` lists the architectures that
  * NVRTC compiles for, in ascending order, for example 90 for `sm_90` and `compute_90` (CUDA:
  * nvrtcGetSupportedArchs).
  *
- * A device that cannot be used has fewer attributes. If the driver cannot report the attributes of
- * such a device, this is not an error.
+ * A device that cannot be used has fewer attributes. If the driver refuses to report attributes of
+ * such a device, the function omits them and does not fail.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with the driver's error
  *

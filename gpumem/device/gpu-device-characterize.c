@@ -138,7 +138,7 @@ find_local_memory (const Traits *traits,
       return;
     }
 
-  /* All devices of NVIDIA have banks of four bytes. */
+  /* On all NVIDIA devices, the words of a bank have four bytes. */
   if (find_compute_capability (traits, &major, &minor))
     local->n_banks = major < 2 ? 16 : 32;
   else if (traits->is_nvidia)
@@ -157,8 +157,8 @@ find_local_memory (const Traits *traits,
   local->n_items = simd_group_size > 0 ? MIN (simd_group_size, local->n_banks) : local->n_banks;
 }
 
-/* Returns the bytes that a program can use. The first devices of NVIDIA store kernel arguments in
- * local memory. */
+/* Returns the bytes of local memory that a program can use: the first NVIDIA devices also store
+ * kernel arguments in local memory. */
 static guint64
 find_local_size (const Traits *traits)
 {
@@ -280,15 +280,15 @@ get_traits (GpuDevice   *device,
  * - `usable-local-memory-size`: the local memory that a work-group can use, in bytes
  * - `local-memory-bank-count`, `local-memory-access-granularity`: the number of banks of local
  *   memory, and the bytes of a bank; absent if local memory is cached and has no banks
- * - `simultaneous-work-items-on-local-access`: the number of work-items that local memory serves at
- *   the same time
+ * - `simultaneous-work-items-on-local-access`: the number of work-items that local memory serves in
+ *   one access
  * - `has-struct-argument-count-bug`: whether the driver miscounts the arguments of kernels that
  *   take structures (`b`)
  * - `has-source-build-cache`: whether the driver is known to cache built programs on disk (`b`)
  * - `fast-inaccurate-build-options`: build options that trade accuracy for speed (`as`)
  * - `svm-coarse`, `svm-fine`, `svm-system`: the kinds of shared virtual memory (`b`)
- * - `svm-atomics`: whether atomic operations work between the host and the device, on fine-grain
- *   shared virtual memory, and on all memory if `svm-system` is true (`b`)
+ * - `svm-atomics`: whether the host and the device can use atomic operations on the same fine-grain
+ *   shared virtual memory; if `svm-system` is also true, on any host memory (`b`)
  * - `nv-compute-capability`: the major and minor number, on devices of NVIDIA (`(uu)`)
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with an error of
@@ -341,9 +341,9 @@ gpu_device_characterize (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* Returns the maximum number of different words of one bank that work-items access together, if
- * neighbouring work-items access items @stride bytes apart. If items are wider than a word, local
- * memory serves fewer work-items together. */
+/* Counts, for each bank, the different words that work-items access at the same time, and returns
+ * the largest count. Neighbouring work-items access items that are @stride bytes apart. If an item
+ * is wider than a word, local memory serves fewer work-items at the same time. */
 static guint
 count_ways (const LocalMemory *local,
             gsize              item_size,
@@ -457,8 +457,8 @@ explain_axes (const LocalMemory *local,
  *
  * Explains which accesses to an array in local memory have bank conflicts. Local memory consists of
  * banks, and each bank serves one word at a time. For each dimension of the array, the explanation
- * covers accesses of neighbouring work-items to neighbouring items along that dimension. One item
- * of padding along a later dimension often removes a conflict.
+ * covers accesses of neighbouring work-items to neighbouring items along that dimension. To remove
+ * a conflict, it often suffices to pad a later dimension by one item.
  *
  * Returns: (transfer full): the explanation, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the layout
  *   of the device's local memory is unknown, %GPU_ERROR_INVALID_ARGUMENT if the array is invalid,

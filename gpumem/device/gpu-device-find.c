@@ -156,8 +156,9 @@ find_by_name (GPtrArray  *devices,
   return choose (whole->len > 0 ? whole : part);
 }
 
-/* Finds the devices of platforms whose name, or else version, contains @platform. For PoCL, the
- * name has "Portable Computing Language", the version "PoCL". */
+/* Finds the devices of platforms whose name contains @platform. If there are none, searches the
+ * versions of the platforms: PoCL has the name "Portable Computing Language", and only its version
+ * contains "PoCL". */
 static GPtrArray *
 list_on_platform (GPtrArray  *devices,
                   const char *platform)
@@ -178,8 +179,8 @@ list_on_platform (GPtrArray  *devices,
   return matches;
 }
 
-/* Finds "opencl:pocl", "opencl:pocl:0", "opencl:pocl:skylake": a platform, then the position among
- * its devices or a part of a device's name. */
+/* Finds "opencl:pocl", "opencl:pocl:0" or "opencl:pocl:skylake": after the platform, a number is
+ * the position of a device in the platform, and other text is a part of a device's name. */
 static GpuNativeDevice *
 find_on_platform (GPtrArray  *devices,
                   const char *name)
@@ -296,8 +297,8 @@ find_native (const char  *name,
  * `host`.
  *
  * The first call finds the devices, and blocks for some tens of milliseconds while drivers start
- * (`clGetPlatformIDs()`, `clGetDeviceIDs()`). A back end without a driver has no devices, and each
- * call searches for its driver again.
+ * (`clGetPlatformIDs()`, `clGetDeviceIDs()`). A back end whose driver is not installed has no
+ * devices; each call searches for the missing driver again.
  *
  * Returns: (element-type GpuDevice) (transfer full): the devices
  *
@@ -381,7 +382,8 @@ rank (GpuNativeDevice *native)
  * else accelerator, or else CPU with a driver, or else the host.
  *
  * Returns: (transfer full): the device, or %NULL with an error of gpu_device_find() if no device
- *   matches `GPUMEM_DEVICE`, or with %GPU_ERROR_NO_DEVICE if that device cannot be used
+ *   matches `GPUMEM_DEVICE`, or with %GPU_ERROR_NO_DEVICE if the device in `GPUMEM_DEVICE` cannot
+ *   be used
  *
  * Since: 0.1
  */

@@ -149,7 +149,7 @@ install_names (void)
   /**
    * GpuDevice:backend:
    *
-   * The back end of the device: `opencl`, `host`.
+   * The name of the back end of the device, such as `opencl` or `host`.
    *
    * Since: 0.1
    */
@@ -338,8 +338,8 @@ _gpu_device_check_initialized (GpuDevice   *device,
  * gpu_device_get_id:
  * @device: a #GpuDevice
  *
- * Gets the unique name of the device for gpu_device_find(): the back end, and the position of the
- * device in it, for example `opencl:0:1`.
+ * Gets the unique name of the device for gpu_device_find(). The name consists of the back end and
+ * the position of the device in the back end, for example `opencl:0:1`.
  *
  * Returns: (transfer none): the id
  *
@@ -449,15 +449,16 @@ gpu_device_get_capabilities (GpuDevice *device)
  * @device: a #GpuDevice
  *
  * Gets the size of the device's memory (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`).
- * gpu_context_get_memory_info() gets the size of the free memory. On the host, the size is that of
- * the memory of the machine or, if smaller, the lowest limit of the memory cgroups of the process
- * when the devices were first listed.
+ * gpu_context_get_memory_info() gets the size of the free memory. On the host, the size is the
+ * memory size of the machine, or the lowest memory limit of the cgroups of the process if that
+ * limit is smaller. The library reads the limits once, when a program first lists the devices.
  *
- * On the host, all contexts of a process together can allocate this much, including page-locked
- * memory. An allocation that would exceed the limit fails with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. The
- * limit does not guarantee that memory is free: it ignores other programs, and memory that the
- * process allocates elsewhere. Concurrent allocations may together exceed the limit, because the
- * check reserves nothing. Only #GpuImmediateAllocator also refuses to exceed the free memory.
+ * On the host, this size is also a limit: the memory of all contexts of a process together,
+ * including page-locked memory, cannot exceed it. An allocation that would exceed the limit fails
+ * with %GPU_ERROR_OUT_OF_DEVICE_MEMORY. Memory below the limit is not necessarily free, because
+ * other programs and other code of the process also allocate memory. Concurrent allocations may
+ * together exceed the limit, because the check reserves nothing. Only #GpuImmediateAllocator also
+ * refuses to exceed the free memory.
  *
  * Returns: the size in bytes
  *
@@ -475,7 +476,8 @@ gpu_device_get_memory_size (GpuDevice *device)
  * gpu_device_get_max_allocation:
  * @device: a #GpuDevice
  *
- * Gets the maximum size of a buffer (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). Less memory may be free.
+ * Gets the maximum size of a buffer (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). The size does not depend on
+ * the memory that is free.
  *
  * Returns: the size in bytes
  *
@@ -533,8 +535,8 @@ gpu_device_get_native_handle (GpuDevice *device)
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Checks whether the device can be used. Returns the result of the check when the devices were
- * first listed, without a driver call.
+ * Checks whether the device can be used. Does not call the driver: the library tests each device
+ * when it first lists the devices, and this function returns the stored result.
  *
  * Returns: %TRUE if contexts can be created on the device, or %FALSE with %GPU_ERROR_NO_DEVICE, or
  *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an object of g_object_new()
@@ -568,7 +570,7 @@ gpu_device_check (GpuDevice  *device,
  *
  * Compares two devices.
  *
- * Returns: %TRUE if both are the same device of the same driver
+ * Returns: %TRUE if @a and @b are the same device of the same driver
  *
  * Since: 0.1
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Handles for other processes. A handle consists of the back end's data for opening an object, in
- * an envelope with the type of the object. Handles come from other processes, so every field is
+/* Handles for other processes. A handle is an envelope with the type of an object and with the data
+ * that the back end needs to open the object. Handles come from other processes, so every field is
  * checked before its use. */
 #pragma once
 
@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_IPC_BUFFER,
-  GPU_IPC_BUFFER_FD,                /* with a file descriptor, which the program sends separately */
+  GPU_IPC_BUFFER_FD,                /* the program sends its file descriptor separately */
   GPU_IPC_EVENT
 } GpuIpcType;
 

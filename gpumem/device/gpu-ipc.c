@@ -4,8 +4,8 @@
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/device/gpu-ipc-private.h"
 
-/* The fields: the type of the object, the back end, the size and the flags of the memory, the index
- * of the file descriptor, the data of the back end. */
+/* The fields, in this order: type of the object, back end, size of the memory, flags of the memory,
+ * index of the file descriptor, data of the back end. */
 #define ENVELOPE_TYPE "(sstuiay)"
 
 static const struct

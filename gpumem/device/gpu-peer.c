@@ -68,8 +68,8 @@ gpu_device_can_access_peer (GpuDevice  *device,
  * (CUDA: cuDeviceGetP2PAttribute). Does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
- *   on OpenCL and the host, which have no peers, %GPU_ERROR_INVALID_ARGUMENT if both are the same
- *   device or belong to different back ends, or the driver's error
+ *   on OpenCL and the host, which have no peers, %GPU_ERROR_INVALID_ARGUMENT if @device and @peer
+ *   are the same device or belong to different back ends, or the driver's error
  *
  * Since: 0.1
  */
@@ -115,8 +115,8 @@ gpu_device_get_peer_attributes (GpuDevice  *device,
   return g_variant_ref_sink (g_variant_dict_end (&attributes));
 }
 
-/* Returns the back end of both contexts, or NULL with an error if it cannot change their peer
- * access. */
+/* Returns the back end of both contexts. Returns NULL with an error if the back end cannot enable
+ * or disable access between the two contexts. */
 static const GpuBackend *
 check_peers (GpuContext  *context,
              GpuContext  *peer,
@@ -158,15 +158,16 @@ check_peers (GpuContext  *context,
  * cuCtxEnablePeerAccess). Access in the other direction, of @peer to the memory of @context, needs
  * a separate call. Does not block.
  *
- * A kernel cannot take memory of @peer as an argument, and must use its address (see
- * gpu_memory_get_native_handle()). All memory that @peer allocates is accessible, including memory
- * that was allocated before this call. Memory that @peer imports from another process may be
- * inaccessible. Access stays enabled until gpu_context_disable_peer_access(), or until either
- * context is finalized.
+ * A kernel of @context cannot take memory of @peer as an argument. Pass the address of that memory
+ * to the kernel (see gpu_memory_get_native_handle()). All memory that @peer allocates is
+ * accessible, including memory that was allocated before this call. Memory that @peer imports from
+ * another process may be inaccessible. Access stays enabled until
+ * gpu_context_disable_peer_access(), or until either context is finalized.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers (always on
  *   OpenCL and the host), %GPU_ERROR_BUSY if access is already enabled, %GPU_ERROR_INVALID_ARGUMENT
- *   if both are the same context or belong to different back ends, or the driver's error
+ *   if @context and @peer are the same context or belong to different back ends, or the driver's
+ *   error
  *
  * Since: 0.1
  */
