@@ -30,8 +30,8 @@ gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
 gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
 /* Returns the size of the elements in bytes, without the gaps between them. */
 gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
-/* Sets @begin to the first byte of any element, and @end to the first byte after all elements.
- * Returns FALSE if these exceed the address space. */
+/* Sets @begin to the lowest offset of any byte of an element, and @end to the offset after the
+ * highest. Returns FALSE if an offset exceeds the address space. */
 gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
                                          gsize                 *begin,
                                          gsize                 *end);
@@ -39,14 +39,14 @@ gboolean _gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
                                          GpuArrayOrder          order);
 gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
                                          const GpuArrayLayout  *b);
-/* Returns whether two elements may share a byte: some dimension longer than 1 has a stride that is
- * shorter than the extent of the dimensions inside it. */
+/* Returns whether two elements may share a byte. Returns TRUE if the stride of any dimension longer
+ * than 1 is shorter than the extent of the dimensions with shorter strides. */
 gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
 /* Formats @numbers as "(2, 3)". */
 char    *_gpu_array_numbers_to_string   (const gssize          *numbers,
                                          guint                  n);
-/* Sets @packed to a dense layout of the same shape, with the dimensions in the order of the strides
- * of @layout. Elements that share memory in @layout are stored once. */
+/* Sets @packed to a layout of the same shape without gaps. The strides of @packed have the same
+ * order of size as those of @layout. Elements that share memory in @layout are stored once. */
 void     _gpu_array_layout_pack         (const GpuArrayLayout  *layout,
                                          GpuArrayLayout        *packed);
 

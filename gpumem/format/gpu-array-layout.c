@@ -182,8 +182,8 @@ _gpu_array_layout_same_shape (const GpuArrayLayout *a,
          && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
 }
 
-/* The product may overflow and wrap around: this does no harm, because the stride of a dimension
- * with fewer than two elements is never used. */
+/* The product may wrap around, but only for a dimension with fewer than two elements. The stride of
+ * such a dimension is never used. */
 static gssize
 wrapping_product (gssize a,
                   gssize b)
@@ -515,7 +515,7 @@ _gpu_array_layout_broadcast (GpuArrayLayout  *layout,
   }
 }
 
-/* Replaces the length -1 by the length that preserves the number of elements. */
+/* Replaces a length of -1 in the new shape, so that the number of elements stays the same. */
 static gboolean
 complete_shape (gsize         n_elements,
                 gsize         item_size,
@@ -556,7 +556,7 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Returns whether @stride equals the length in bytes of the next inner dimension. */
+/* Returns whether @stride equals the length in bytes of the next faster-varying dimension. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,

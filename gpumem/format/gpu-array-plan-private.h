@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between two layouts of one shape, as a series of regions of rows and slices. */
+/* Copies between two array layouts of the same shape. Divides a copy into regions, each of which
+ * has rows and slices. */
 #pragma once
 
 #include "gpumem/format/gpu-array-layout-private.h"
@@ -19,7 +20,8 @@ typedef struct
   GpuExtent         extent;         /* of a region, in bytes; empty if there is nothing to copy */
   GpuArrayPlanSide  to;
   GpuArrayPlanSide  from;
-  guint             n_loops;        /* over regions, the innermost first */
+  guint             n_loops;        /* the loops run over the regions; the innermost loop is
+                                     * first */
   gsize             counts[GPU_ARRAY_MAX_DIMS];
   gssize            to_steps[GPU_ARRAY_MAX_DIMS];
   gssize            from_steps[GPU_ARRAY_MAX_DIMS];

@@ -12,8 +12,9 @@ typedef struct
   gssize from;
 } Axis;
 
-/* Lists the dimensions with more than one element and a stride, from the shortest step of the
- * destination to the longest. Reverses dimensions whose step of the destination is negative. */
+/* Lists the dimensions that have more than one element, except dimensions with the stride 0 on both
+ * sides. The shortest step in the destination comes first. Reverses a dimension if its step in the
+ * destination is negative, or is 0 with a negative step in the source. */
 static guint
 list_axes (GpuArrayPlan         *plan,
            const GpuArrayLayout *to,
@@ -59,8 +60,8 @@ extends_axis (gssize step,
   return !__builtin_mul_overflow (last_step, (gssize) last_count, &end) && step == end;
 }
 
-/* Joins each axis with the previous axis if the axis continues where the previous axis ends, both
- * in the source and in the destination. */
+/* Joins each axis with the previous axis if, in the source and in the destination, it continues
+ * where the previous axis ends. */
 static guint
 join_axes (Axis  *axes,
            guint  n)
@@ -81,7 +82,8 @@ join_axes (Axis  *axes,
   return joined;
 }
 
-/* Returns whether an axis can serve as rows (or slices) around rows (or slices) of these sizes. */
+/* Returns whether the steps of @axis can be pitches: each step must be positive, and at least the
+ * size of the row (or slice) in the same memory. */
 static gboolean
 holds (const Axis *axis,
        gsize       to,
@@ -206,8 +208,8 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* For widths that are sizes of numeric types, the compiler sees a constant and inlines memcpy().
- * Pitches may be negative. */
+/* If @width is a constant, the compiler inlines memcpy(). This macro is used with the sizes of
+ * numeric types. Pitches may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)
@@ -259,8 +261,8 @@ copy_region (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
-/* If the regions are single rows, the innermost loop becomes the rows of a region: copies on the
- * host accept any pitch, unlike drivers. */
+/* If each region is a single row, the innermost loop is executed as a loop over rows: unlike
+ * drivers, copies on the host accept any pitch. */
 void
 _gpu_array_plan_copy (const GpuArrayPlan *plan,
                       gpointer            to,

@@ -5,7 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* The maximum depth of records within records, because functions that walk over fields recurse. */
+/* The maximum depth of records within records. The limit bounds the recursion of functions that
+ * walk over fields. */
 #define GPU_DTYPE_MAX_NESTING 64
 
 typedef struct

@@ -165,8 +165,8 @@ gpu_dtype_new_from_string (const char  *text,
  * gpu_dtype_to_string:
  * @dtype: a #GpuDType
  *
- * Gets the type string of NumPy's array interface, such as `<f4` or `|b1`. For opaque types and
- * records, the type string has only the size, such as `|V12`. NumPy has no type string for
+ * Gets the type string of NumPy's array interface, such as `<f4` or `|b1`. The type string of an
+ * opaque type or of a record contains only the size, as in `|V12`. NumPy has no type string for
  * bfloat16, so the result for that type is its name, `bfloat16`.
  *
  * Returns: (transfer full): the text
@@ -197,7 +197,7 @@ gpu_dtype_to_string (GpuDType *dtype)
  * @dtype: a #GpuDType
  *
  * Gets the name of the type, such as `float32`, `bfloat16` or `bool`. The name of an opaque type or
- * of a record has only the number of bits, such as `void96` for 12 bytes.
+ * of a record contains only the number of bits, as in `void96` for 12 bytes.
  *
  * Returns: (transfer full): the name
  *
@@ -319,8 +319,8 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* Converts a count to a shape of one dimension. If the count is a number of opaque bytes,
- * parse_code() has already cleared it. */
+/* Converts a count to a shape of one dimension. parse_code() has already cleared any count of
+ * opaque bytes. */
 static gboolean
 take_count (Item *item)
 {
@@ -444,8 +444,7 @@ parse_record (Parser *parser,
   return _gpu_dtype_new_for_fields (g_steal_pointer (&fields), size);
 }
 
-/* Returns the type of the whole item. If the item has a shape, this is a record with a single
- * field. */
+/* Returns the type of the whole item: a record with a single field if the item has a shape. */
 static GpuDType *
 to_type (const Item *item)
 {
@@ -476,8 +475,9 @@ to_type (const Item *item)
  *
  * Creates a type from the format of an element of a Python buffer: `f`, `<q`, `Zd`, `12x` or
  * `T{i:id:f:weight:}`. `c`, `s` and `x` are opaque, with the preceding count as the number of
- * bytes. Several elements of any other type, or a shape as in `(2)x`, become a record with the
- * field `f0`. Fields without a name are also named by their index: `f0`, `f1` and so on.
+ * bytes. A count before any other type, as in `3f`, or a shape, as in `(2)x`, results in a record
+ * with the single field `f0`. Fields without a name are also named by their index: `f0`, `f1` and
+ * so on.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @format is not
  *   valid, contains pointers or other elements that are not data, nests records more than 64 deep,

@@ -151,9 +151,8 @@ _gpu_dtype_field_get_size (const GpuDTypeField *field)
  * @kind: a numeric kind
  * @item_size: size of a number in bytes
  *
- * Gets a numeric type. The sizes are 1 byte for booleans, 1, 2, 4 and 8 bytes for integers, 2, 4, 8
- * and 16 bytes for floating-point numbers, 2 bytes for bfloat16, and 4, 8, 16 and 32 bytes for
- * complex numbers.
+ * Gets a numeric type. The valid sizes in bytes are: booleans 1; integers 1, 2, 4, 8;
+ * floating-point numbers 2, 4, 8, 16; bfloat16 2; complex numbers 4, 8, 16, 32.
  *
  * Returns: (transfer none) (nullable): the type, the same for each call, or %NULL if the size is
  *   invalid for @kind
@@ -196,9 +195,9 @@ gpu_dtype_get_number (GpuDTypeKind kind,
  * @item_size: size of an element in bytes, not 0
  * @error: return location for an error
  *
- * Creates a type of any kind. A numeric @kind has the sizes of gpu_dtype_get_number().
- * %GPU_DTYPE_KIND_OPAQUE results in @item_size opaque bytes, %GPU_DTYPE_KIND_RECORD in a record
- * without fields, as from gpu_dtype_new_record().
+ * Creates a type of any kind. For a numeric @kind, @item_size must be one of the sizes that
+ * gpu_dtype_get_number() accepts. %GPU_DTYPE_KIND_OPAQUE results in @item_size opaque bytes,
+ * %GPU_DTYPE_KIND_RECORD in a record without fields, as from gpu_dtype_new_record().
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @item_size is
  *   invalid for @kind
@@ -299,8 +298,8 @@ check_field (GpuDType             *dtype,
  * Creates a type that has one more field than @dtype. Fields may overlap, like those of a union.
  *
  * Returns: (transfer full): the new type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @dtype is
- *   not a record, has a field of that name or is too small, or if records would nest more than 64
- *   deep
+ *   not a record, already has a field named @name, or is too small for the field, or if records
+ *   would nest more than 64 deep
  *
  * Since: 0.1
  */
@@ -518,8 +517,8 @@ gpu_dtype_get_field_offset (GpuDType *dtype,
  *
  * Gets the shape of a field: the number of elements along each dimension.
  *
- * Returns: (array length=n_dims) (transfer none) (nullable): the shape, or %NULL for a single
- *   element, or if there is no such field
+ * Returns: (array length=n_dims) (transfer none) (nullable): the shape, or %NULL if the field is a
+ *   single element or does not exist
  *
  * Since: 0.1
  */

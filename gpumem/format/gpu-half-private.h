@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Rounds to the nearest value, ties to even, like the hardware. */
+/* Rounds to the nearest value, and ties to even, as GPUs do. */
 guint16 _gpu_half_from_double (gdouble value);
 gfloat  _gpu_half_to_float    (guint16 half);
 

@@ -42,7 +42,7 @@ _gpu_half_to_float (guint16 half)
   if (exponent == 0)
     return sign * fraction * 0x1p-24f;
 
-  /* The exponent is greater by 127 - 15, the fraction longer by 23 - 10 bits. */
+  /* A float has the exponent bias 127 instead of 15, and a fraction of 23 bits instead of 10. */
   bits = (guint32) (half & 0x8000) << 16 | (guint32) (exponent + 112) << 23
          | (guint32) (half & 0x3ff) << 13;
   memcpy (&value, &bits, sizeof value);

@@ -32,8 +32,8 @@ G_BEGIN_DECLS
  * `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`, `int8`, `int16`, `int32`, `float16`, `float32`,
  * `unorm-565`, `unorm-555` and `unorm-101010`.
  *
- * Only some combinations are supported. The last three types require three channels, as in
- * `rgb-unorm-565`, and few devices support three channels of other types.
+ * Only some combinations are supported. The types `unorm-565`, `unorm-555` and `unorm-101010`
+ * require three channels, as in `rgb-unorm-565`. Few devices support three channels of other types.
  * gpu_context_list_image_formats() lists the formats that a device supports.
  *
  * A #GpuColor is the value of a texel, independent of the format.
@@ -53,8 +53,9 @@ struct _GpuImageFormat
  * @blue: the blue component
  * @alpha: the alpha component
  *
- * A color, independent of the format. Components range from 0.0 or -1.0 to 1.0 for normalized
- * channels. For integer and floating-point channels, components are the values of the channels.
+ * A color, independent of the format. For normalized channels, components range from 0.0 to 1.0, or
+ * from -1.0 to 1.0 if the channels are signed. For integer and floating-point channels, components
+ * are the values of the channels.
  *
  * Since: 0.1
  */

@@ -12,15 +12,16 @@ const char *_gpu_image_type_get_name         (GpuImageType                type);
 /* Returns FALSE if @name (nullable) is not an image type of OpenCL C, such as "image2d_t". */
 gboolean    _gpu_image_type_from_name        (const char                 *name,
                                               GpuImageType               *type);
-/* Return the number of dimensions of a layer, 1 to 3, and whether the type has layers. */
+/* The first function returns the number of dimensions of one layer, 1 to 3. The second function
+ * returns whether images of @type have layers. */
 guint       _gpu_image_type_get_n_dimensions (GpuImageType                type);
 gboolean    _gpu_image_type_has_layers       (GpuImageType                type);
 GpuExtent   _gpu_image_get_level_extent      (const GpuImageDescription  *description,
                                               guint                       level);
-/* Returns the number of levels down to one texel. */
+/* Returns the number of mip levels from the full size down to a single texel. */
 guint       _gpu_image_get_max_levels        (const GpuImageDescription  *description);
-/* Sets @size to the bytes of the first @n_levels levels without gaps. Returns FALSE if they exceed
- * a gsize. */
+/* Sets @size to the number of bytes in the first @n_levels mip levels, stored without gaps. Returns
+ * FALSE if that number exceeds a gsize. */
 gboolean    _gpu_image_get_size              (const GpuImageDescription  *description,
                                               guint                       n_levels,
                                               gsize                      *size);

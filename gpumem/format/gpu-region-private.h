@@ -8,8 +8,8 @@ G_BEGIN_DECLS
 
 /* Sets @side to the position of a region of @extent with @layout, and @end to the first byte after
  * the region. If @layout is NULL, the region has rows without gaps and begins at the first byte.
- * Returns FALSE if the pitches are too small or the region exceeds a gsize. This does not check the
- * size of any memory. */
+ * Returns FALSE if the pitches are too small or the region exceeds a gsize. Does not check whether
+ * the region lies within any memory. */
 gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               const GpuExtent  *extent,
                               const char       *function,

@@ -15,7 +15,8 @@ typedef enum
   GPU_TEXEL_NATURAL                 /* unsigned channels */
 } GpuTexelKind;
 
-/* Red, green, blue, alpha: the results of read_imagef(), read_imagei() and read_imageui(). */
+/* Red, green, blue and alpha, in the types that read_imagef(), read_imagei() and read_imageui()
+ * return. */
 typedef union
 {
   float   real[4];
@@ -24,19 +25,20 @@ typedef union
 } GpuTexel;
 
 GpuTexelKind _gpu_texel_get_kind   (const GpuImageFormat *format);
-/* Returns the value by which @channel stores 1.0, or 0 if the format is not normalized. Channel 0
+/* Returns the integer that @channel stores for 1.0, or 0 if the format is not normalized. Channel 0
  * is red. */
 guint        _gpu_texel_get_one    (const GpuImageFormat *format,
                                     guint                 channel);
-/* Missing channels are read as 0, and a missing alpha as 1. */
+/* Missing red, green and blue channels are read as 0, and a missing alpha channel is read as 1. */
 void         _gpu_texel_read       (const GpuImageFormat *format,
                                     const guint8         *data,
                                     GpuTexel             *texel);
-/* Rounds to the nearest value, ties to even, and clamps. */
+/* Rounds to the nearest value, with ties to even, and clamps. */
 void         _gpu_texel_write      (const GpuImageFormat *format,
                                     const GpuTexel       *texel,
                                     guint8               *data);
-/* Reduces @texel to the values that @format can store. Missing channels become 0, and alpha 1. */
+/* Replaces the components that @format does not store: red, green and blue with 0, and alpha with
+ * 1. */
 void         _gpu_texel_restrict   (const GpuImageFormat *format,
                                     GpuTexel             *texel);
 /* @data: gpu_image_format_get_texel_size() bytes. */

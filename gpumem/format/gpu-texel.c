@@ -12,7 +12,7 @@
 #define BLUE  2
 #define ALPHA 3
 
-/* Values for the source of a component that no channel stores. */
+/* Channel numbers for components that no channel stores: such a component is read as 0 or 1. */
 #define ZERO 4
 #define ONE  5
 
@@ -24,7 +24,8 @@ typedef union
   guint32 natural[6];
 } Channels;
 
-/* The component that each channel stores, and the channel that each component is read from. */
+/* components: the component that each channel stores. channels: the channel from which each
+ * component is read. */
 typedef struct
 {
   guint  n_channels;
@@ -432,8 +433,8 @@ round_within (gdouble value,
   return isnan (value) ? 0 : nearbyint (CLAMP (value, least, most));
 }
 
-/* Rounds to the nearest value that the format can store. Computes in double, because rounding to
- * float first would round twice. */
+/* Rounds to the nearest value that the format can store. Computes in double: a conversion to float
+ * before the rounding would round twice. */
 static float
 round_real (const GpuImageFormat *format,
             guint                 component,
