@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Compiler attributes that determine where the code of functions is placed. A driver call evicts
- * most of the processor's caches. To reload few cache lines, the code that every operation runs is
- * placed together, apart from the code that handles failures.
+ * most of the processor's caches. The code that every operation runs is therefore placed together,
+ * apart from the code that handles failures, and is reloaded from few cache lines.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
-/* Prevents inlining, so that the path around the call does not save registers for the called
- * code. */
+/* Prevents inlining. If the function were inlined, its caller would save registers for it on every
+ * path. */
 #define GPU_APART __attribute__ ((noinline))
 
 /* Bytes in a cache line. Structures that every operation reads are aligned to this size. */

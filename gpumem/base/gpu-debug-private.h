@@ -10,7 +10,8 @@ typedef enum
 {
   GPU_DEBUG_ERRORS     = 1 << 0,    /* every error of a driver */
   GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits inserted between streams */
-  GPU_DEBUG_COMPLETION = 1 << 2,    /* points of streams reached, references released */
+  GPU_DEBUG_COMPLETION = 1 << 2,    /* points that streams reach, and references that the library
+                                     * releases */
   GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
   GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that block or are staged */
   GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end delays each operation */
@@ -54,8 +55,8 @@ typedef enum
   GPU_LIVE_POOL_CORE,
   GPU_LIVE_ARRAY,
   GPU_LIVE_N,
-  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* recycled buffers, each with its storage: not counted as
-                                     * live */
+  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* recycled buffers; a recycled buffer and its storage are not
+                                     * counted as live */
 } GpuLiveKind;
 
 gboolean _gpu_debug_has   (GpuDebugFlags  flags);
@@ -66,10 +67,10 @@ void     _gpu_debug_log   (GpuDebugFlags  flags,
                            const char    *format,
                            ...) G_GNUC_PRINTF (5, 6);
 
-/* Logs a message whose topic is the key of @flags. */
+/* Logs a message with the topic (the GPUMEM_DEBUG key) that @flags select. */
 #define _gpu_debug_write(flags, ...) \
   _gpu_debug_log (flags, __FILE__, G_STRINGIFY (__LINE__), G_STRFUNC, __VA_ARGS__)
-/* Logs a message like _gpu_debug_write(), but only if GPUMEM_DEBUG has the key of @flags. */
+/* Logs a message like _gpu_debug_write(), but only if GPUMEM_DEBUG contains the key of @flags. */
 #define _gpu_debug_print(flags, ...) \
   G_STMT_START { if (_gpu_debug_has (flags)) _gpu_debug_write (flags, __VA_ARGS__); } G_STMT_END
 

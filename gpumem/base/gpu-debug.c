@@ -10,14 +10,14 @@
  *
  * The environment variable `GPUMEM_DEBUG` makes the library log messages with g_log_structured(),
  * which prints them on the standard error or sends them to the journal. The field `GPUMEM_TOPIC`
- * has the key of the message, and `CODE_FILE`, `CODE_LINE` and `CODE_FUNC` its place in the
- * library. A program receives the messages with g_log_set_writer_func(). That writer function must
- * not call the library, which holds locks while it logs. The value of the variable is a list of
- * keys, separated by commas:
+ * contains the key of the message (see the list below). `CODE_FILE`, `CODE_LINE` and `CODE_FUNC`
+ * name the place in the source of the library. A program receives the messages with
+ * g_log_set_writer_func(). That writer function must not call the library, which holds locks while
+ * it logs. The value of `GPUMEM_DEBUG` is a list of keys, separated by commas:
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
- * - `completion`: points of streams that have been reached, and references released
+ * - `completion`: points that streams reach, and references that the library releases
  * - `cache`: the program cache
  * - `build`: build logs of programs
  * - `devices`: devices found and back ends skipped
@@ -27,11 +27,11 @@
  *   from staging
  * - `host-delay`: delay the start of every operation of the host back end, to expose programs that
  *   forget to wait
- * - `marks`: NVTX ranges for Nsight Systems and marks for Sysprof, if the library was built with
- *   them: submissions of work, waits for work and growth of pools
+ * - `marks`: submissions of work, waits for work and growth of pools, as NVTX ranges for Nsight
+ *   Systems and as marks for Sysprof, if the library was built with support for them
  *
- * The key `all` selects all keys, and `help` lists them. The library reads the variable once, at
- * the first use.
+ * The key `all` selects all keys, and `help` lists them. The library reads `GPUMEM_DEBUG` only
+ * once.
  *
  * gpu_debug_list_live_objects() lists the objects that a program has not released.
  */
@@ -149,7 +149,8 @@ _gpu_live_add (GpuLiveKind kind,
  * program has released everything and all its work has completed. A #GpuDevice is not counted,
  * because its data lives as long as the process.
  *
- * Any thread may call this function. Concurrent changes by other threads may or may not be counted.
+ * Any thread may call this function. Objects that other threads create or release during the call
+ * may or may not be counted.
  *
  * Returns: (transfer full): a dictionary of type `a{su}`
  *

@@ -59,10 +59,11 @@ typedef enum
  * @GPU_CAPABILITIES_SVM_SYSTEM: kernels that use any host memory
  * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations between host and device
  * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: launches whose grid is not a multiple of the block
- * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in host memory
+ * @GPU_CAPABILITIES_HOST_MEMORY: the memory of the device is host memory
  * @GPU_CAPABILITIES_STREAM_ORDERED: allocation of memory in stream order
- * @GPU_CAPABILITIES_IPC_HANDLES: sharing of memory and events with other processes as bytes
- * @GPU_CAPABILITIES_IPC_FDS: sharing of memory with other processes as file descriptors
+ * @GPU_CAPABILITIES_IPC_HANDLES: sharing of memory and events with other processes by means of
+ *   handles, which are bytes
+ * @GPU_CAPABILITIES_IPC_FDS: sharing of memory with other processes by means of file descriptors
  * @GPU_CAPABILITIES_COOPERATIVE: launches whose work-groups can all wait for one another
  * @GPU_CAPABILITIES_LINKING: linking programs from parts that were compiled separately
  * @GPU_CAPABILITIES_GLOBALS: access to the global variables of programs
@@ -70,8 +71,8 @@ typedef enum
  * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels that write three-dimensional images
  * @GPU_CAPABILITIES_MIPMAPS: images with mip levels
  * @GPU_CAPABILITIES_CUBEMAPS: cubemaps
- * @GPU_CAPABILITIES_VIRTUAL_MEMORY: mapping physical memory to reserved addresses and unmapping
- *   it, as required by pools that grow in place
+ * @GPU_CAPABILITIES_VIRTUAL_MEMORY: mapping and unmapping of physical memory at reserved addresses,
+ *   as required by pools that grow in place
  *
  * The features that a device and its driver support.
  *
@@ -141,8 +142,8 @@ typedef enum
  *   between two polls
  * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep
  * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can access page-locked host memory
- * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: the private memory of kernels does not shrink after a
- *   launch for which it grew
+ * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: if the private memory of kernels grows for a launch, it
+ *   does not shrink after that launch
  * @GPU_CONTEXT_FLAGS_OWN: a new context, instead of the device's context that all libraries of a
  *   process share
  *
@@ -201,13 +202,13 @@ typedef enum
  * @GPU_MEMORY_FLAGS_NONE: read and written by kernels and by the host; uses are tracked
  * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. Launches reject the memory for an argument
  *   that the driver describes as a pointer to non-const. If the driver does not describe the
- *   argument, the program promises that the kernel only reads. The host and copies may write the
- *   memory
+ *   argument, the program must ensure that the kernel only reads the memory. The host may write the
+ *   memory, and so may copies
  * @GPU_MEMORY_FLAGS_WRITE_ONLY: only written by kernels
  * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: only read by the host
  * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: only written by the host
  * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: neither read nor written by the host
- * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed where both host and device access it fast
+ * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed in memory that both host and device access fast
  * @GPU_MEMORY_FLAGS_UNTRACKED: uses are not tracked; the program orders uses on several streams
  * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor
  *
@@ -231,8 +232,8 @@ typedef enum
 
 /**
  * GpuSvmFlags:
- * @GPU_SVM_FLAGS_NONE: coarse grain: the host accesses the memory only while it is mapped
- * @GPU_SVM_FLAGS_FINE_GRAIN: the host accesses the memory at any time
+ * @GPU_SVM_FLAGS_NONE: coarse grain: the host may access the memory only while the memory is mapped
+ * @GPU_SVM_FLAGS_FINE_GRAIN: fine grain: the host may access the memory at any time
  * @GPU_SVM_FLAGS_ATOMICS: atomic operations work between host and device; requires
  *   @GPU_SVM_FLAGS_FINE_GRAIN
  * @GPU_SVM_FLAGS_USM_DEVICE: unified shared memory on the device, without host access
@@ -281,8 +282,8 @@ typedef enum
  * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: reverts @GPU_MEMORY_ADVICE_READ_MOSTLY
  * @GPU_MEMORY_ADVICE_PREFERRED_LOCATION: the memory should stay at the given location
  * @GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION: the memory has no preferred location
- * @GPU_MEMORY_ADVICE_ACCESSED_BY: the given location will access the memory and should have it
- *   mapped
+ * @GPU_MEMORY_ADVICE_ACCESSED_BY: the given location will access the memory, so the memory should
+ *   be mapped there
  * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: reverts @GPU_MEMORY_ADVICE_ACCESSED_BY
  *
  * The expected use of memory that migrates between host and devices, for gpu_svm_advise().
@@ -303,8 +304,8 @@ typedef enum
  * GpuWrapMode:
  * @GPU_WRAP_MODE_BORROW: the caller keeps ownership; if the driver counts references, the object
  *   takes its own reference
- * @GPU_WRAP_MODE_ADOPT: the object takes ownership of the caller's reference, and releases it in
- *   the end
+ * @GPU_WRAP_MODE_ADOPT: the object takes ownership of the caller's reference, and releases that
+ *   reference when the object is finalized
  *
  * The owner of a wrapped native handle.
  *
@@ -339,8 +340,8 @@ typedef enum
  * GpuEventFlags:
  * @GPU_EVENT_FLAGS_NONE: no driver event is recorded until a thread or stream waits
  * @GPU_EVENT_FLAGS_TIMING: the time at which the event is reached is recorded
- * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, after the polling time that
- *   #GpuContextFlags describes
+ * @GPU_EVENT_FLAGS_BLOCKING_SYNC: a waiting thread first polls for the time that #GpuContextFlags
+ *   describes, and then sleeps in the driver
  * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process, and records no time
  *
  * The intended use of an event.
@@ -416,9 +417,10 @@ typedef enum
 
 /**
  * GpuMapFlags:
- * @GPU_MAP_FLAGS_NONE: the same as @GPU_MAP_FLAGS_READ and @GPU_MAP_FLAGS_WRITE together
+ * @GPU_MAP_FLAGS_NONE: equivalent to @GPU_MAP_FLAGS_READ | @GPU_MAP_FLAGS_WRITE
  * @GPU_MAP_FLAGS_READ: the host reads the mapping
- * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; bytes that it does not write keep their values
+ * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; bytes that the host does not write keep their
+ *   values
  * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping, and the previous contents
  *   are not read; excludes the other flags
  *
@@ -478,7 +480,8 @@ typedef enum
  * @GPU_LIMIT_STACK_SIZE: stack of one work-item, in bytes
  * @GPU_LIMIT_PRINTF_FIFO_SIZE: buffer of printf() in kernels, in bytes
  * @GPU_LIMIT_MALLOC_HEAP_SIZE: heap of malloc() in kernels, in bytes
- * @GPU_LIMIT_L2_FETCH_GRANULARITY: largest fetch on a miss of the second-level cache, in bytes
+ * @GPU_LIMIT_L2_FETCH_GRANULARITY: size of the largest fetch after a miss in the second-level
+ *   cache, in bytes
  * @GPU_LIMIT_PERSISTING_L2_SIZE: part of the second-level cache for persisting data, in bytes
  *
  * A limit of a context.
@@ -612,9 +615,11 @@ typedef enum
  * @GPU_CHANNEL_TYPE_INT32: signed integers of 32 bits
  * @GPU_CHANNEL_TYPE_FLOAT16: floating-point numbers of 16 bits
  * @GPU_CHANNEL_TYPE_FLOAT32: floating-point numbers of 32 bits
- * @GPU_CHANNEL_TYPE_UNORM_565: three channels of 5, 6 and 5 bits in 16, from 0.0 to 1.0
- * @GPU_CHANNEL_TYPE_UNORM_555: three channels of 5 bits in 16, from 0.0 to 1.0
- * @GPU_CHANNEL_TYPE_UNORM_101010: three channels of 10 bits in 32, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UNORM_565: three channels of 5, 6 and 5 bits, packed into 16 bits, from 0.0 to
+ *   1.0
+ * @GPU_CHANNEL_TYPE_UNORM_555: three channels of 5 bits each, packed into 16 bits, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UNORM_101010: three channels of 10 bits each, packed into 32 bits, from 0.0 to
+ *   1.0
  *
  * The type of a channel of a texel.
  *
@@ -642,8 +647,8 @@ typedef enum
 /**
  * GpuAddressMode:
  * @GPU_ADDRESS_MODE_NONE: kernels must stay within the image; reads outside it are undefined
- * @GPU_ADDRESS_MODE_CLAMP_TO_EDGE: the texels at the edge extend outwards
- * @GPU_ADDRESS_MODE_CLAMP_TO_BORDER: the border color
+ * @GPU_ADDRESS_MODE_CLAMP_TO_EDGE: reads outside the image return the nearest texel at the edge
+ * @GPU_ADDRESS_MODE_CLAMP_TO_BORDER: reads outside the image return the border color
  * @GPU_ADDRESS_MODE_REPEAT: the image repeats; normalized coordinates only
  * @GPU_ADDRESS_MODE_MIRRORED_REPEAT: the image repeats, and every second copy is mirrored;
  *   normalized coordinates only
@@ -681,8 +686,9 @@ typedef enum
  * @GPU_READ_MODE_FORMAT: according to the format of the image: integers as integers, normalized
  *   values as floating-point numbers
  * @GPU_READ_MODE_ELEMENT: integers as stored in memory, even if the format is normalized
- * @GPU_READ_MODE_NORMALIZED: integers of 8 and 16 bits as floating-point numbers from 0.0 or -1.0
- *   to 1.0, even if the format is not normalized
+ * @GPU_READ_MODE_NORMALIZED: integers of 8 and 16 bits as floating-point numbers, from 0.0 to 1.0
+ *   if they are unsigned and from -1.0 to 1.0 if they are signed, even if the format is not
+ *   normalized
  *
  * The type that kernels get when they read integers from an image.
  *
@@ -705,8 +711,8 @@ typedef enum
  *   addresses or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
  *   (clCreateSubBuffer)
  * @GPU_MEMORY_POOL_BINS: one allocation per block, with its size rounded up to a size class so that
- *   later requests can reuse it. An allocation only serves requests of its own size class, so the
- *   pool of a program with many different sizes may hold many times the memory in use. Limits count
+ *   later requests can reuse it. Requests of other size classes cannot use the allocation, so in a
+ *   program with many different sizes, the pool may hold many times the memory in use. Limits count
  *   the rounded sizes. %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that
  *   host and device cannot use at the same time
  *

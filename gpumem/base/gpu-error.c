@@ -9,8 +9,9 @@
  * @short_description: error domain and codes
  *
  * Functions that can fail report a #GError, usually of the domain #GPU_ERROR. The message begins
- * with the function of this library that failed. If a driver call failed, the name of that call and
- * the name and number of its error code follow. The message quotes the invalid values.
+ * with the function of this library that failed. If the cause is a driver call, the name of that
+ * call and the name and number of its error code follow. If the cause is an invalid value, the
+ * message quotes the value.
  *
  * Functions that take a #GCancellable can also fail with %G_IO_ERROR_CANCELLED. Functions that read
  * files can also fail with other codes of #G_IO_ERROR.
@@ -28,6 +29,7 @@
 GQuark
 gpu_error_quark (void)
 {
-  /* Not G_DEFINE_QUARK(): its static variable is a data race between threads. */
+  /* Not G_DEFINE_QUARK(): several threads may write its static variable at the same time, which is
+   * a data race. */
   return g_quark_from_static_string ("gpu-error-quark");
 }

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 /**
  * GPU_ERROR:
  *
- * The error domain of this library. Its codes are #GpuError.
+ * The error domain of this library. #GpuError lists the error codes of the domain.
  *
  * Since: 0.1
  */
@@ -23,13 +23,13 @@ G_BEGIN_DECLS
  * @GPU_ERROR_FAILED: an error that no other code describes
  * @GPU_ERROR_OUT_OF_DEVICE_MEMORY: the device is out of memory; the message quotes the request
  * @GPU_ERROR_OUT_OF_HOST_MEMORY: the host is out of memory
- * @GPU_ERROR_INVALID_ARGUMENT: a value is invalid; the message quotes it
+ * @GPU_ERROR_INVALID_ARGUMENT: a value is invalid; the message quotes the value
  * @GPU_ERROR_NOT_SUPPORTED: the device or its driver does not support the operation
  * @GPU_ERROR_NO_DEVICE: the device or its driver was not found
  * @GPU_ERROR_DEVICE_LOST: the device was lost, or its context is permanently unusable
  * @GPU_ERROR_BUILD_FAILED: a program does not build; the message contains the build log
  * @GPU_ERROR_LAUNCH_FAILED: a kernel could not start or was aborted
- * @GPU_ERROR_BUSY: another use of the object excludes the operation
+ * @GPU_ERROR_BUSY: the operation is not possible while the object is used in another way
  * @GPU_ERROR_RELEASED: the object was released earlier
  * @GPU_ERROR_TIMED_OUT: the timeout expired
  * @GPU_ERROR_IPC: sharing with another process failed

@@ -9,9 +9,9 @@
 
 #include <gpumem/base/gpu-version.h>
 
-/* Every public function is declared with one of the GPU_AVAILABLE_IN macros. They export the symbol
- * (the library is built with hidden visibility) and warn programs that use functions newer than the
- * version that the program allows. */
+/* Every public function is declared with one of the GPU_AVAILABLE_IN macros. The macros export the
+ * symbol, because the library is built with hidden visibility. They also make the compiler warn
+ * about functions that are newer than the version that the program allows. */
 #ifndef _GPU_EXTERN
 #if defined (__GNUC__)
 #define _GPU_EXTERN __attribute__ ((visibility ("default"))) extern

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Ranges of time for profilers, with GPUMEM_DEBUG=marks: NVTX ranges and marks of Sysprof. */
+/* Marks ranges of time for profilers if GPUMEM_DEBUG contains "marks": as NVTX ranges and as marks
+ * of Sysprof. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
@@ -15,13 +16,13 @@ typedef struct
   gint64      begin;                /* on Sysprof's clock */
 } GpuMark;
 
-/* Begins a range in every profiler, whether the key is set or not. @name is static; @size is in
- * bytes, 0 if it is not known. */
+/* Begins a range in every profiler. Does not check whether GPUMEM_DEBUG contains "marks". @name is
+ * static; @size is in bytes, 0 if it is not known. */
 GPU_COLD GpuMark _gpu_mark_begin (const char *name,
                                   guint64     size);
 GPU_COLD void    _gpu_mark_end   (GpuMark    *mark);
 
-/* Ends the range at the end of the scope. */
+/* Ends the range. Called at the end of the scope of a g_auto variable. */
 static inline void
 _gpu_mark_clear (GpuMark *mark)
 {

@@ -5,7 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* Return the nicks of enumerations and flags, for error messages. */
+/* Both functions return (transfer full) the nick of a value, or the nicks of flags, for error
+ * messages. */
 char *_gpu_enum_get_nick   (GType type,
                             int   value);
 char *_gpu_flags_get_nicks (GType type,

@@ -13,13 +13,13 @@ G_BEGIN_DECLS
 
 typedef void (*GpuWorkerFunc) (gpointer data);
 
-/* Must be allocated statically, with all members zero except the name of the threads. */
+/* Must be a static variable. All members must be zero, except the name of the threads. */
 typedef struct
 {
   const char *name;
   GMutex      lock;                 /* guards the fields below */
   GCond       cond;
-  GQueue      jobs;                 /* pending, each with an idle or a new thread */
+  GQueue      jobs;                 /* pending; an idle or a new thread will take each of them */
   GQueue      deferred;             /* pending, without a thread */
   gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
@@ -28,16 +28,16 @@ typedef struct
 } GpuWorkers;
 
 /* Runs @func on a thread without a job, which is started if necessary. If @max_threads is below
- * G_MAXUINT, at most that many threads run, and @func may wait until a thread is free. If no thread
- * can run the job and none can be started, fails with GPU_ERROR_OUT_OF_HOST_MEMORY without queueing
- * the job. Does not block. */
+ * G_MAXUINT, at most that many threads run, and the job may have to wait for a thread. If no thread
+ * can take the job and no thread can be started, fails with GPU_ERROR_OUT_OF_HOST_MEMORY without
+ * queueing the job. Does not block. */
 gboolean _gpu_workers_push            (GpuWorkers      *workers,
                                        guint            max_threads,
                                        GpuWorkerFunc    func,
                                        gpointer         data,
                                        GError         **error);
-/* Like _gpu_workers_push() without a limit, for a job that no thread waits for: if no thread can be
- * started, the job runs when a thread becomes free or a later call starts one. */
+/* Like _gpu_workers_push() with G_MAXUINT threads, for a job that no thread waits for. If no thread
+ * can be started, the job runs when a thread becomes free, or when a later call starts a thread. */
 void     _gpu_workers_defer           (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data);

@@ -53,8 +53,8 @@ take_job (GpuWorkers *workers)
       return g_queue_pop_head (&workers->deferred);
     }
 
-  /* The signal that woke this thread may announce a new job. Wake another thread to take that
-   * job. */
+  /* The signal that woke this thread may have announced a new job. Wake another thread to take the
+   * job, because this thread ends. */
   workers->n_threads--;
   g_cond_signal (&workers->cond);
 
@@ -109,8 +109,8 @@ _gpu_workers_push (GpuWorkers     *workers,
 
   workers->max_threads = max_threads;
 
-  /* With a limit, no new thread is required if a thread is running: that thread takes the new job
-   * after its current job. */
+  /* If the number of threads is limited, it is no error if no thread can be started while another
+   * thread runs: that thread takes the new job after its current job. */
   if (workers->n_idle <= workers->jobs.length
       && (!is_limited || workers->n_threads < max_threads)
       && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
