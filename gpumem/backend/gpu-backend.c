@@ -86,7 +86,8 @@ _gpu_backend_check_process (GError **error)
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     return TRUE;
 
-  /* Avoid GLib unless required, even for the quark: threads of the parent may hold its locks. */
+  /* Do not call GLib unless the caller wants an error: threads of the parent process may have held
+   * locks of GLib during the fork, even the lock of the quarks. */
   if (error != NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
                  "process %d was forked from a process that had used a device; drivers and "
@@ -110,7 +111,8 @@ list_context (GpuNativeContext *context)
 static void
 unlist_context (GpuNativeContext *context)
 {
-  /* After a fork, a thread of the parent may hold the lock forever. */
+  /* In a forked child, the lock may stay locked forever: a thread of the parent may have held it
+   * during the fork. */
   if (g_atomic_int_get (&_gpu_forked))
     return;
 

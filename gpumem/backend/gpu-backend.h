@@ -2,32 +2,32 @@
 /*
  * The interface between the public classes and a back end.
  *
- * A back end is one const GpuBackend: a table of ops tables, one for each kind of object. An op is
- * a function of a back end. The objects of a back end embed the GpuNative structure of their kind
- * as their first member. The public classes check every argument that can be checked without
+ * A back end is one const GpuBackend, which points to one table of ops for each kind of object. An
+ * op is a function of a back end. The objects of a back end embed the GpuNative structure of their
+ * kind as their first member. The public classes check every argument that can be checked without
  * the driver: sizes, offsets, overlaps, flags, contexts and released objects. Ops may rely on these
  * checks.
  *
  * Rules for every op:
  *  - Failure is FALSE or NULL with @error set; the message begins with the native function and the
  *    name and number of its error code. The public class prepends its own name.
- *  - An entry is NULL if the driver lacks the op: the public class then fails with
- *    GPU_ERROR_NOT_SUPPORTED. The comment of an entry states whether the entry may be NULL; all
- *    other entries are required.
+ *  - If the driver lacks an op, its entry in the table is NULL, and the public class fails with
+ *    GPU_ERROR_NOT_SUPPORTED. Only entries whose comment permits NULL may be NULL.
  *  - No op emits a signal, calls back into a public class, or uses another back end.
  *  - "any thread" ops may be called from any thread at any time, including from finalizers.
- *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its lock),
- *    and must not block on the device, except ops whose names end in "_now". The CUDA driver does
- *    block when it copies pageable host memory: reads of any size, and writes of several megabytes,
- *    return only when they have completed, and the caller holds the locks of the timeline and of
- *    the memory meanwhile.
+ *  - "stream" ops are called by one thread at a time for each stream, because the caller holds the
+ *    lock of the timeline. They must not block on the device, except ops whose names end in "_now".
+ *    The CUDA driver breaks this rule for pageable host memory: reads of any size, and writes of
+ *    several megabytes, block until they have completed. Meanwhile the caller holds the locks of
+ *    the timeline and of the memory.
  *  - Ops that enqueue an operation take @event: if @event is not NULL, they set it to a new event
  *    for exactly that operation; if @event is NULL, they create no event.
- *  - An op that back ends declare in a header has a function type, named after its table and its
- *    member: GpuBufferWriteOp. The contract is documented in the table.
- *  - An op that enqueues several commands, and fails after some of them are in the stream, sets
- *    @partial of the stream. It may then set @event, if requested, to an event that must be
- *    retained until these commands complete.
+ *  - If back ends declare an op in a header, the op has a function type that is named after its
+ *    table and member, such as GpuBufferWriteOp. The comment in the table describes what the op
+ *    must do.
+ *  - An op may enqueue several commands, and fail after some of them are in the stream. It then
+ *    sets @partial of the stream. If @event is not NULL, the op may then set it to an event that
+ *    must be retained until these commands complete.
  */
 #pragma once
 
@@ -67,8 +67,8 @@ struct _GpuBackend
 
 #define GPU_MAX_BACKENDS 3
 
-/* All drivers in this build, in order of preference; NULL-terminated. Defined by gpu-backends.c,
- * which is above the drivers. */
+/* The back ends in this build, in order of preference; NULL-terminated. Defined in gpu-backends.c,
+ * which may include the headers of all back ends. */
 extern const GpuBackend *const _gpu_backends[GPU_MAX_BACKENDS + 1];
 
 const GpuBackend        *_gpu_backend_lookup       (const char        *name);
@@ -76,11 +76,12 @@ const GpuBackend        *_gpu_backend_lookup       (const char        *name);
 GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
                                                     GError           **error);
 
-/* If a process that has used a back end forks, the drivers have no threads in the child process:
- * calls of drivers hang, or block on locks that no thread releases. _gpu_backend_check_process()
- * returns FALSE in such a child process if the parent called _gpu_backend_watch_process(). */
+/* If a process has used a driver and then forks, the threads of the driver do not exist in the
+ * child process. Driver calls in the child may therefore block forever.
+ * _gpu_backend_check_process() returns FALSE in the child if the parent had called
+ * _gpu_backend_watch_process(). */
 void                     _gpu_backend_watch_process (void);
-/* Atomic. TRUE in a child process if the parent called _gpu_backend_watch_process(). */
+/* Atomic. TRUE in a forked child process if the parent had called _gpu_backend_watch_process(). */
 extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
@@ -93,7 +94,7 @@ void                     _gpu_native_context_clear (GpuNativeContext        *con
 void                     _gpu_native_event_init    (GpuNativeEvent          *event,
                                                     const GpuBackend        *backend);
 
-/* Returns the number of bytes held by all contexts of the process that have a device of @context,
+/* Adds up the bytes held by all contexts of the process that share a device with @context,
  * including contexts of other back ends. If @with_host is TRUE, includes the page-locked memory of
  * these contexts. */
 guint64                  _gpu_native_context_get_held

@@ -155,16 +155,16 @@ typedef struct
   /* The largest pattern that fill() accepts even if its size is not a power of two; 0 if none. */
   gsize              max_fill_pattern;
   /* The maximum number of bytes for write_now() and read_now(): up to this size, a copy takes
-   * hardly longer than an empty copy, or the driver blocks the caller in any case. 0 if these ops
-   * are NULL. */
+   * little longer than a copy of 0 bytes, or write() and read() block as well. 0 if write_now() and
+   * read_now() are NULL. */
   gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, is the
    * initial contents of @size bytes, copied before the call returns. */
   GpuBufferAllocOp *alloc;
-  /* any thread; NULL if alloc() allocates immediately, or if is_deferred. Makes the system provide
-   * all pages of memory from alloc(). The contents are undefined afterwards. May take as long as
-   * clearing the memory. */
+  /* any thread; may be NULL. Makes the operating system provide all pages of memory from alloc().
+   * Required if alloc() only reserves addresses and is_deferred is FALSE. The contents are
+   * undefined afterwards. May take as long as clearing the memory. */
   GpuBufferCommitOp *commit;
   /* any thread; may be NULL: the public class then aligns rows to the device's base_alignment and,
    * if possible, to its row_alignment. */
@@ -177,11 +177,12 @@ typedef struct
                                        GError                 **error);
   /* any thread; may be NULL. Uses @data in place. @data outlives the buffer. */
   GpuBufferAllocForHostOp *alloc_for_host;
-  /* any thread; each may be NULL. Host memory at a fixed address, GpuNativeMemory.host, which the
-   * host accesses without a command while no work uses it. With GPU_HOST_MEMORY_FLAGS_MAPPED in
-   * @flags, kernels must be able to access the memory; if they cannot, the op fails with
-   * GPU_ERROR_NOT_SUPPORTED. The other flags are optional requests. Sets @flags to the flags in
-   * effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of memory. */
+  /* any thread; each may be NULL. Allocates host memory at a fixed address, GpuNativeMemory.host.
+   * The host accesses the memory without a command while no work uses it. With
+   * GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, kernels must be able to access the memory; if they
+   * cannot, the op fails with GPU_ERROR_NOT_SUPPORTED. The op may ignore all other flags. Sets
+   * @flags to the flags in effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of
+   * memory. */
   GpuBufferAllocHostOp *alloc_host;
   /* @data belongs to the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
    * @flags, the memory must not be written: its pages may be write-protected. */
@@ -195,8 +196,9 @@ typedef struct
                                        gsize                    size,
                                        GpuWrapMode              mode,
                                        GError                 **error);
-  /* any thread. @parent is not a slice itself and outlives the slice; @offset is a multiple of the
-   * device's base_alignment if the device has sub-buffers, unless @parent is_host_only. */
+  /* any thread. @parent is not a slice itself, and outlives the slice. If the device has
+   * sub-buffers and is_host_only of @parent is FALSE, @offset is a multiple of the device's
+   * base_alignment. */
   GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
                                        GpuNativeBuffer         *parent,
                                        GpuMemoryFlags           flags,
@@ -208,31 +210,32 @@ typedef struct
    * driver; the handle then contains the offset. The memory remains valid while the exporting
    * process holds it. */
   GpuBufferExportHandleOp *export_handle;
-  /* @handle comes from outside: fails with GPU_ERROR_IPC if it is invalid, or its memory has less
-   * than @size bytes. The memory of a handle is mapped once, regardless of how often it is
-   * imported. */
+  /* @handle comes from another process: fails with GPU_ERROR_IPC if @handle is invalid, or if its
+   * memory has less than @size bytes. If a handle is imported several times, its memory is mapped
+   * only once. */
   GpuBufferImportHandleOp *import_handle;
   /* Like export_handle() and import_handle(), for memory with GPU_MEMORY_FLAGS_SHAREABLE.
-   * export_fd() creates a file descriptor, which the caller owns, and bytes with the information
-   * that import_fd() also needs. The caller of import_fd() keeps ownership of @fd. */
+   * export_fd() creates a file descriptor, which the caller owns, and bytes of further information.
+   * import_fd() needs both. The caller of import_fd() keeps ownership of @fd. */
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
 
-  /* Whether open_fd() accepts no offset but 0: the public class then creates a slice of a buffer
-   * that begins at 0. */
+  /* Whether open_fd() accepts only the offset 0. For other offsets, the public class then opens the
+   * memory from its start and creates a slice. */
   gboolean           opens_from_start;
-  /* The next three ops share memory with other libraries, without a handle of this library. They
-   * are NULL if the back end cannot share memory in this way. get_fd_kinds() gets the kinds of
-   * descriptors that the context can import if @import is TRUE, and otherwise the kinds that it can
-   * export. If there are no kinds to export, share_fd may be NULL; if there are no kinds to import,
-   * open_fd may be NULL. */
+  /* get_fd_kinds(), share_fd() and open_fd() share memory with other libraries, which do not know
+   * the handles of this library. All three are NULL if the back end cannot share memory in this
+   * way. get_fd_kinds() gets the kinds of file descriptors that the context can import if @import
+   * is TRUE, or else the kinds that the context can export. If there are no kinds to export,
+   * share_fd may be NULL; if there are no kinds to import, open_fd may be NULL. */
   GpuBufferGetFdKindsOp *get_fd_kinds;
   /* @kind is a kind that the context can export, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The
    * caller owns the descriptor, which refers to an allocation of @whole_size bytes; the buffer
    * begins at @offset. */
   GpuBufferShareFdOp *share_fd;
-  /* @size bytes from @offset on lie within @whole_size, a value that the program passed. The caller
-   * keeps ownership of @fd. If the memory cannot be written, sets is_constant of the buffer. */
+  /* The program passed @whole_size, so the value may be wrong. The @size bytes at @offset lie
+   * within @whole_size. The caller keeps ownership of @fd. If the memory cannot be written, sets
+   * is_constant of the buffer. */
   GpuBufferOpenFdOp *open_fd;
 
   /* Whether the driver may defer allocations until work uses the memory. */
@@ -243,21 +246,23 @@ typedef struct
   /* May be NULL. Allocates memory for work submitted to @stream later, and for work on other
    * streams that waits for @stream. */
   GpuBufferAllocOrderedOp *alloc_ordered;
-  /* May be NULL. Frees a buffer of alloc_ordered() after the work submitted to @stream so far. The
-   * front class has made @stream wait for all other work that uses the buffer. Frees the structure
-   * itself at once, even on failure. */
+  /* May be NULL. Frees the memory of a buffer from alloc_ordered() once the work submitted to
+   * @stream so far has completed. The public class has already made @stream wait for all other work
+   * that uses the buffer. Frees the structure itself at once, even on failure. */
   GpuBufferFreeOrderedOp *free_ordered;
 
   /* The ranges do not overlap. */
   GpuBufferCopyOp *copy;
-  /* May be NULL. One of the contexts is that of the stream; the other is of the same back end. */
+  /* May be NULL. One of the two contexts is the context of the stream; the other context belongs to
+   * the same back end. */
   GpuBufferCopyPeerOp *copy_peer;
   /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;
   GpuBufferReadOp *read;
-  /* May be NULL. Write or read, block until the copy has completed, and fail if the copy fails.
-   * Called only for small sizes, and only if all other work submitted in the context has completed.
-   * They then take about as long as an op that does not block. */
+  /* May be NULL. Like write() and read(), but block until the copy has completed, and fail if the
+   * copy fails. Called only for sizes up to max_now_size, and only if all other work submitted in
+   * the context has completed. Under these conditions the ops take about as long as ops that do not
+   * block. */
   GpuBufferWriteNowOp *write_now;
   GpuBufferReadNowOp *read_now;
   /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of
@@ -271,10 +276,11 @@ typedef struct
   GpuBufferFillRegionOp *fill_region;
   /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
    * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
-   * writes of the back end visible to the other API. The buffers are not slices. Commands that are
-   * enqueued between the two calls, to this stream or another, use the buffers and their slices. No
-   * buffer is acquired or released twice in a row. Both ops are ordinary commands: on an
-   * out-of-order stream, GpuStream puts barriers between them and the work that uses the memory. */
+   * writes of the back end visible to the other API. The buffers are not slices. Commands that use
+   * the buffers or their slices are enqueued between the two calls, to this stream or to other
+   * streams. No buffer is acquired or released twice in a row. Both ops are ordinary commands: on
+   * an out-of-order stream, GpuStream puts barriers between them and the work that uses the
+   * memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* The driver's context, shared by the GpuContext and all pending work in it. The public classes
- * count the references, bytes and streams; the back end fills in the other fields. */
+/* The driver's context, shared by the GpuContext and by all pending work of the context. The public
+ * classes count the references, bytes and streams; the back end fills in the other fields. */
 struct _GpuNativeContext
 {
   const GpuBackend  *backend;
@@ -21,9 +21,9 @@ struct _GpuNativeContext
                                      * pageable memory of the library in stream order: an op that
                                      * accesses such memory directly must first drain the stream */
   gint               n_active;      /* atomic; timelines with work not known to be complete */
-  GMutex             failure_lock;  /* held to fail a user event, and to enqueue a wait for an event
-                                     * that may fail: PoCL hangs on a wait for an event that has
-                                     * failed already */
+  GMutex             failure_lock;  /* held while a thread fails a user event, or enqueues a wait
+                                     * for an event that may fail: PoCL hangs if a wait is enqueued
+                                     * after the event has failed */
   GMutex             lock;          /* guards the fields below */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
   GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
@@ -36,8 +36,8 @@ struct _GpuNativeContext
   struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first used */
   void             (*ring_free)  (GpuNativeContext *context);
 
-  /* The last member, next to the first members of the structures of back ends: every operation
-   * reads these members. */
+  /* Must be the last member. The structures of back ends embed this structure and continue after
+   * it, and every operation reads `lost` and their first members, so these share a cache line. */
   gint               lost;          /* atomic; once TRUE, every call fails with DEVICE_LOST */
 };
 
@@ -57,9 +57,9 @@ typedef struct
   /* The flags that create() supports; the public class rejects others. */
   GpuContextFlags    flags;
 
-  /* any thread. All devices are of this back end; fails with GPU_ERROR_NOT_SUPPORTED for more than
-   * one device if the back end does not support contexts of several devices. @flags has at most one
-   * GPU_CONTEXT_FLAGS_SCHED_ flag. */
+  /* any thread. All devices belong to this back end. Fails with GPU_ERROR_NOT_SUPPORTED if
+   * @n_devices is above 1 and the back end does not support contexts of several devices. @flags has
+   * at most one GPU_CONTEXT_FLAGS_SCHED_ flag. */
   GpuNativeContext * (*create)          (GpuNativeDevice *const *devices,
                                          guint                   n_devices,
                                          GpuContextFlags         flags,
@@ -69,11 +69,12 @@ typedef struct
                                          guint64                 handle,
                                          GpuWrapMode             mode,
                                          GError                **error);
-  /* any thread; no object of the context exists any more. Frees the structure itself. */
+  /* any thread. Called when no object of the context exists any more. Frees the structure
+   * itself. */
   void               (*free)            (GpuNativeContext       *context);
   guint64            (*get_handle)      (GpuNativeContext       *context);
-  /* any thread; may be NULL or fail with GPU_ERROR_NOT_SUPPORTED: the public class then reports the
-   * memory that the library has counted. */
+  /* any thread; may be NULL, and may fail with GPU_ERROR_NOT_SUPPORTED. In both cases, the public
+   * class reports the memory that the library has counted. */
   gboolean           (*get_memory_info) (GpuNativeContext       *context,
                                          guint64                *free_size,
                                          guint64                *total_size,
@@ -89,7 +90,7 @@ typedef struct
                                          guint64                 value,
                                          GError                **error);
 
-  /* The remaining ops may be NULL, and may be called from any thread. */
+  /* All ops below may be NULL, and may be called from any thread. */
 
   /* Blocks until all work of the context has completed, including work on streams that the library
    * does not track. NULL if the driver has no such call. */

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 struct _GpuNativeDevice
 {
   const GpuBackend *backend;
-  char             *id;             /* "opencl:0:1", unique, the argument of gpu_device_find() */
+  char             *id;             /* "opencl:0:1", unique, an argument for gpu_device_find() */
   char             *name;
   char             *vendor;
   char             *platform;       /* nullable */
@@ -22,11 +22,13 @@ struct _GpuNativeDevice
   GpuCapabilities   capabilities;
   guint64           memory_size;    /* bytes */
   guint64           max_allocation; /* bytes of one allocation */
-  gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
+  gsize             base_alignment; /* bytes; alignment of allocations and of the offsets of
+                                     * slices */
   GpuSvmFlags       usm_kinds;      /* the supported kinds of unified shared memory */
   gboolean          takes_addresses; /* OpenCL: pointer arguments of kernels may be addresses */
   gboolean          has_addresses;  /* OpenCL: buffers of contexts with one device have addresses */
-  guint             row_alignment;  /* texels, for the rows of images over buffers; 0 if unknown */
+  guint             row_alignment;  /* texels; alignment of the rows of images over buffers; 0 if
+                                     * unknown */
   guint64           handle;
 };
 
@@ -52,9 +54,9 @@ typedef struct
   /* any thread. Adds all attributes that the driver reports, with nicks such as
    * "max-work-group-size" as keys. */
   GpuDeviceGetAttributesOp *get_attributes;
-  /* any thread; may be NULL if no device can access another. Sets @can_access to whether the
-   * kernels and the copies that run on @device can access the memory of @peer, another device of
-   * this back end. */
+  /* any thread; may be NULL if no device can access the memory of another device. Sets @can_access
+   * to whether the kernels and the copies that run on @device can access the memory of @peer,
+   * another device of this back end. */
   GpuDeviceCanAccessPeerOp *can_access_peer;
   /* any thread; may be NULL. Adds the attributes that the driver reports for the link from @device
    * to @peer, with their nicks as keys. */

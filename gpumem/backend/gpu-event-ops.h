@@ -21,24 +21,24 @@ typedef GpuNativeEvent *GpuEventImportHandleOp (GpuNativeContext *context,
 typedef struct
 {
   /* any thread; both may be NULL. create_user() creates an event that set_user() completes or
-   * fails. set_user() is called once. If the event fails, the driver ends the work that waits for
-   * it without running that work, except for Intel's OpenCL runtime for CPUs, and may report an
-   * error. The timeline reports the failure even if the driver does not. */
+   * fails. set_user() is called once for each event. If the event fails, the driver ends the work
+   * that waits for the event without running that work. (Intel's OpenCL runtime for CPUs runs the
+   * work nevertheless.) The timeline reports the failure even if the driver reports no error. */
   GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,
                                           gboolean            success,
                                           GError            **error);
-  /* any thread; called with the last reference dropped. Frees the structure itself. */
+  /* any thread. Called after the last reference was dropped. Frees the structure itself. */
   void             (*free)               (GpuNativeEvent     *event);
   guint64          (*get_handle)         (GpuNativeEvent     *event);
   /* any thread; does not block. FAILED sets @error, and so does PENDING if the driver could not
    * report the status. */
   GpuEventStatus   (*query)              (GpuNativeEvent     *event,
                                           GError            **error);
-  /* any thread; blocks until the event completes or fails. The stream of the event has been
-   * flushed. The thread sleeps. If @urgent is TRUE, because a thread of the program waits, the
-   * thread may first poll for as long as the flags of the context allow. */
+  /* any thread. Blocks until the event completes or fails. The stream of the event has been
+   * flushed. The thread sleeps in the driver. @urgent is TRUE if a thread of the program waits: the
+   * op may then poll before it sleeps, for as long as the flags of the context allow. */
   gboolean         (*wait)               (GpuNativeEvent     *event,
                                           gboolean            urgent,
                                           GError            **error);
@@ -49,7 +49,7 @@ typedef struct
                                           guint64            *nanoseconds,
                                           GError            **error);
   /* any thread; may be NULL: the public class then subtracts the end times of the two events. Both
-   * have timing, have completed, and belong to one context. */
+   * events record times, have completed, and belong to the same context. */
   gboolean         (*get_elapsed)        (GpuNativeEvent     *event,
                                           GpuNativeEvent     *since,
                                           gint64             *nanoseconds,
@@ -60,10 +60,10 @@ typedef struct
                                           guint64            *nanoseconds,
                                           GError            **error);
   /* any thread; both may be NULL. export_handle() creates a handle of @event, which was recorded
-   * with GPU_EVENT_FLAGS_INTERPROCESS and lives while other processes wait for it. import_handle()
-   * creates an event from such a handle; the new event completes when the exported event completes.
-   * Another process may have passed any bytes: import_handle() fails with GPU_ERROR_IPC if the
-   * handle is invalid. */
+   * with GPU_EVENT_FLAGS_INTERPROCESS. The event must live for as long as other processes wait for
+   * it. import_handle() creates an event from such a handle; the new event completes when the
+   * exported event completes. The bytes of a handle come from another process: import_handle()
+   * fails with GPU_ERROR_IPC if the handle is invalid. */
   GpuEventExportHandleOp *export_handle;
   GpuEventImportHandleOp *import_handle;
 } GpuEventOps;

@@ -6,15 +6,15 @@
 
 G_BEGIN_DECLS
 
-/* The description of an image. Dimensions of @extent that images of @type lack are 1. */
+/* The description of an image. If images of @type have fewer than three dimensions, the unused
+ * dimensions of @extent are 1. */
 typedef struct
 {
   GpuImageType   type;
   GpuImageFormat format;
   gsize          texel_size;        /* bytes */
-  GpuExtent      extent;            /* texels, of the first level; the number of layers is in the
-                                     * dimension after the dimensions of a layer; a cubemap has 6
-                                     * layers */
+  GpuExtent      extent;            /* texels of the first level; the dimension after those of a
+                                     * layer is the number of layers; a cubemap has 6 layers */
   guint          n_levels;          /* 1 without mip levels */
 } GpuImageDescription;
 
@@ -22,8 +22,8 @@ struct _GpuNativeImage
 {
   GpuNativeMemory     base;
   GpuImageDescription description;
-  gsize               row_pitch;    /* bytes; of tightly packed texels if not linear */
-  gsize               slice_pitch;  /* bytes; of tightly packed texels if not linear */
+  gsize               row_pitch;    /* bytes; if not linear, as without gaps */
+  gsize               slice_pitch;  /* bytes; if not linear, as without gaps */
 };
 
 typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,
@@ -67,7 +67,7 @@ typedef gpointer GpuImageMapOp (GpuNativeStream     *stream,
                                 GpuNativeEvent     **event,
                                 GError             **error);
 
-/* Present if any device has GPU_CAPABILITIES_IMAGES; otherwise the back end has no table. */
+/* A back end has this table only if one of its devices may have GPU_CAPABILITIES_IMAGES. */
 typedef struct
 {
   /* Whether kernels accept an image with a sampler as a value argument. */
@@ -101,8 +101,9 @@ typedef struct
    * @buffer may be a slice. The op checks the alignment of @row_pitch and of the beginning of the
    * buffer. */
   GpuImageCreateForBufferOp *create_for_buffer;
-  /* any thread; may be NULL. @format (nullable) is the format of the texels if the driver does not
-   * report the format. If the driver reports another format than @format, the op fails. */
+  /* any thread; may be NULL. The driver may not report the format of the texels: the image then has
+   * the format @format, which may be NULL. If the driver reports a format that differs from
+   * @format, the op fails. */
   GpuImageWrapOp *wrap;
   /* any thread; may be NULL. Gets the mip level @level of @image, counted from 0. The level exists.
    * @image outlives the result. */
@@ -110,11 +111,12 @@ typedef struct
                                        GpuNativeImage            *image,
                                        guint                      level,
                                        GError                   **error);
-  /* any thread; may be NULL. Gets the driver's handle, never 0, by which kernels read @image with
-   * @sampler, or write it if @sampler is NULL. The handle lives as long as the image. */
+  /* any thread; may be NULL. Gets the handle, never 0, of the driver's texture object for @image
+   * and @sampler, or of its surface object for @image if @sampler is NULL. The handle is valid
+   * until the image is freed. */
   GpuImageGetObjectOp *get_object;
 
-  /* The remaining ops are stream ops. */
+  /* All ops below are stream ops. */
 
   /* May be NULL: the public class then writes a row of texels and copies it. @texel has
    * description.texel_size bytes, which may change once the call has returned. */

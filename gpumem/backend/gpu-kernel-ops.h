@@ -14,12 +14,12 @@ typedef struct
   const char      *type_name;       /* "float", "uint*", nullable */
   char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
                                      * 0 for structures and other types without a code */
-  gsize            size;            /* for values: bytes, 0 if unknown; for memory: the size of an
-                                     * address if the program may also pass the address as a value,
-                                     * otherwise 0 */
-  gboolean         read_only;       /* for memory and images: the kernel cannot write it */
-  gboolean         is_declared;     /* described only by the program; it is unknown whether the
-                                     * kernel writes it */
+  gsize            size;            /* bytes. For values: 0 if the size is unknown. For memory: the
+                                     * size of an address if the program may pass the address as a
+                                     * value, or else 0 */
+  gboolean         read_only;       /* for memory and images: the kernel cannot write the memory */
+  gboolean         is_declared;     /* only the program described the argument; it is unknown
+                                     * whether the kernel writes the memory */
 } GpuArgumentInfo;
 
 struct _GpuNativeKernel
@@ -51,7 +51,8 @@ typedef struct
 {
   gsize                   shared_size;    /* bytes of local memory that is not an argument */
   GpuLaunchFlags          flags;
-  GpuNativeBuffer *const *indirect;       /* n_indirect: reached by pointers in other memory */
+  GpuNativeBuffer *const *indirect;       /* n_indirect buffers, which kernels access through
+                                           * pointers in other memory */
   guint                   n_indirect;
 } GpuLaunchOptions;
 
@@ -70,7 +71,8 @@ typedef struct
   /* Whether launch() supports shared_size and flags; otherwise the public class rejects them. */
   gboolean has_options;
 
-  /* any thread. No submitted launch of the kernel is pending, or the context is lost. */
+  /* any thread. Called when no submitted launch of the kernel is pending, or when the context is
+   * lost. */
   void     (*free)           (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel);
   guint64  (*get_handle)     (GpuNativeKernel         *kernel);
@@ -80,15 +82,15 @@ typedef struct
                               GpuNativeKernel         *kernel,
                               GVariantDict            *attributes,
                               GError                 **error);
-  /* stream; several streams may launch one kernel at the same time. The number of arguments is
-   * correct, and so are their kinds and sizes if the kernel reports them. @grid counts work-items;
-   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; if
-   * kernels can access all memory without a declaration, the back end ignores the indirect
-   * memory. */
+  /* stream; several streams may launch the same kernel at the same time. The number of arguments is
+   * correct. Their kinds and sizes are also correct, if the kernel describes them. @grid counts
+   * work-items; @block is NULL to let the driver choose. @options is NULL, or sets at least one
+   * option. If kernels can access all memory without a declaration, the back end ignores the
+   * indirect memory. */
   GpuKernelLaunchOp *launch;
-  /* any thread; the remaining ops may be NULL. Sets an attribute by its nick in get_attributes();
-   * read-only attributes fail with GPU_ERROR_NOT_SUPPORTED, unknown attributes with
-   * GPU_ERROR_INVALID_ARGUMENT. */
+  /* This op and all ops below may be called from any thread, and may be NULL. Sets an attribute by
+   * its nick in get_attributes(). Fails with GPU_ERROR_NOT_SUPPORTED for a read-only attribute, and
+   * with GPU_ERROR_INVALID_ARGUMENT for an unknown attribute. */
   gboolean (*set_attribute)  (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel,
                               const char              *nick,
@@ -98,8 +100,8 @@ typedef struct
                                     GpuNativeKernel         *kernel,
                                     GpuCachePreference       preference,
                                     GError                 **error);
-  /* Gets the number of blocks of @block_size work-items, with @shared_size bytes as in
-   * GpuLaunchOptions, that run concurrently on one multiprocessor of the first device. */
+  /* Gets the number of blocks that run concurrently on one multiprocessor of the first device. Each
+   * block has @block_size work-items, and @shared_size bytes as in GpuLaunchOptions. */
   gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
                                      GpuNativeKernel         *kernel,
                                      gsize                    block_size,

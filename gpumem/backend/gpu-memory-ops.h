@@ -12,14 +12,19 @@ struct _GpuNativeMemory
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that created the memory */
   gboolean          is_image;
-  gboolean          is_exclusive;   /* used by one stream or the host at a time, even for reading:
-                                     * the submission calls GpuSvmOps.attach() before each use */
+  gboolean          is_exclusive;   /* only one stream, or only the host, may use the memory at a
+                                     * time, even to read it: the submission calls
+                                     * GpuSvmOps.attach() before each use */
   gboolean          is_external;    /* shared with another API: the submission calls
-                                     * GpuBufferOps.acquire() before each use, and release() */
+                                     * GpuBufferOps.acquire() before each use, and release() after
+                                     * it */
   gboolean          acquire_waits;  /* acquire() blocks the caller until the earlier work of the
-                                     * stream completes: never called after user events */
-  gpointer          host;           /* nullable; its address for host access without a command */
-  gboolean          is_host_only;   /* kernels cannot access it, and images cannot use it */
+                                     * stream completes. It is never called if that work waits for a
+                                     * user event */
+  gpointer          host;           /* nullable; address at which the host accesses the memory
+                                     * without a command */
+  gboolean          is_host_only;   /* kernels cannot access the memory, and images cannot be
+                                     * created over it */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
   gboolean          is_shareable;   /* open_fd() created it over memory that share_fd() can
@@ -33,23 +38,24 @@ typedef struct
   GpuNativeMemory  *memory;         /* NULL for host memory */
   gpointer          data;           /* for host memory */
 
-  /* For linear memory: in bytes, pitches are never 0. */
-  gsize             offset;         /* of the first byte, with origin and pitches resolved */
+  /* For linear memory. All values are in bytes; pitches are never 0. */
+  gsize             offset;         /* offset of the first byte of the region */
   gsize             row_pitch;
   gsize             slice_pitch;
 
-  /* For an image: in texels, rows and slices or layers. */
+  /* For an image: the origin in texels, rows, and slices or layers. */
   gsize             x;
   gsize             y;
   gsize             z;
 } GpuRegionSide;
 
-/* The identity of memory, to detect other objects over the same memory. */
+/* The identity of memory. Serves to find other objects over the same memory. */
 typedef struct
 {
-  guint64 id;                       /* equal for all objects over that memory; 0 if it is unique */
-  gsize   offset;                   /* within that memory */
-  guint64 outer;                    /* other memory that may contain this memory, or 0 */
+  guint64 id;                       /* equal for all objects over the same memory; 0 if no other
+                                     * object can be over it */
+  gsize   offset;                   /* offset within the memory that `id` identifies */
+  guint64 outer;                    /* id of larger memory that may contain this memory, or 0 */
   gsize   outer_offset;
 } GpuAliasKey;
 
@@ -73,7 +79,8 @@ typedef struct
   /* Whether copy_region() accepts memory of another context of the back end on one side. */
   gboolean          copies_peers;
 
-  /* any thread. No submitted work uses the memory any more, or the context is lost. */
+  /* any thread. Called when no submitted work uses the memory any more, or when the context is
+   * lost. */
   GpuMemoryFreeOp *free;
   guint64           (*get_handle)     (GpuNativeMemory         *memory);
   /* any thread. Gets the address that kernels use, or 0 if the driver does not report one. */
@@ -83,19 +90,20 @@ typedef struct
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
-  /* any thread; may be NULL. Called once for all memory except slices; @alias_key is 0 initially.
-   * All objects over the same memory get the same @alias_key within a context: memory that was
-   * imported or wrapped more than once, and memory of the library that was also wrapped. */
+  /* any thread; may be NULL. Called once for each object except slices; all members of @alias_key
+   * are initially 0. Within a context, all objects over the same memory must get the same
+   * @alias_key. Several objects share memory if the memory was imported or wrapped more than once,
+   * or was allocated by the library and then also wrapped. */
   void              (*identify)       (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
                                        GpuAliasKey             *alias_key);
 
-  /* The remaining ops are stream ops. */
+  /* All ops below are stream ops. */
 
-  /* Copies between any two sides except host and host. @extent is not empty; its width counts
-   * bytes, or texels if a side is an image; two images have texels of the same size. The regions do
-   * not overlap and are within their memory. Host memory must not change until the operation
-   * completes. */
+  /* Copies between two sides, of which at most one is host memory. @extent is not empty. Its width
+   * is in bytes, or in texels if a side is an image; two images have texels of the same size. The
+   * regions do not overlap, and lie within their memory. Host memory must not change until the
+   * operation completes. */
   GpuMemoryCopyRegionOp *copy_region;
   gboolean          (*migrate)        (GpuNativeStream         *stream,
                                        GpuNativeMemory *const  *memories,
@@ -103,8 +111,8 @@ typedef struct
                                        GpuMigrateFlags          flags,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  /* NULL if the back end cannot map memory. @data is the pointer that map() of the memory
-   * returned. */
+  /* NULL if the back end cannot map memory. @data is the pointer that GpuBufferOps.map() or
+   * GpuImageOps.map() returned. */
   GpuMemoryUnmapOp *unmap;
 } GpuMemoryOps;
 

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Sets the error of a context that is lost or belongs to another process. */
+/* Sets an error: the context is lost, or was created before the process forked. */
 GPU_COLD gboolean _gpu_native_context_fail          (GpuNativeContext  *context,
                                                      GError           **error);
 
@@ -19,8 +19,9 @@ _gpu_native_context_check (GpuNativeContext  *context,
          || _gpu_native_context_fail (context, error);
 }
 
-/* Must be called for every error of a driver. If the device is lost, marks @context as lost, and
- * calls notify_lost() once, so that the GpuContext emits GpuContext::lost in its main context. */
+/* Must be called for every error of a driver. If the error means that the device is lost, marks
+ * @context as lost and calls notify_lost(), but only once for each context. The GpuContext then
+ * emits GpuContext::lost in its main context. */
 void              _gpu_native_context_report        (GpuNativeContext  *context,
                                                      const GError      *error);
 /* Ends a driver call. Returns TRUE if @failure is NULL. Otherwise takes ownership of @failure,

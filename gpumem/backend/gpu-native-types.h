@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Declarations of the objects of a back end; the header of each ops table defines its structure. */
+/* Declares the structures of the objects of a back end. The header of each ops table defines the
+ * structure of its object. */
 #pragma once
 
 #include <gpumem/gpumem.h>

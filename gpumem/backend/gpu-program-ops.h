@@ -28,17 +28,17 @@ typedef struct
                                        GBytes            *il,
                                        const char        *options,
                                        GError           **error);
-  /* Like build_source(), for the templates, overloads and variables in @names (NULL-terminated, not
-   * empty), as written in source code: "scale<float>". Sets @lowered to their names in the binary,
-   * in the same order. */
+  /* Like build_source(), but also instantiates the templates in @names. @names (NULL-terminated,
+   * not empty) contains names of templates, overloads and variables as in source code, such as
+   * "scale<float>". Sets @lowered to the names in the binary, in the same order. */
   GpuNativeProgram * (*build_names)   (GpuNativeContext    *context,
                                        const char          *source,
                                        const char          *options,
                                        const char *const   *names,
                                        char              ***lowered,
                                        GError             **error);
-  /* Compiles source without loading it, as an input of link(). If @options request a binary,
-   * load_binary() also accepts the result. */
+  /* Compiles source, but does not load the result, which is an input of link(). If @options request
+   * a binary, load_binary() also accepts the result. */
   GBytes *           (*compile)       (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,
@@ -51,16 +51,17 @@ typedef struct
                                        const char        *options,
                                        GError           **error);
   /* any thread; may be NULL: the public class then calls load_binary() with the options of the
-   * build. Loads a binary of the program cache. get_binary() returned the binary for a program
-   * built from source. */
+   * build. Loads a binary from the program cache, which got it from get_binary() of a program built
+   * from source. */
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);
-  /* any thread; may be NULL: programs are then not cached. Appends everything besides source and
-   * options that determines the result of a build: device, driver, compiler. */
+  /* any thread; may be NULL: programs are then not cached. Appends a description of device, driver
+   * and compiler to @text, because the result of a build depends on them as well as on source and
+   * options. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
-  /* TRUE if inline assembly cannot read files, as in PTX. Otherwise the program cache does not
+  /* TRUE if inline assembly cannot read files, as in PTX. If FALSE, the program cache does not
    * store programs that contain assembly. */
   gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
@@ -76,8 +77,8 @@ typedef struct
                                        GpuNativeProgram  *program,
                                        const char        *name,
                                        GError           **error);
-  /* any thread; may be NULL. Gets a buffer for a variable of the program, at the address that the
-   * kernels of the program use. The program owns the memory and outlives the buffer. */
+  /* any thread; may be NULL. Gets a buffer over the memory of a global variable of the program. The
+   * program owns the memory and outlives the buffer. */
   GpuNativeBuffer *  (*get_global)    (GpuNativeContext  *context,
                                        GpuNativeProgram  *program,
                                        const char        *name,

@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* The description of a sampler; all values were checked. */
+/* The description of a sampler. The public class has checked all values. */
 typedef struct
 {
   gboolean       normalized_coordinates;
@@ -32,17 +32,18 @@ struct _GpuNativeSampler
 
 typedef struct
 {
-  /* any thread. Invalid values were rejected; valid values that this driver lacks fail with
-   * GPU_ERROR_NOT_SUPPORTED. Sets the description. */
+  /* any thread. The public class has rejected invalid values. Fails with GPU_ERROR_NOT_SUPPORTED if
+   * the driver does not support a valid value. Sets the description of the new sampler. */
   GpuNativeSampler * (*create)         (GpuNativeContext             *context,
                                         const GpuSamplerDescription  *description,
                                         GError                      **error);
-  /* any thread; may be NULL. Sets the description. */
+  /* any thread; may be NULL. Sets the description of the new sampler. */
   GpuNativeSampler * (*wrap)           (GpuNativeContext             *context,
                                         guint64                       handle,
                                         GpuWrapMode                   mode,
                                         GError                      **error);
-  /* any thread. No submitted launch uses it, or the context is lost. Frees the structure itself. */
+  /* any thread. Called when no submitted launch uses the sampler, or when the context is lost.
+   * Frees the structure itself. */
   void               (*free)           (GpuNativeContext             *context,
                                         GpuNativeSampler             *sampler);
   /* Gets the driver's handle, or 0 if samplers are not driver objects. */

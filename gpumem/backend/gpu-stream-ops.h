@@ -10,16 +10,16 @@ struct _GpuNativeStream
 {
   const GpuBackend *backend;
   GpuNativeContext *context;        /* owned by the timeline that owns the stream */
-  gboolean          partial;        /* set by an op that fails with some of its commands enqueued;
-                                     * cleared by the caller */
+  gboolean          partial;        /* set by an op that fails after it has enqueued some of its
+                                     * commands; cleared by the caller */
 };
 
 typedef struct
 {
   /* Whether wait() accepts events of other contexts of the back end. */
   gboolean          foreign_events;
-  /* Whether wrap() accepts GPU_STREAM_HANDLE_DEFAULT and similar handles; otherwise the public
-   * class rejects them, because a driver may use them as addresses. */
+  /* Whether wrap() accepts GPU_STREAM_HANDLE_DEFAULT and similar handles. If FALSE, the public
+   * class rejects these handles, because the driver would use them as pointers. */
   gboolean          has_default_handles;
   /* Whether record() supports timing on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
@@ -27,8 +27,8 @@ typedef struct
    * for that event. */
   gboolean          finish_reports_failure;
 
-  /* any thread. @device is a device of the context. The capabilities for @flags and @priority were
-   * checked. */
+  /* any thread. @device is a device of the context. The public class has checked that the device
+   * supports @flags and @priority. */
   GpuNativeStream * (*create)     (GpuNativeContext        *context,
                                    GpuNativeDevice         *device,
                                    GpuStreamFlags           flags,
@@ -41,23 +41,24 @@ typedef struct
                                    GpuNativeDevice        **device,
                                    GpuStreamFlags          *flags,
                                    GError                 **error);
-  /* any thread. All submitted work has completed, or the context is lost. Must not block on the
-   * device. */
+  /* any thread. Called when all submitted work has completed, or when the context is lost. Must not
+   * block on the device. */
   void              (*free)       (GpuNativeStream         *stream);
   guint64           (*get_handle) (GpuNativeStream         *stream);
   /* any thread; NULL if the driver has no such call. Does not block. Returns whether all work in
-   * the stream has completed, including work that the program submitted itself. */
+   * the stream has completed, including work that the program submitted with driver calls of its
+   * own. */
   GpuEventStatus    (*query)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* stream. Creates an event that completes when all work submitted so far has completed. @flags
-   * may request timing, or an event for GpuEventOps.export_handle(), but never both; the public
-   * class requests such an event only if export_handle is not NULL. */
+   * may request timing, or an event for GpuEventOps.export_handle(), but never both. The public
+   * class requests an event for export_handle() only if that op is not NULL. */
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
-  /* stream. Orders all later work after @events, none of which has failed, although the context of
-   * a foreign event may be lost. May set @event even on failure, if the stream already waits for
-   * some of @events. */
+  /* stream. Orders all later work after @events. None of @events has failed, but the context of a
+   * foreign event may be lost. If the op fails after the stream waits for some of @events, it may
+   * still set @event. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,
@@ -71,8 +72,8 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, even while another thread is in a stream op. Blocks until all work submitted before
-   * has completed, successfully or not. If finish_reports_failure is FALSE, called only if record()
-   * failed. */
+   * this call has completed or failed. If finish_reports_failure is FALSE, this op is called only
+   * if record() failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
 } GpuStreamOps;

@@ -21,9 +21,9 @@ typedef gboolean GpuSvmPrefetchOp (GpuNativeStream *stream,
                                    GError         **error);
 
 /* Ops of shared virtual memory. Such memory is a GpuNativeBuffer, and all ops of buffers accept it.
- * GpuMemoryOps.get_address() returns its address, for host and device alike; GpuNativeMemory.host
- * is set if the host may access it at any time. The capabilities for the requested flags were
- * checked. */
+ * GpuMemoryOps.get_address() returns its address, which host and device share. GpuNativeMemory.host
+ * is set if the host may access the memory at any time. The public class has checked that the
+ * device supports the requested flags. */
 typedef struct
 {
   /* Whether alloc() can exceed the device's max_allocation. */
@@ -31,8 +31,8 @@ typedef struct
 
   /* any thread. @alignment is a power of two, or 0 for any. */
   GpuSvmAllocOp *alloc;
-  /* any thread; required with GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place. @data outlives the
-   * memory. */
+  /* any thread; required if any device has GPU_CAPABILITIES_SVM_SYSTEM. Uses @data in place. @data
+   * outlives the buffer. */
   GpuBufferAllocForHostOp *alloc_for_host;
   /* any thread; may be NULL: the public class then ignores advice. @device is a device of the same
    * back end, or NULL for the host. */
@@ -44,9 +44,9 @@ typedef struct
                                        GpuNativeDevice         *device,
                                        GError                 **error);
 
-  /* The remaining ops are stream ops, and may be NULL if the driver requires no call for them. */
+  /* All ops below are stream ops. Each may be NULL if the driver needs no call for its purpose. */
 
-  /* From this point of the stream on, @attachment has exclusive access to the memory. */
+  /* Gives @attachment exclusive access to the memory, from this point of the stream on. */
   gboolean          (*attach)         (GpuNativeStream         *stream,
                                        GpuNativeBuffer         *buffer,
                                        GpuSvmAttachment         attachment,

@@ -6,9 +6,10 @@
 
 G_BEGIN_DECLS
 
-/* The sizes from which staging pays off for a GPU behind a link such as PCIe. The driver copies
- * smaller sizes about as fast as the staging engine does, but blocks the caller until earlier work
- * has completed, except for asynchronous writes that fit into the driver's own buffers. */
+/* The sizes from which staging pays off for a GPU behind a link such as PCIe. Below these sizes,
+ * the driver copies about as fast as the staging engine. But it blocks the caller until earlier
+ * work has completed, unless the copy is an asynchronous write that fits into the driver's own
+ * buffers. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
@@ -17,28 +18,28 @@ G_BEGIN_DECLS
 /* Requirements of the staging engine, in addition to GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* Whether the driver reads host memory during the call, instead of when it executes the copy,
-   * unless the driver itself has page-locked that memory. For a copy that is ordered after a
-   * host-signalled wait, a read during the call is too early. */
+  /* Whether the driver already reads host memory during the call that enqueues a copy, unless the
+   * driver has page-locked that memory. For a copy that is ordered after a host-signalled wait,
+   * this read is too early. */
   gboolean          needs_page_locked;
   /* any thread. Gets the size from which copies of pageable memory should be staged: copies to the
-   * device if @write is TRUE, otherwise copies from the device. Copies are staged if staging is
-   * faster or, if @blocking is FALSE, if the driver would block the caller. Returns G_MAXSIZE to
-   * never stage memory, and 0 if staging is not possible. */
+   * device if @write is TRUE, otherwise copies from the device. Copies should be staged if staging
+   * is faster. If @blocking is FALSE, they should also be staged if the driver would block the
+   * caller. Returns G_MAXSIZE if no copy should be staged, and 0 if staging is not possible. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
-  /* any thread, without locks, called before the first copy is staged. Returns whether
-   * host-signalled waits work with this driver. The op tests this only once. If the op is NULL,
-   * host-signalled waits work. */
+  /* any thread, without locks. Called before the first copy is staged. Returns whether
+   * host-signalled waits work with this driver. The op tests the driver only once. If the op is
+   * NULL, host-signalled waits work. */
   gboolean          (*has_host_waits) (GpuNativeContext        *context);
   /* any thread. Returns whether all @size bytes at @data are page-locked, so that the driver copies
    * them at full speed. FALSE if only some of them are. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
                                        gconstpointer            data,
                                        gsize                    size);
-  /* any thread. Creates an event for GpuStreamOps.wait() only. signal_host_wait() completes it, and
-   * is always called before the last reference is dropped. */
+  /* any thread. Creates an event that is used only with GpuStreamOps.wait(). signal_host_wait()
+   * completes the event, and is always called before the last reference to the event is dropped. */
   GpuNativeEvent *  (*create_host_wait) (GpuNativeContext        *context,
                                          GError                 **error);
   void              (*signal_host_wait) (GpuNativeEvent        *host_wait);

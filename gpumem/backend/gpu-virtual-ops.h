@@ -14,20 +14,21 @@ struct _GpuNativeChunk
   gsize             size;           /* bytes, set by the op that created it */
 };
 
-/* Address ranges and physical memory, allocated separately. All ops may be called from any thread,
- * do not wait for work, and are only called if the device has GPU_CAPABILITIES_VIRTUAL_MEMORY.
- * Sizes and offsets are multiples of the granularity; sizes are not 0. */
+/* Ops that allocate address ranges and physical memory separately. All ops may be called from any
+ * thread, must not wait for work, and are called only if the device has
+ * GPU_CAPABILITIES_VIRTUAL_MEMORY. Sizes and offsets are multiples of the granularity; sizes are
+ * not 0. */
 typedef struct
 {
   /* Gets the size of the smallest chunk, in bytes. */
   gboolean          (*get_granularity) (GpuNativeContext        *context,
                                         gsize                   *granularity,
                                         GError                 **error);
-  /* Reserves addresses without memory, as a buffer for GpuMemoryOps.free(), get_address() and
-   * GpuBufferOps.slice(). A slice can be used like any buffer while all of it is mapped; accessing
-   * an unmapped part is an error of the kernel or the program. No chunk is mapped to the buffer
-   * when it is freed. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is
-   * exhausted. */
+  /* Reserves addresses without memory. Returns a buffer that only GpuMemoryOps.free(),
+   * GpuMemoryOps.get_address() and GpuBufferOps.slice() accept. A slice can be used like any buffer
+   * while physical memory is mapped to all of it. An access to an unmapped part is an error of the
+   * kernel or the program. All chunks are unmapped before the buffer is freed. Fails with
+   * GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is exhausted. */
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gsize                    size,
                                         GError                 **error);
@@ -38,21 +39,21 @@ typedef struct
                                         gsize                    size,
                                         gboolean                 shareable,
                                         GError                 **error);
-  /* The chunk is not mapped. Frees the structure itself. */
+  /* Frees a chunk that is not mapped, with the structure itself. */
   void              (*destroy_chunk)   (GpuNativeContext        *context,
                                         GpuNativeChunk          *chunk);
-  /* Maps @n_chunks chunks, at least one, which are not mapped elsewhere, consecutively at the
-   * unmapped addresses of @range from @offset on. On return, every device that can access memory of
-   * the context can use the chunks, and so can devices that get access later. Chunks keep their
-   * contents. On failure no chunk is mapped. */
+  /* Maps @n_chunks chunks, at least one, one after another into @range, from @offset on. The chunks
+   * are not mapped elsewhere, and the addresses are unmapped. On return, every device that can
+   * access memory of the context can use the chunks, and so can devices that get access later.
+   * Chunks keep their contents. On failure no chunk is mapped. */
   gboolean          (*map)             (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,
                                         GpuNativeChunk *const   *chunks,
                                         guint                    n_chunks,
                                         GError                 **error);
-  /* Unmaps the chunk of @size bytes that begins at @offset. No submitted work uses the chunk any
-   * more, or the context is lost. */
+  /* Unmaps the chunk of @size bytes that begins at @offset. Called when no submitted work uses the
+   * chunk any more, or when the context is lost. */
   void              (*unmap)           (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,
