@@ -24,7 +24,7 @@ typedef enum
   GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
-/* A number is stored in every type that an argument may have, because a launch has no buffer for
+/* An item stores a number in each type that the argument may have: the launch has no place to store
  * converted values. */
 typedef struct
 {
@@ -36,9 +36,8 @@ typedef struct
     {
       GpuMemory  *memory;           /* nullable; TEXTURE: the image */
       GpuSampler *sampler;          /* SAMPLER, TEXTURE */
-      gsize       offset;           /* MEMORY with a size: start of the bytes in use, relative to
-                                     * the memory; wraps modulo 2^64 if they start before the
-                                     * memory */
+      gsize       offset;           /* for MEMORY with a size: offset of the bytes in use from the
+                                     * start of the memory; a negative offset wraps modulo 2^64 */
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
@@ -64,14 +63,14 @@ struct _GpuArguments
   GPtrArray       *indirect;        /* nullable; of GpuMemory, see gpu_arguments_add_indirect() */
 };
 
-/* Return the size in bytes and the OpenCL C name of the type with the code @type, or 0 and NULL for
- * an unknown code. */
+/* Return the size in bytes, and the OpenCL C name, of the type with the code @type. For an unknown
+ * code, the size is 0 and the name is NULL. */
 gsize         _gpu_argument_type_get_size (char               type);
 const char   *_gpu_argument_type_get_name (char               type);
 gboolean      _gpu_argument_type_is_float (char               type);
 
-/* Checks the number of the variable arguments of gpu_stream_launch() by means of the two values
- * that the macro appends to them. */
+/* Checks the number of variable arguments of gpu_stream_launch(). The macro gpu_stream_launch()
+ * appends two values to the arguments, which mark their end. */
 gboolean      _gpu_arguments_check_va     (GpuKernel         *kernel,
                                            va_list            ap,
                                            GError           **error);
@@ -91,10 +90,11 @@ typedef union
   gdouble real;
 } GpuArgumentNumber;
 
-/* Fast path for the variable arguments of gpu_stream_launch(): reads @n_arguments valid buffers,
- * values and sizes of local memory. Fills in @values and @memories as _gpu_arguments_resolve()
- * does; the values point into @numbers. Returns FALSE without an error if there is any other
- * argument. The caller then uses _gpu_arguments_new_va(), which reports errors. */
+/* Fast path for the variable arguments of gpu_stream_launch(). Reads @n_arguments arguments, each
+ * of which is a valid buffer, a value or a size of local memory. Fills in @values and @memories as
+ * _gpu_arguments_resolve() does; the values point into @numbers. Returns FALSE without an error if
+ * any argument is something else. The caller then uses _gpu_arguments_new_va(), which reports
+ * errors. */
 gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            guint              n_arguments,
                                            va_list            ap,
@@ -108,7 +108,7 @@ gboolean      _gpu_arguments_resolve_indirect (GpuArguments   *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* Returns (transfer full) a list with the same items. */
+/* Returns (transfer full) a new list with the same items. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 
 /* Checks @arguments against @kernel and fills in @values and @memories. Both arrays have
@@ -122,8 +122,8 @@ gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
-/* Adds @memory for a kernel that uses only the @size bytes of @memory at @offset. The kernel gets
- * the address of @memory, not of those bytes. */
+/* Adds @memory for a kernel that uses only @size bytes of @memory, from @offset on. The kernel gets
+ * the address of the first byte of @memory, not of the byte at @offset. */
 void _gpu_arguments_add_range (GpuArguments *arguments,
                                GpuMemory    *memory,
                                gsize         offset,

@@ -151,7 +151,7 @@ set_undeclared (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Uses 15 digits if the text parses back to @value, or else 17. */
+/* Writes @value with 15 digits. If that text does not parse back to @value, writes 17 digits. */
 static void
 format_double (char    *text,
                gsize    size,
@@ -217,7 +217,8 @@ integer_fits (const GpuArgumentItem *item,
   return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
 }
 
-/* Returns the bytes of the number in the type @type, or NULL if the type cannot hold the number. */
+/* Returns a pointer to the number as a value of the type @type, or NULL if the type cannot hold the
+ * number. */
 static gconstpointer
 number_as (const GpuArgumentItem *item,
            char                   type)
@@ -283,7 +284,7 @@ resolve_bytes (const GpuArgumentItem  *item,
                GpuArgumentValue       *value,
                GError                **error)
 {
-  /* A pointer of known size also accepts an address that is given as bytes. */
+  /* If the size of pointers is known, a pointer argument also accepts the bytes of an address. */
   gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
                       info->kind == GPU_ARGUMENT_KIND_UNKNOWN ||
                       (info->kind == GPU_ARGUMENT_KIND_MEMORY && info->size != 0);
@@ -374,8 +375,8 @@ resolve_image (GpuImage               *image,
   return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
-/* Returns FALSE if the flags of the memory exclude writes, but the driver describes the argument as
- * a pointer to non-const. */
+/* Returns FALSE if kernels may not write the memory, but the driver describes the argument as a
+ * pointer to non-const. */
 static inline gboolean
 allows_use (GpuMemory              *memory,
             const GpuArgumentInfo  *info)
@@ -748,9 +749,10 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
-/* Reads an integer or a pointer of @size bytes. Returns TRUE if it is the value that ends the
- * arguments. That value has 8 bytes. On 64-bit machines every variable argument takes 8 bytes, so
- * the value is also recognized in place of a missing int. */
+/* Reads an integer or a pointer of @size bytes. Returns TRUE if it is the end value: an 8-byte
+ * value that the gpu_stream_launch() macro appends to the arguments. On 64-bit machines every
+ * variable argument takes 8 bytes, so the end value is also recognized in place of a missing
+ * int. */
 static inline gboolean
 is_integer_end (va_list *ap,
                 gsize    size)
@@ -775,9 +777,9 @@ is_real_end (va_list *ap)
   return memcmp (&real, &end, sizeof end) == 0;
 }
 
-/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if the list of
- * arguments ends in its place. A check of the end alone is not sufficient: the stack may still hold
- * the end values of an earlier call where the end values of this call should be. */
+/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if an end value
+ * is in the place of that argument. It is not sufficient to check for end values after the last
+ * argument: the stack may still hold the end values of an earlier call there. */
 static inline gboolean
 is_missing (const GpuArgumentInfo  *info,
             va_list                *ap)
@@ -837,7 +839,8 @@ fail_number (GpuKernel              *kernel,
   return FALSE;
 }
 
-/* Does not check arguments after an argument of unknown kind, because its C type is unknown. */
+/* Stops at the first argument of unknown kind: without its C type, the arguments after it cannot be
+ * found. */
 GPU_HOT gboolean
 _gpu_arguments_check_va (GpuKernel  *kernel,
                          va_list     ap,
@@ -861,8 +864,8 @@ _gpu_arguments_check_va (GpuKernel  *kernel,
 }
 
 /* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
- * the argument needs a GpuArgumentItem, because it is invalid or because _gpu_arguments_resolve()
- * must convert it. */
+ * the argument is invalid, or if _gpu_arguments_resolve() must convert the argument: in both cases,
+ * the caller must create a GpuArgumentItem. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,

@@ -30,11 +30,12 @@
  * gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error);
  * ]|
  *
- * A value is added as a number or as its bytes. The launch converts a number to the type of the
- * argument, and fails if the type cannot hold the number, so no value is ever truncated.
+ * The program adds a value as a number, or as the bytes of the value. The launch converts a number
+ * to the type of the argument, and fails if the type cannot hold the number, so no value is ever
+ * truncated.
  *
- * A list may be launched many times, with every kernel that takes such arguments. The program may
- * change the list between launches: a launch uses the contents that the list has at the call.
+ * A list may be used for many launches, of every kernel that takes such arguments. The program may
+ * change the list between launches: a launch uses the contents of the list at the time of the call.
  *
  * References may be taken and dropped on any thread. While one thread changes a list, no other
  * thread may use it.
@@ -257,12 +258,12 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
  * Adds memory that the kernel accesses through a pointer stored in other memory, as in a linked
  * list. OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS,
  * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM or CL_KERNEL_EXEC_INFO_DEVICE_PTRS_EXT. On CUDA and on
- * the host, kernels can access all memory of their device without a driver call.
+ * the host, no driver call is necessary, because kernels can access all memory of their device.
  *
- * The launch treats the memory like the memory of an argument: it retains @memory until the kernel
- * has completed, waits for pending uses on other streams, and counts the kernel as a writer unless
- * @memory has %GPU_MEMORY_FLAGS_READ_ONLY. The list retains @memory until it is cleared or freed.
- * gpu_arguments_get_length() does not count indirect memory.
+ * The launch treats @memory like the memory of an argument. It retains @memory until the kernel has
+ * completed. The kernel waits for pending uses of @memory on other streams, and counts as a writer
+ * unless @memory has %GPU_MEMORY_FLAGS_READ_ONLY. The list retains @memory until it is cleared or
+ * freed. gpu_arguments_get_length() does not count indirect memory.
  *
  * The launch fails with %GPU_ERROR_INVALID_ARGUMENT for memory that the program received as
  * read-only, such as the memory of a read-only DLPack tensor, because the kernel might write to it.
@@ -419,15 +420,15 @@ gpu_arguments_add_value (GpuArguments *arguments,
  * @address: a device address, for example from gpu_memory_block_get_address(); 0 passes a null
  *   pointer
  *
- * Adds an address for a pointer or a 64-bit integer (OpenCL, for a pointer:
- * clSetKernelArgSVMPointer, clSetKernelArgMemPointerINTEL or clSetKernelArgDevicePointerEXT).
+ * Adds an address for an argument that is a pointer or a 64-bit integer. OpenCL, for a pointer:
+ * clSetKernelArgSVMPointer, clSetKernelArgMemPointerINTEL or clSetKernelArgDevicePointerEXT.
  *
  * The library does not track the memory at @address: it neither retains that memory nor orders the
  * kernel after other uses of it.
  *
- * On OpenCL, the library uses the function for the kind of memory at @address: of a #GpuBuffer, or
- * otherwise of shared virtual memory. If the driver refuses the address, the library tries the
- * other functions.
+ * On OpenCL, the library first calls the function for addresses of buffers if @address lies in a
+ * #GpuBuffer, or else the function for shared virtual memory. If the driver refuses the address,
+ * the library tries the other functions.
  *
  * On OpenCL devices without shared virtual memory and without cl_ext_buffer_device_address, a
  * launch that passes an address other than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.
@@ -448,8 +449,8 @@ gpu_arguments_add_address (GpuArguments *arguments,
  * @arguments: a #GpuArguments
  * @value: an integer
  *
- * Adds an integer. The launch converts it to the type of the argument, an integer or floating-point
- * type, and fails with %GPU_ERROR_INVALID_ARGUMENT if that type is an integer type that cannot hold
+ * Adds an integer. The argument may have an integer or floating-point type. The launch converts
+ * @value to that type, and fails with %GPU_ERROR_INVALID_ARGUMENT if an integer type cannot hold
  * @value. Use gpu_arguments_add_uint() for values of 2^63 and more.
  *
  * Since: 0.1
@@ -475,7 +476,8 @@ gpu_arguments_add_int (GpuArguments *arguments,
  * @arguments: a #GpuArguments
  * @value: an unsigned integer
  *
- * Adds an unsigned integer. The launch converts it as described at gpu_arguments_add_int().
+ * Adds an unsigned integer. The launch converts @value in the same way as for
+ * gpu_arguments_add_int().
  *
  * Since: 0.1
  */

@@ -5,9 +5,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns whether the flags of the image allow kernels to write the image (if @is_written) or to
- * read the image. The error message begins with a verb, so the caller must prefix the name of the
- * object. */
+/* Returns whether the flags of the image allow kernels to write the image if @is_written is TRUE,
+ * or to read the image if it is FALSE. The error message begins with a verb: the caller must put
+ * the name of the image in front of it. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,
                                     GError                   **error);

@@ -104,19 +104,18 @@ check_sampler (GpuImage          *image,
  * @sampler: (nullable): a sampler of the same context, or %NULL
  * @error: return location for an error
  *
- * Gets the native texture object of the image and @sampler, or its native surface object if
- * @sampler is %NULL, for programs that launch kernels without the library (CUDA: a CUtexObject of
- * cuTexObjectCreate, a CUsurfObject of cuSurfObjectCreate).
+ * Gets the native texture object for @image and @sampler or, if @sampler is %NULL, the native
+ * surface object for @image. For programs that launch kernels without the library. CUDA: a
+ * CUtexObject from cuTexObjectCreate, or a CUsurfObject from cuSurfObjectCreate.
  *
- * The image owns the object. The object is created on the first call, shared by equal samplers, and
- * destroyed with the image. The library does not track uses of the object by other code. May be
- * called from any thread; does not block.
+ * The first call creates the object, and later calls with an equal sampler return the same object.
+ * The image owns the object, and destroys it when the memory of the image is freed. The library
+ * does not track uses of the object by other code. May be called from any thread; does not block.
  *
- * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED if kernels take the image itself, as on
- *   OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if @sampler belongs to another context or
- *   filters integers, if the flags of @image do not allow the access, or if the image has no
- *   surface object, as is the case for an image over a buffer, %GPU_ERROR_RELEASED, or the driver's
- *   error
+ * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, where kernels take
+ *   the image itself; %GPU_ERROR_INVALID_ARGUMENT if @sampler belongs to another context or filters
+ *   integers, if the flags of @image do not allow the access, or if @sampler is %NULL for an image
+ *   over a buffer, which has no surface object; %GPU_ERROR_RELEASED; or the driver's error
  *
  * Since: 0.1
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Attributes of kernels that the driver reports or lets a program set. */
+/* Attributes of kernels. The driver reports all of them, and lets a program set some. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
@@ -30,14 +30,16 @@ begin_call (GpuKernel   *kernel,
  * @value: the value
  * @error: return location for an error
  *
- * Sets an attribute of the kernel (CUDA: cuFuncSetAttribute). The value applies to later launches
- * through every #GpuKernel for the same kernel of the program. Does not block.
+ * Sets an attribute of the kernel (CUDA: cuFuncSetAttribute). The value applies to all later
+ * launches of this kernel of the program, also to launches through other #GpuKernel objects for it.
+ * Does not block.
  *
  * - `max-dynamic-shared-size`: the limit of dynamic shared memory in bytes; the default is 48 KiB
- * - `preferred-shared-carveout`: the preferred share of shared memory in percent
+ * - `preferred-shared-carveout`: the preferred percentage of the on-chip memory that is used as
+ *   shared memory
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for an attribute that cannot be set (on
- *   OpenCL and the host, that is every attribute), %GPU_ERROR_INVALID_ARGUMENT for an unknown @nick
+ *   OpenCL and the host, no attribute can be set), %GPU_ERROR_INVALID_ARGUMENT for an unknown @nick
  *   or a @value out of range, or the driver's error
  *
  * Since: 0.1
@@ -117,7 +119,7 @@ gpu_kernel_set_cache_preference (GpuKernel           *kernel,
  * gpu_kernel_get_max_active_blocks:
  * @kernel: a #GpuKernel
  * @block_size: number of work-items in a work-group, at least 1
- * @shared_size: bytes of shared memory per work-group, in addition to local memory arguments
+ * @shared_size: bytes of shared memory per work-group, besides the memory of local memory arguments
  * @n_blocks: (out): the number of work-groups
  * @error: return location for an error
  *

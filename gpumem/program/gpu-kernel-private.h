@@ -32,13 +32,13 @@ struct _GpuKernel
   GObject          parent_instance;
 
   GpuKernelCore   *core;            /* NULL until initialised */
-  GpuArgumentInfo *arguments;       /* atomic; the latest declaration; without one, the driver's
-                                     * description */
+  GpuArgumentInfo *arguments;       /* atomic; the latest declaration, or the driver's description
+                                     * before any declaration */
   GpuProgram      *program;
   char            *name;
   GMutex           lock;            /* protects declared */
-  GPtrArray       *declared;        /* every table that `arguments` has pointed to; the first table
-                                     * is the driver's description */
+  GPtrArray       *declared;        /* owns every table that `arguments` points to or pointed to;
+                                     * the first table is the driver's description */
 };
 
 /* Returns (transfer none) the core, or NULL for a kernel that was never initialised. */
@@ -48,8 +48,8 @@ _gpu_kernel_get_core (GpuKernel *kernel)
   return kernel->core;
 }
 
-/* Returns the arguments as last declared or, without a declaration, as described by the driver. The
- * result is valid while @kernel exists. @n_arguments may be NULL. */
+/* Returns the latest declaration of the arguments. If the program has declared none, returns the
+ * driver's description. The result is valid while @kernel exists. @n_arguments may be NULL. */
 static inline const GpuArgumentInfo *
 _gpu_kernel_get_arguments (GpuKernel *kernel,
                            guint     *n_arguments)
@@ -63,11 +63,11 @@ _gpu_kernel_get_arguments (GpuKernel *kernel,
 /* Returns (transfer none) the context, or NULL for a kernel that was never initialised. */
 GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
 
-/* Returns (transfer floating) the arguments of all kernels of the program, for the cache, or NULL
- * if the driver cannot list the kernels. */
+/* Returns (transfer floating) a description of the arguments of all kernels of the program, for the
+ * program cache. Returns NULL if the driver cannot list the kernels. */
 GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
 /* @descriptions comes from _gpu_kernel_describe_all(). Fills in the fields of @arguments that the
- * driver did not report. The strings remain owned by @descriptions. */
+ * driver did not report. @descriptions still owns the strings. */
 void                   _gpu_kernel_complete      (GVariant               *descriptions,
                                                   const char             *name,
                                                   GpuArgumentInfo        *arguments,

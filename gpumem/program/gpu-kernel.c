@@ -30,12 +30,13 @@
  * gpu_stream_launch (stream, scale, &grid, NULL, &error, buffer, 2.0);
  * ]|
  *
- * If the driver describes the arguments of a kernel, every launch is checked against the
- * description. If it does not, call gpu_kernel_declare_arguments() once before the first launch.
+ * If the driver describes the arguments of a kernel, the library checks every launch against the
+ * description. If the driver describes no arguments, call gpu_kernel_declare_arguments() once
+ * before the first launch.
  *
  * Arguments belong to the launch, not to the kernel, so any number of threads and streams may
- * launch the same kernel at the same time. A launch in flight retains the code that it runs, so the
- * program may unref the kernel right after the launch.
+ * launch the same kernel at the same time. A launch in flight retains the code of the kernel, so
+ * the caller may unref the #GpuKernel right after the launch.
  *
  * Since: 0.1
  */
@@ -349,7 +350,7 @@ get_argument (GpuKernel *kernel,
  * driver (`CL_KERNEL_ARG_ADDRESS_QUALIFIER`).
  *
  * Returns: the kind; %GPU_ARGUMENT_KIND_UNKNOWN if the argument is neither declared nor described,
- *   or @index is out of range
+ *   or if @index is out of range
  *
  * Since: 0.1
  */

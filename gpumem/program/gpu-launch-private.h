@@ -6,8 +6,9 @@
 
 G_BEGIN_DECLS
 
-/* A launch: on the stack for gpu_stream_launch(), on the heap for gpu_launch_new(). A launch on the
- * heap is called prepared, and owns the fields marked as owned. A launch on the stack owns none. */
+/* A launch. gpu_stream_launch() places it on the stack, and gpu_launch_new() on the heap. A launch
+ * on the heap is called a prepared launch, and owns the fields marked as owned. A launch on the
+ * stack owns no field. */
 struct _GpuLaunch
 {
   gatomicrefcount   refs;           /* prepared launches only */
@@ -24,8 +25,8 @@ struct _GpuLaunch
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
   guint             n_indirect;     /* memories from gpu_arguments_add_indirect() */
-  GpuMemory       **memories;       /* n_arguments, then n_indirect; owned array of borrowed
-                                     * objects, which the arguments retain */
+  GpuMemory       **memories;       /* n_arguments, then n_indirect elements; the array is owned,
+                                     * and `arguments` retains the objects */
   guint             n_accesses;
   GpuAccess        *accesses;       /* at most one for each memory, owned */
   GpuExtent         own_grid;       /* prepared launches: grid and block point here */
@@ -49,10 +50,10 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
 }
 
 /* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
- * kernel only reads. Memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as only read. This is safe:
- * _gpu_arguments_resolve() rejects such memory if the kernel may write it according to the
- * description of the arguments. Without a description, the program must ensure that the kernel does
- * not write such memory. Memory that is passed twice gets two accesses. */
+ * kernel only reads. The access to memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as a read:
+ * _gpu_arguments_resolve() rejects such memory for an argument that the kernel may write according
+ * to its description. Without a description, the program must ensure that the kernel does not write
+ * such memory. Memory that is passed twice gets two accesses. */
 static inline void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
@@ -84,7 +85,7 @@ gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GError          **error);
 
 /* Submits a resolved launch. Uses the core, extents, values and memories of @launch. Modifies
- * @accesses, so each submission needs its own copy. */
+ * @accesses, so the caller must pass a new copy for each submission. */
 gboolean _gpu_launch_submit        (GpuTimeline      *timeline,
                                     const GpuLaunch  *launch,
                                     GpuAccess        *accesses,

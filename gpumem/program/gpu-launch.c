@@ -30,12 +30,12 @@
  *   gpu_stream_launch_prepared (stream, step, &error);
  * ]|
  *
- * Any stream of the context of the kernel may run the launch. A launch retains its kernel and its
- * memory.
+ * Any stream of the context of the kernel may run the launch. A #GpuLaunch retains its kernel and
+ * its memory.
  *
- * A launch is immutable, but the contents of its memory may change. If the values of arguments
- * change between launches, use gpu_stream_launch_arguments() instead. All functions may be called
- * from any thread.
+ * A #GpuLaunch is immutable, but the contents of its memory may change. For arguments whose values
+ * change from one launch to the next, use gpu_stream_launch_arguments(). All functions may be
+ * called from any thread.
  *
  * Since: 0.1
  */
@@ -145,8 +145,8 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
-/* Limits the access to the memory of an array to the range of the array's elements. That range may
- * begin before the address that the kernel gets. */
+/* Limits the recorded access to the memory of an array to the bytes of the array's elements. The
+ * first of these bytes may be before the address that the kernel gets. */
 static void
 narrow_accesses (GpuLaunch          *launch,
                  const GpuArguments *arguments)
@@ -172,7 +172,7 @@ narrow_accesses (GpuLaunch          *launch,
 
 /* The accesses of the kernel to indirect memory are unknown. Assumes writes, unless the flags of
  * the memory exclude writes. Memory that the program received as read-only (`is_constant`) counts
- * as written in spite of its flags, so that the submission rejects it. */
+ * as written in spite of its flags: the submission then rejects the memory. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
 {
@@ -269,14 +269,14 @@ set_buffers (GpuLaunch  *launch,
  * @kernel: a #GpuKernel
  * @grid: the number of work-items in each dimension
  * @block: (nullable): the size of a work-group, or %NULL to let the driver choose
- * @shared_size: bytes of shared memory per work-group in addition to local memory arguments, for
- *   `extern __shared__` in CUDA C++; 0 for none
+ * @shared_size: bytes of shared memory per work-group, besides the memory of local memory
+ *   arguments, for `extern __shared__` in CUDA C++; 0 for none
  * @flags: flags of the launch
  * @arguments: the arguments of the kernel; the launch copies the list
  * @error: return location for an error
  *
- * Prepares a launch for any number of calls to gpu_stream_launch_prepared(). Each of those calls
- * calls the driver (CUDA: cuLaunchKernel, cuLaunchCooperativeKernel). Does not block.
+ * Prepares a launch for any number of calls to gpu_stream_launch_prepared() (CUDA: each of those
+ * calls uses cuLaunchKernel or cuLaunchCooperativeKernel). Does not block.
  *
  * With %GPU_LAUNCH_FLAGS_COOPERATIVE, all work-groups must fit on the device at the same time: see
  * gpu_kernel_get_max_active_blocks().

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The build options that do not prevent caching: options of OpenCL, NVRTC and the host compiler
- * that name no file or folder. A program with any other option is not cached.
+ * Lists the build options that do not prevent caching. They are options of OpenCL, of NVRTC and of
+ * the host compiler that name no file or folder. A program with any other option is not cached.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
   "extensible-whole-program|extra-device-vectorization|gen(?:erate)?-(?:line-info|opt-lto)|" \
   "lineinfo|minimal|modify-stack-limit|no-source-include|optix-ir|restrict|use_fast_math|" \
   "Wreorder|warning-as-error)"
-/* Options with "=" and a value, or the value in the next word */
+/* Options with a value, which follows after "=" or in the next word */
 #define VALUED \
   "-cl-nv-[\\w-]+|" \
   "--?(?:arch|diag-(?:error|suppress|warn)|dopt|fmad|frandom-seed|ftz|gpu-architecture|" \
@@ -76,7 +76,7 @@ count_words (char **words)
   return 0;
 }
 
-/* Checks the words into which a shell would split the options. */
+/* Splits the options into words as a shell would, and checks the words. */
 static gboolean
 are_words_known (char **words)
 {
@@ -92,8 +92,8 @@ are_words_known (char **words)
   return TRUE;
 }
 
-/* Checks the words for drivers that split options at every blank, also within quotes. For such a
- * driver, a part of a quoted value may be an option of its own. */
+/* Checks the options for drivers that split them at every blank, even within quotes. Such a driver
+ * may interpret a part of a quoted value as another option. */
 static gboolean
 are_parts_known (const char *unquoted)
 {

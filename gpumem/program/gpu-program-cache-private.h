@@ -22,15 +22,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuCacheEntry, _gpu_cache_entry_free)
 char          *_gpu_program_cache_key    (GpuNativeContext  *context,
                                           const char        *source,
                                           const char        *options);
-/* Returns NULL if there is no such entry, or if the entry is damaged. */
+/* Returns NULL if the cache has no entry for @key, or if the entry is damaged. */
 GpuCacheEntry *_gpu_program_cache_load   (const char        *key);
 void           _gpu_program_cache_store  (const char        *key,
                                           GBytes            *binary,
                                           GVariant          *descriptions,
                                           const char        *log);
 
-/* Returns FALSE if the build may depend on files or the clock. With @any_assembly, the program may
- * contain assembly. Set @any_assembly if the assembler of the back end cannot read files. */
+/* Returns FALSE if the result of the build may depend on files or on the clock. Set @any_assembly
+ * to TRUE if the assembler of the back end cannot read files: assembly then does not prevent
+ * caching. */
 gboolean       _gpu_program_is_cacheable (const char        *source,
                                           const char        *options,
                                           gboolean           any_assembly);

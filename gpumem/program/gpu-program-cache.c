@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A cache of program binaries on disk. An entry is one file. Its name is a SHA-256 digest of all
- * inputs of the build: source, options, back end, and the back end's description of device, driver
- * and compiler. The file begins with a header and a digest of the rest of the file, so that damaged
- * entries and entries of other versions are ignored and replaced.
+ * A cache of program binaries on disk. An entry is one file. The name of the file is a SHA-256
+ * digest of all inputs of the build: source, options, back end, and the back end's description of
+ * device, driver and compiler. The file begins with a header, and a digest of the rest of the file.
+ * The header and the digest identify damaged entries and entries of other versions, which are
+ * ignored and replaced.
  *
  * An entry is written to a temporary file, which is then renamed. Other processes that share the
  * directory therefore never read an incomplete entry. A hit updates the modification time of the
@@ -298,8 +299,8 @@ _gpu_program_cache_load (const char *key)
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* Record the use. Ignore failure: this process cannot evict entries from a directory that is not
-   * writable. */
+  /* Record the use of the entry. Ignore failure: if this process cannot write to the directory, it
+   * cannot evict entries either. */
   if (entry != NULL)
     g_utime (path, NULL);
 
@@ -316,8 +317,8 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* Also accepts the name of a temporary file to which an entry is written. Sets @is_temporary for
- * such a name. */
+/* Returns whether @name is the name of an entry, or of a temporary file for an entry. Sets
+ * @is_temporary to TRUE for a temporary file. */
 static gboolean
 is_entry_name (const char *name,
                gboolean   *is_temporary)
@@ -334,8 +335,8 @@ is_entry_name (const char *name,
   return length == 0 || (length == TEMP_LENGTH && name[strlen (name) - TEMP_LENGTH] == '.');
 }
 
-/* Removes the file if it begins like an entry of any version. A temporary file may end at any byte,
- * so a partial header is enough to remove it. */
+/* Removes the file if it begins with the header of an entry of any version. A temporary file may be
+ * incomplete, so it is also removed if it contains only a part of the header. */
 static gboolean
 remove_entry (int         directory,
               const char *name,
@@ -404,8 +405,8 @@ list_entries (DIR     *dir,
   return files;
 }
 
-/* Removes the least recently used entries until the rest is within @limit. Keeps @stored, the entry
- * that was just written. */
+/* Removes the least recently used entries until the total size is within @limit. Never removes
+ * @stored, the entry that was just written. */
 static void
 evict (DIR        *dir,
        const char *stored,
@@ -447,8 +448,8 @@ evict_from (const char *directory,
   closedir (dir);
 }
 
-/* Removes an untrustworthy file before its entry is replaced: recent GLib (2.84 in Debian 13)
- * copies the mode of the replaced file to the new file. */
+/* Removes the file at @path if it is untrustworthy, before a new entry replaces it. Recent GLib
+ * (2.84 in Debian 13) would copy the unsafe mode of the old file to the new file. */
 static void
 remove_untrustworthy (const char *path)
 {

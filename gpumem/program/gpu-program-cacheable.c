@@ -3,9 +3,10 @@
  * Checks whether the result of a build depends only on source and options. A build that may read a
  * file or the clock must not be cached.
  *
- * The check does not preprocess the text, and rejects in case of doubt: a directive in a comment or
- * a string also prevents caching. A macro with ## can build new words from the identifiers in the
- * text, so a forbidden word counts as present if it can be built from those identifiers.
+ * The check does not preprocess the text. In case of doubt, it rejects the program: even a
+ * directive in a comment or a string prevents caching. A macro with ## can build new words from the
+ * identifiers in the text, so a forbidden word counts as present if it can be built from those
+ * identifiers.
  */
 #include "config.h"
 
@@ -21,7 +22,7 @@
   "diag_\\w+|hd_warning_disable|GCC\\s+(?:diagnostic|unroll|ivdep|poison|system_header|" \
   "(?:push|pop)_options)|clang\\s+(?:diagnostic|loop|fp|optimize))\\b"
 
-/* Also returns TRUE for an error, for example an exceeded match limit, because TRUE prevents
+/* Also returns TRUE if the match fails with an error, for example at the match limit: TRUE prevents
  * caching. */
 static gboolean
 has_match (const char *pattern,
@@ -132,9 +133,9 @@ has_string (const char *text)
   return strchr (text, '"') != NULL || has_match ("[^\\s#][ \t]*#(?!#)", text);
 }
 
-/* Assemblers read files with .incbin and .include, and macros can hide these directives. Without
- * @any_assembly, any assembly therefore prevents caching, and so does any attribute whose string is
- * passed to the assembler. */
+/* Assemblers read files with .incbin and .include, and macros can hide these directives. If
+ * @any_assembly is FALSE, this function therefore returns TRUE for any assembly, and for any
+ * attribute whose string is passed to the assembler. */
 static gboolean
 has_volatile_word (const char *text,
                    gboolean    any_assembly)
@@ -165,8 +166,8 @@ static const char *const assembly_words[] =
   "weakref", "__weakref__", "ifunc", "__ifunc__", NULL
 };
 
-/* Returns the parameters of the macro that @line defines. Returns NULL if @line cannot be parsed.
- * The caller then assumes that any operand may be a parameter. */
+/* Returns the parameters of the macro that @line defines. Returns NULL if @line cannot be parsed:
+ * the caller must then assume that every operand may be a parameter. */
 static char **
 get_parameters (const char *line)
 {
@@ -201,8 +202,8 @@ can_make (const char  *word,
   return TRUE;
 }
 
-/* Returns whether a chain of ## in @line can produce @word. An operand that is not a plain word is
- * an empty string in the list of operands, and may stand for any text. */
+/* Returns whether a chain of ## in @line can produce @word. The list of operands contains an empty
+ * string for an operand that is not a plain word. Such an operand may stand for any text. */
 static gboolean
 can_paste (const char *line,
            const char *word)
@@ -293,8 +294,8 @@ is_text_cacheable (const char *text,
 {
   g_autofree char *joined = join_lines (text);
 
-  /* "??/" is the trigraph of the backslash. Whether it starts a line splice depends on the options,
-   * so reject it always. */
+  /* "??/" is the trigraph of the backslash. The compiler options determine whether it starts a line
+   * splice, so always reject it. */
   if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
     return FALSE;
 

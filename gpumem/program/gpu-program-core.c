@@ -85,8 +85,8 @@ check_support (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* The type of the descriptions of a program built with names: the descriptions of the kernels, and
- * a map from names in the source to names in the binary. */
+/* The GVariant type of the cached descriptions of a program that was built with names. Contains the
+ * descriptions of the kernels, and a map from names in the source to names in the binary. */
 #define NAMED_TYPE "(va{ss})"
 
 static gboolean
@@ -145,7 +145,8 @@ load_cached (GpuNativeContext       *context,
     native = ops->load_binary (context, entry->binary, inputs->options, &error);
   if (native == NULL)
     {
-      /* Keep the entry: the failure may be temporary, and a successful build replaces the entry. */
+      /* Do not remove the entry: the failure may be temporary. A successful build replaces the
+       * entry. */
       _gpu_debug_print (GPU_DEBUG_CACHE, "%s: refused: %s", key, error->message);
       return NULL;
     }
@@ -304,8 +305,8 @@ _gpu_program_core_build (GpuNativeContext        *context,
 
   if (inputs->source != NULL)
     {
-      /* Only check whether the back end can compile at all. If it can, but the compiler is missing,
-       * let the build fail: the error message of the build is better. */
+      /* Only check whether the back end can compile at all. If the compiler is not installed, let
+       * the build fail: its error message is better. */
       if (ops->build_source == NULL &&
           !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE, "programs in source", error))
         return NULL;

@@ -11,7 +11,7 @@
  * @program: a #GpuProgram
  * @name: one of the names passed to gpu_program_new_from_source_full()
  *
- * Gets the mangled name in the binary for a name in the source (CUDA: nvrtcGetLoweredName).
+ * Gets the mangled name that the binary has for @name (CUDA: nvrtcGetLoweredName).
  *
  * Returns: (transfer none) (nullable): the name in the binary, or %NULL if @name was not passed to
  *   the constructor
@@ -43,8 +43,8 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until the source is
  * compiled.
  *
- * The result is a part for gpu_program_new_linked(). Another process may also link the part, with
- * the same driver and for the same kind of device.
+ * The result is a part for gpu_program_new_linked(). Another process may also link the part, if it
+ * uses the same driver and the same kind of device.
  *
  * Returns: (transfer full): the part, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the
@@ -100,8 +100,8 @@ gpu_program_compile (GpuContext  *context,
  *
  * On CUDA, parts may be cubins, PTX, fat binaries, objects and archives. On OpenCL, all parts must
  * come from gpu_program_compile() with the same driver: some drivers terminate the process if a
- * part has another origin. Link only parts from trusted sources, because they contain code that
- * will run.
+ * part does not come from them. Link only parts from trusted sources, because they contain code
+ * that will run.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
  *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT if there are no parts or a part

@@ -8,7 +8,8 @@
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
-/* The maximum number of concurrent asynchronous builds; further builds wait. */
+/* The maximum number of asynchronous builds that run at the same time; other builds wait for
+ * them. */
 #define MAX_BUILDS 10
 
 /**
@@ -44,11 +45,11 @@ gpu_program_new_from_source (GpuContext  *context,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @flags: flags of the build
- * @names: (array zero-terminated=1) (nullable): the names, as written in the source, of templates
- *   to instantiate, of overloaded functions and of variables, such as `scale<float>`; or %NULL
+ * @names: (array zero-terminated=1) (nullable): names of templates to instantiate, of overloaded
+ *   functions and of variables, as written in the source, such as `scale<float>`; or %NULL
  * @error: return location for a #GError
  *
- * Builds a program like gpu_program_new_from_source(), with flags and names.
+ * Builds a program like gpu_program_new_from_source(), but with @flags and @names.
  *
  * CUDA C++ mangles names: a function has another name in the binary than in the source. The array
  * @names must list every template, overloaded function and variable that the caller looks up later
@@ -203,8 +204,8 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  * @context: a #GpuContext
  * @binary: a binary of gpu_program_get_binary() for the same kind of device and the same driver; on
  *   CUDA also any cubin, fatbin or PTX
- * @options: (nullable): options of the linker, usually %NULL; on CUDA, options of the compiler that
- *   is part of the driver, see [CUDA C++][portable-kernels-cuda]
+ * @options: (nullable): options of the linker, usually %NULL; on CUDA, options of the compiler in
+ *   the driver, see [CUDA C++][portable-kernels-cuda]
  * @error: return location for a #GError
  *
  * Loads a program from a binary (`clCreateProgramWithBinary()`, `clBuildProgram()`; CUDA:
@@ -218,8 +219,8 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if @binary is not a binary for the
- *   device and driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's
- *   error
+ *   device and driver, %GPU_ERROR_NOT_SUPPORTED on devices without %GPU_CAPABILITIES_BINARY, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -248,8 +249,9 @@ gpu_program_new_from_binary (GpuContext  *context,
  * `clBuildProgram()`). Blocks until the program is built.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
- *   %GPU_ERROR_NOT_SUPPORTED without that capability, %GPU_ERROR_INVALID_ARGUMENT if @il is not
- *   SPIR-V, %GPU_ERROR_BUILD_FAILED with the log if the build fails, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED on devices without %GPU_CAPABILITIES_IL, %GPU_ERROR_INVALID_ARGUMENT
+ *   if @il is not SPIR-V, %GPU_ERROR_BUILD_FAILED with the log if the build fails, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -277,8 +279,8 @@ is_spirv (const guint8 *data,
   return size >= 4 && (memcmp (data, little, 4) == 0 || memcmp (data, big, 4) == 0);
 }
 
-/* The binaries of some drivers are PTX: text in which only blanks and comments precede
- * ".version". */
+/* Returns whether @text is PTX, which some drivers return as binaries. In PTX, only blanks and
+ * comments precede ".version". */
 static gboolean
 is_ptx (const char *text)
 {

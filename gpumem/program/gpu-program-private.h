@@ -21,7 +21,7 @@ void            _gpu_program_core_unref (GpuProgramCore    *core);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuProgramCore, _gpu_program_core_unref)
 
-/* The inputs of a program: exactly one of source, binary, il and images is set. */
+/* The inputs of a program. Exactly one of source, binary, il and images is not NULL. */
 typedef struct
 {
   const char      *source;
@@ -33,12 +33,14 @@ typedef struct
   GpuProgramFlags  flags;
 } GpuProgramInputs;
 
-/* Builds a program from source, or loads it from another input or the cache. */
+/* Builds a program from source, loads it from the cache, or creates it from one of the other
+ * inputs. */
 GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
-/* Returns the name in the binary for @name in the source, or @name itself if it is not mangled. */
+/* Returns the name that the binary has for @name, a name in the source. Returns @name itself if the
+ * name is not mangled. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 

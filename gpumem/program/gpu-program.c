@@ -32,8 +32,8 @@
  * A program is built from source, or loaded from one of these formats: a binary from
  * gpu_program_get_binary(); a cubin, a fatbin or PTX on CUDA; SPIR-V on OpenCL.
  *
- * The source is in OpenCL C or, on CUDA, in CUDA C++. The host back end accepts the part of OpenCL
- * C that is also valid C, and CUDA accepts the part that is also valid C++. See [the portable
+ * The source is in OpenCL C or, on CUDA, in CUDA C++. The host back end accepts OpenCL C source
+ * that is also valid C, and CUDA accepts OpenCL C source that is also valid C++. See [the portable
  * dialect][portable-kernels] for source that works on all back ends.
  *
  * The constructor builds the program. If the build fails, the constructor fails with
@@ -43,29 +43,30 @@
  *
  * # The cache # {#gpu-program-cache}
  *
- * A build takes from tens of milliseconds to minutes. The library therefore stores the binaries of
- * programs built from source on disk. It loads the binary when the same source is built again with
- * the same options for the same device, driver and compiler.
+ * A build takes from tens of milliseconds to minutes. If a program is built from source, the
+ * library therefore stores its binary on disk. When the program builds the same source again, with
+ * the same options for the same device, driver and compiler, the library loads the stored binary.
  *
  * The directory of the cache is `gpumem/programs` in the user's cache directory (see
  * g_get_user_cache_dir()). The environment variable `GPUMEM_CACHE_DIR` names another directory; an
  * empty value disables the cache. %GPU_PROGRAM_FLAGS_NO_CACHE disables the cache for one program.
  *
- * Some programs are never cached, because a later build of the same source may give another result:
+ * The library never caches programs whose result may differ in a later build of the same source:
  *
  * - programs that include other files
  * - programs whose options name files or directories to search
  * - programs that read the clock
  * - programs that contain assembly, except on CUDA
  *
- * The cached files take at most 256 MiB together. The environment variable `GPUMEM_CACHE_SIZE` sets
- * another limit in bytes, such as `64M` or `1G`; `0` disables the cache. The least recently used
- * files are removed first. The cache removes only its own files.
+ * All cached files together take at most 256 MiB. The environment variable `GPUMEM_CACHE_SIZE` sets
+ * another limit, in bytes or with a suffix as in `64M` or `1G`; `0` disables the cache. The least
+ * recently used files are removed first. The cache removes only its own files.
  *
  * A file that is damaged, is owned by another user, or is writable by other users is ignored and
- * replaced. A program whose binary the driver no longer accepts is built again. If the directory is
- * not writable, programs are built without the cache. Any number of processes can share a
- * directory. `GPUMEM_DEBUG=cache` prints hits, misses and their reasons.
+ * replaced. If the driver no longer accepts a stored binary, the library builds the program again.
+ * If the directory is not writable, programs are built without the cache. Any number of processes
+ * can share a directory. `GPUMEM_DEBUG=cache` logs each hit and each miss, with the reason for a
+ * miss.
  *
  * Since: 0.1
  */
@@ -74,7 +75,8 @@ struct _GpuProgram
   GObject          parent_instance;
   GpuContext      *context;
   char            *source;          /* nullable */
-  char            *options;         /* once built, these begin with the options of the context */
+  char            *options;         /* once the program is built, the options of the context precede
+                                     * them */
   GBytes          *binary;          /* an input of the build; NULL once the program is built */
   GBytes          *il;
   GPtrArray       *images;          /* of GBytes: an input of the build; NULL once the program is
@@ -206,7 +208,7 @@ install_inputs (void)
   /**
    * GpuProgram:context:
    *
-   * The context that the program was built in.
+   * The context for which the program was built.
    *
    * Since: 0.1
    */
@@ -224,8 +226,8 @@ install_inputs (void)
   /**
    * GpuProgram:options:
    *
-   * The options of the compiler. Once the program is built, they begin with the options of the
-   * context.
+   * The options of the compiler. Once the program is built, the options of the context precede
+   * them.
    *
    * Since: 0.1
    */
@@ -234,8 +236,8 @@ install_inputs (void)
   /**
    * GpuProgram:binary:
    *
-   * A binary to load the program from. gpu_program_get_binary() returns the binary of a built
-   * program.
+   * The binary from which the program is loaded. gpu_program_get_binary() returns the binary of a
+   * built program.
    *
    * Since: 0.1
    */
@@ -244,7 +246,7 @@ install_inputs (void)
   /**
    * GpuProgram:il:
    *
-   * A SPIR-V module to build the program from.
+   * The SPIR-V module from which the program is built.
    *
    * Since: 0.1
    */

@@ -8,10 +8,11 @@
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
-/* Launches with up to this many arguments need no allocation. */
+/* The largest number of arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 16
 
-/* Caller holds the locks of the submission, so no other thread can release the memory meanwhile. */
+/* Caller holds the locks of the submission: no other thread can release the memory during the
+ * call. */
 G_GNUC_NO_INLINE static gboolean
 run_with_options (const GpuLaunch  *launch,
                   GpuNativeStream  *stream,
@@ -67,8 +68,9 @@ static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampl
 static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
-/* Prepends the samplers to @core in the list of retained objects. @core must be the last object:
- * the timeline keeps the last object, and compares it with the last object of the next launch. */
+/* Builds a list of retained objects that contains the samplers and then @core. @core must be the
+ * last object, because the timeline compares the last object of a launch with the last object of
+ * the next launch. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
@@ -90,7 +92,7 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
-/* Modifies @accesses, so the caller passes a copy. */
+/* Modifies @accesses, so the caller must pass a copy. */
 G_ALWAYS_INLINE static inline gboolean
 submit_as (const char       *function,
            GpuTimeline      *timeline,
@@ -130,8 +132,8 @@ _gpu_launch_submit (GpuTimeline      *timeline,
   return submit_as (function, timeline, launch, accesses, NULL, error);
 }
 
-/* Fast path: up to FEW_ARGUMENTS valid arguments. Returns FALSE without any effect for all other
- * launches. */
+/* Fast path for launches with at most FEW_ARGUMENTS arguments, all of them valid. For all other
+ * launches, has no effect and returns FALSE. */
 GPU_HOT static gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
@@ -290,8 +292,8 @@ check_prepared (GpuStream        *stream,
              || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
-/* Sets only some fields, because clearing the whole structure takes as long as all checks together.
- * The remaining fields are set when the arguments are read. */
+/* Sets only some fields: to clear the whole structure would take as long as all checks together.
+ * The other fields are set when the arguments are read. */
 static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
@@ -328,8 +330,8 @@ launch_init (GpuLaunch        *launch,
  * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
- * such as kernels of CUDA binaries, nor pointers stored in other memory. In these cases the program
- * must ensure that kernels only read such memory.
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. In both cases the program
+ * must ensure that the kernel only reads the memory.
  *
  * The kind of an argument, as described by the driver or declared with
  * gpu_kernel_declare_arguments(), determines the C type to pass:
@@ -342,11 +344,11 @@ launch_init (GpuLaunch        *launch,
  * - half, float and double: #gdouble
  * - any other value: a pointer to its bytes
  *
- * A macro of the same name appends two values to the arguments. The function uses them to check the
+ * A macro of the same name appends two values to the arguments, so that the function can check the
  * number of arguments. On platforms that pass integers and real numbers in different registers,
- * such as x86-64, the function also detects an integer in place of a real number and the reverse.
- * Passing any other argument of a wrong C type is undefined behavior. Callers that cannot use the
- * macro, for example because they call through a function pointer, must call
+ * such as x86-64, the function also detects an integer in place of a real number, or a real number
+ * in place of an integer. Any other argument of a wrong C type causes undefined behavior. Callers
+ * that cannot use the macro, for example because they call through a function pointer, must call
  * gpu_stream_launch_arguments().
  *
  * Returns: %TRUE, or %FALSE with an error of gpu_stream_launch_arguments(), or with
@@ -406,8 +408,8 @@ GPU_HOT gboolean
  * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
  * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
  * pointer to non-const. The library cannot check kernels without a description of their arguments,
- * such as kernels of CUDA binaries, nor pointers stored in other memory. In these cases the program
- * must ensure that kernels only read such memory.
+ * such as kernels of CUDA binaries, nor pointers stored in other memory. In both cases the program
+ * must ensure that the kernel only reads the memory.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
  *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty,
@@ -468,7 +470,8 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
 
-/* Submits the launch to a profiling stream, where its native event has the start and end times. */
+/* Submits the launch to a profiling stream. On such a stream, the native event of the launch
+ * records the start time and the end time. */
 static GpuEvent *
 launch_profiled (GpuStream    *stream,
                  GpuTimeline  *timeline,
@@ -502,9 +505,9 @@ launch_profiled (GpuStream    *stream,
  * has completed, gpu_event_get_duration() returns the time. Does not block.
  *
  * On a stream with %GPU_STREAM_FLAGS_PROFILING, the duration is the time of the kernel alone
- * (OpenCL: clGetEventProfilingInfo). On other streams, the duration is the time between an event
- * before and an event after the kernel (CUDA: cuEventRecord, twice), and includes work that other
- * threads submit between the two events.
+ * (OpenCL: clGetEventProfilingInfo). On other streams, the library records an event before the
+ * kernel and an event after it (CUDA: cuEventRecord, twice). The duration is the time between the
+ * two events, and includes any work that other threads submit between them.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
  *   %GPU_STREAM_FLAGS_PROFILING, or with an error of gpu_stream_launch_arguments()
