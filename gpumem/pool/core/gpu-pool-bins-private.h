@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 #define N_KNOWN      8              /* streams cached by key */
 #define N_LOOKED_AT  8              /* items examined per bin */
 
-/* The members used by alloc and release come first, in one cache line. */
+/* The members that alloc and release use come first, and share a cache line. */
 struct _GpuPoolItem
 {
   GpuPoolItem *below;               /* the next older item of its bin */
@@ -25,10 +25,11 @@ struct _GpuPoolItem
 
   gpointer     data;
   GpuPoolItem *previous, *next;     /* of all items */
-  gboolean     moving;              /* taken from its bin by a thread, but not active */
+  gboolean     moving;              /* a thread took the item from its bin, but the item is not
+                                     * active */
 };
 
-/* A stream in a cache of recently used streams. It is pinned, so that the key stays valid. */
+/* An entry of a cache of recently used streams. The stream is pinned, which keeps the key valid. */
 typedef struct
 {
   gpointer       key;               /* NULL: none */
@@ -51,7 +52,8 @@ struct _GpuPoolBins
   GpuPoolLimits          limits;
   guint64                n_asked;   /* bytes of allocations in progress */
   GpuPoolItem           *items;
-  /* "Moving" items: those that threads took from their bins, to examine or to free them. */
+  /* "Moving" items are items that threads took from their bins in order to examine or to free
+   * them. */
   guint                  n_moving;
   pthread_cond_t         moved;
   guint64                n_freed;   /* items */
@@ -101,17 +103,17 @@ GPU_COLD void _gpu_pool_bins_print (GpuPoolBins *bins,
 /* Slow path: called if no item of the bin can be reused without a wait. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
-/* Frees held items until at most @keep bytes are managed, or with @keep NULL until the limits are
- * met. */
+/* Frees held items until at most @keep bytes are managed. With @keep NULL, frees held items until
+ * the limits are met. */
 void          _gpu_pool_bins_trim_to (GpuPoolBins    *bins,
                                       const guint64  *keep,
                                       gboolean        wait);
 /* Drops streams that accept no more work and whose work has completed. */
 void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
-/* Frees an item that is marked moving and whose use has completed. */
+/* Frees an item that is marked as moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* The next two functions require that @item is marked moving or owned by the caller. */
+/* The next two functions require that @item is marked as moving, or that the caller owns @item. */
 gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,
@@ -189,7 +191,7 @@ item_is_ready (const GpuPoolItem   *item,
   return TRUE;
 }
 
-/* Takes an item that needs no wait, judging by the uses recorded in it. */
+/* Takes an item from a bin if the uses recorded in the item show that no wait is needed. */
 static inline GpuPoolItem *
 bins_take_ready (GpuPoolBins         *bins,
                  guint                bin,

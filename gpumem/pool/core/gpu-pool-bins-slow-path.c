@@ -6,7 +6,7 @@
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
-/* Maximum number of retries, in addition to one retry for each held item. Retries are needed
+/* Maximum number of retries beyond one retry for each held item. More retries may be needed,
  * because other threads may take the memory that this thread frees. */
 #define MAX_MORE_ROUNDS 256
 
@@ -74,9 +74,10 @@ _gpu_pool_bins_sweep (GpuPoolBins *bins)
 
 /* --- taking from bins with a wait ------------------------------------------------ */
 
-/* Picks one of the newest items of @bin and marks it moving. Prefers the first item whose use has
- * completed; if there is none, picks the item that was freed first. Caller holds the lock. The lock
- * is released while the items are examined, and then taken again. */
+/* Picks one of the newest items of @bin and marks the item as moving. Prefers the first item whose
+ * use has completed. If no use has completed, picks the item that was freed first. Caller holds the
+ * lock. The function releases the lock while it examines the items, and then takes the lock
+ * again. */
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
@@ -134,7 +135,8 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Counts events after which a request that was refused may succeed. Caller holds the lock. */
+/* Returns a count that grows with each event after which a refused request may succeed. Caller
+ * holds the lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {
@@ -201,8 +203,8 @@ save_memory (GpuPoolBins *bins,
     _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
 }
 
-/* Reserves @capacity bytes under the limit before the allocation, because other threads may grow
- * the pool at the same time. */
+/* Counts @capacity bytes towards the limit before they are allocated, because other threads may
+ * grow the pool at the same time. */
 static gboolean
 reserve (GpuPoolBins  *bins,
          gsize         capacity,
@@ -325,8 +327,9 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Waits until a held item appears, or until other threads have freed or put back as many items as
- * are marked moving now. This bound prevents an endless wait. Caller holds the lock. */
+/* Waits until an item is held, or until other threads have freed or put back as many items as are
+ * marked as moving at the call. The second condition prevents an endless wait. Caller holds the
+ * lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -378,8 +381,8 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Creates a fence first, because the completion of a use cannot be queried without a fence that
- * covers the use. */
+/* Returns whether the use of @item has completed. Creates a fence that covers the use first,
+ * because the function can only query a fence. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {
@@ -389,8 +392,8 @@ fence_and_check (GpuPoolItem *item)
   return _gpu_pool_item_is_completed (item);
 }
 
-/* Returns whether more than @keep bytes are managed or, with @keep NULL, more than the limits
- * allow. Caller holds the lock. */
+/* Returns whether more than @keep bytes are managed. With @keep NULL, returns whether more bytes
+ * are managed than the limits allow. Caller holds the lock. */
 static gboolean
 have_more (GpuPoolBins   *bins,
            const guint64 *keep)
@@ -412,7 +415,8 @@ is_too_much (GpuPoolBins   *bins,
 }
 
 /* If too much memory is managed, takes all items of the next non-empty bin below @bin, and marks
- * them moving. The list begins with the oldest item. Other threads can still use the other bins. */
+ * these items as moving. Returns them as a list that begins with the oldest item. Meanwhile other
+ * threads can use the other bins. */
 static GpuPoolItem *
 take_bin (GpuPoolBins   *bins,
           guint         *bin,

@@ -280,7 +280,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   g_return_if_fail (bins->stats.active_blocks == 0);
 
   _gpu_pool_bins_trim (bins, 0, TRUE);
-  /* Free the remaining items: their uses cannot be waited for, because the device is lost. */
+  /* Free the remaining items without a wait for their uses, because the device is lost. */
   for (guint bin = 0; bin < bins->n_bins; bin++)
     {
       while ((item = bins_pop_moving (bins, bin)) != NULL)

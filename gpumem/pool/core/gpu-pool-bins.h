@@ -24,8 +24,8 @@ typedef struct _GpuPoolBins GpuPoolBins;
 /* The metadata of an item; freed with the item. */
 typedef struct _GpuPoolItem GpuPoolItem;
 
-/* Returns the number of the bin for @size bytes: the exponent of the highest power of two in @size,
- * followed by the @bits bits after the leading bit. */
+/* Returns the number of the bin for @size bytes. In binary, the number is the position of the
+ * leading bit of @size, followed by the next @bits bits of @size. */
 static inline guint
 gpu_pool_bin_number (guint bits,
                      gsize size)
@@ -53,11 +53,11 @@ gpu_pool_bin_size (guint bits,
   return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
 }
 
-/* The source of items. The functions may call the pool. */
+/* The owner's functions that allocate and free items. These functions may call the pool. */
 typedef struct
 {
-  /* Returns NULL with an error on failure. GPU_ERROR_OUT_OF_DEVICE_MEMORY and _OUT_OF_HOST_MEMORY
-   * make the pool try its fallbacks. */
+  /* Returns NULL with an error on failure. After GPU_ERROR_OUT_OF_DEVICE_MEMORY or
+   * GPU_ERROR_OUT_OF_HOST_MEMORY, the pool tries its fallbacks. */
   gpointer (*alloc_item) (gpointer   owner,
                           gsize      size,
                           GError   **error);
@@ -76,11 +76,12 @@ GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
                                           const GpuPoolBinsOps    *ops,
                                           gpointer                 owner,
                                           const GpuPoolStreamOps  *stream_ops);
-/* Waits for pending uses, then frees the pool. All items must have been freed. */
+/* Waits for pending uses, and then frees the pool. The caller must have released all items. */
 void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 
-/* The caller must not allocate any more. The pool frees items when their uses have completed. Calls
- * @notify, which may free the pool, once all items are freed, possibly before this call returns. */
+/* Closes the pool, which must not allocate after this call. The pool frees items when their uses
+ * have completed. Calls @notify, which may free the pool, once all items are freed. This may happen
+ * before the call returns. */
 void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
                                           GDestroyNotify           notify,
                                           gpointer                 data);
@@ -88,8 +89,8 @@ void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
  * reference to each key. */
 GPtrArray   *_gpu_pool_bins_list_pending (GpuPoolBins             *bins);
 
-/* @key identifies a stream; NULL for the host. A request of the host blocks if all available items
- * have pending uses. @size is not 0. */
+/* @key identifies a stream, or is NULL for the host. A request by the host blocks if all held items
+ * that it may use have pending uses. @size is not 0. */
 GpuPoolItem *_gpu_pool_bins_alloc        (GpuPoolBins             *bins,
                                           gsize                    size,
                                           gpointer                 key,
@@ -107,20 +108,20 @@ gpointer     _gpu_pool_item_get_data     (const GpuPoolItem       *item);   /* t
 gsize        _gpu_pool_item_get_size     (const GpuPoolItem       *item);   /* as requested */
 gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* of its bin */
 
-/* Frees held items, the largest first, until at most @keep bytes are managed. Skips items with
- * pending uses; with @wait, waits for those uses and frees the items. */
+/* Frees held items, the largest first, until at most @keep bytes are managed. If @wait is FALSE,
+ * skips items with pending uses. If @wait is TRUE, waits for the uses and frees these items too. */
 void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
-/* This call frees unused memory over the release threshold. Memory with pending uses is freed by a
- * later call of any function after the uses have completed. Memory over the limit remains until it
- * is released. `waste` is ignored. */
+/* Sets the limits, and frees unused memory above the release threshold. If such memory has pending
+ * uses, the first call of any function after their completion frees it. Active items stay allocated
+ * even above the limit. `waste` is ignored. */
 void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
                                           const GpuPoolLimits     *limits);
-/* From now on the pool keeps no released items. An item is freed at once if its use has completed,
- * otherwise by a later call of any function. */
+/* From now on the pool keeps no released items. If the use of an item has completed, its release
+ * frees the item at once. If not, a later call of any function frees the item. */
 void         _gpu_pool_bins_stop_holding (GpuPoolBins             *bins);
-/* The counts of maps, of moved chunks and of hits in thread caches are always 0. */
+/* Counts that do not apply to bins (maps, moved chunks, hits in thread caches) are always 0. */
 void         _gpu_pool_bins_get_stats    (GpuPoolBins             *bins,
                                           GpuPoolStats            *stats);
 /* Enables or disables trace output. Initially enabled if GPUMEM_DEBUG contains "pool". */

@@ -15,8 +15,8 @@ gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;
 
-/* Guards the links between threads and pools. Held while a thread's cache or a pool is created or
- * destroyed. */
+/* Guards the lists that link caches to their threads and pools. Held while a cache or a pool is
+ * created or destroyed. */
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
@@ -78,7 +78,7 @@ flush_class (GpuPool            *pool,
     }
 }
 
-/* Caller holds `lock`, and is either the owning thread or has set `stolen`. */
+/* Caller holds `lock`. Caller also is the thread that owns the cache, or has set `stolen`. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)
@@ -292,7 +292,8 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   GpuPoolStream *stream = NULL;
   GpuPoolStreamCache *stream_cache;
 
-  /* Only this thread adds entries, but another thread may remove them: lock the search. */
+  /* Hold the lock during the search: only this thread adds entries, but another thread may remove
+   * entries. */
   _gpu_pool_lock (&pool->lock);
   stream_cache = gpu_pool_cache_find (cache, key);
   if (stream_cache != NULL)
@@ -357,9 +358,10 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* If the class of @bin is full, evicts half of it. Otherwise the cache as a whole is full, and each
- * call evicts the next size class. The call after the last class evicts the whole cache, so that
- * blocks of unused sizes do not remain in the cache. */
+/* If the class of @bin is full, evicts half of its blocks. If that class is not full, the cache as
+ * a whole is full: each call then evicts the next size class, and the call after the last class
+ * evicts the whole cache. Blocks of sizes that are no longer used therefore do not remain in the
+ * cache. */
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Freed blocks cached per thread, stream and size class, and reused without a lock.
+ * Caches of freed blocks. A thread has a cache for each pool, with a list for each stream and size
+ * class, and reuses the blocks without a lock.
  *
  * The owning thread uses no atomic read-modify-write operation: it sets `busy` and then checks
  * `stolen`. A thread that flushes the caches of other threads holds the pool's lock, sets `stolen`,
@@ -14,8 +15,8 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* The number of size classes above the requested class that are also searched. A block from them
- * wastes at most an eighth of its size. */
+/* If the cache has no block of the requested size class, so many larger classes are searched. A
+ * block from a larger class wastes at most an eighth of its size. */
 #define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */
@@ -27,8 +28,8 @@ struct _GpuPoolStreamCache
   guint64             slot;         /* stream slot, packed as in GpuPoolNode.use */
   GpuPoolStreamCache *next;
   guint               next_evicted; /* class that is evicted next */
-  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may
-                                                                * have nodes */
+  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may have
+                                                                * nodes */
   guint8              depth[GPU_POOL_CACHE_CLASSES];
   GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* linked by free_next */
 };
@@ -38,17 +39,19 @@ struct _GpuPoolCache
   guint               busy;         /* atomic: the owning thread is using the cache */
   guint               stolen;       /* atomic: another thread is flushing the cache */
   GpuPool            *pool;         /* atomic; NULL once the pool is freed */
-  guint32             units;        /* size of all cached blocks; other threads read it */
+  guint32             units;        /* size of all cached blocks; other threads also read this
+                                     * member */
   GpuPoolStreamCache *last_used;
   GpuPoolStreamCache *stream_caches;
-  GpuPoolCounts       counts;       /* other threads read them */
+  GpuPoolCounts       counts;       /* other threads also read this member */
 
   GpuPoolCache       *next;         /* next cache of the thread */
   GpuPoolCache       *pool_prev;    /* caches of the pool, guarded by its lock */
   GpuPoolCache       *pool_next;
 };
 
-/* A single pointer fits into the static TLS block even if the library is loaded with dlopen(). */
+/* Only one pointer is in the static TLS block, so that it fits even if the library is loaded with
+ * dlopen(). */
 extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
@@ -57,8 +60,8 @@ extern gboolean               _gpu_pool_has_membarrier;
  * Caller does not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
                                            gboolean        make);
-/* Returns the stream of @key. On first use, creates the stream's entry in the cache. Caller does
- * not hold `lock`. */
+/* Returns the stream of @key. On the first call for a stream, creates an entry for it in @cache.
+ * Caller does not hold `lock`. */
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
@@ -183,8 +186,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Returns whether freeing @node on the stream of @slot covers all uses of @node. Returns FALSE if
- * @node was allocated to another stream while earlier uses were pending. */
+/* Returns whether a free on the stream of @slot is after all uses of @node. Returns FALSE if @node
+ * was allocated to another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
@@ -208,7 +211,7 @@ gpu_pool_cache_push (GpuPool      *pool,
     return FALSE;
 
   /* Read the budget after entering the cache. A thread that lowers the budget also flushes the
-   * cache, and so removes blocks that were cached under the old budget. */
+   * cache afterwards, which removes blocks that were cached under the old budget. */
   budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
   stream_cache = gpu_pool_cache_find (cache, key);

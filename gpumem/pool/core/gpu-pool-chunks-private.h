@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the files of expandable pools: chunks, unmapped ranges, and a growth in progress. */
+/* Declarations that the files of expandable pools share: chunks, unmapped ranges, and the state of
+ * a growth. */
 #pragma once
 
 #include "gpumem/pool/core/gpu-pool-private.h"
@@ -27,7 +28,7 @@ struct _GpuPoolChunks
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
-/* A chunk of physical memory, which has no address while it is moved. */
+/* A chunk of physical memory that is being moved. Such a chunk has no address. */
 typedef struct
 {
   gpointer handle;
@@ -51,7 +52,8 @@ typedef struct
   GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
   gsize                 largest;    /* largest new chunk, in bytes */
-  gboolean              overshoot;  /* may move more granules than needed, to move whole chunks */
+  gboolean              overshoot;  /* may move more granules than needed, because only whole chunks
+                                     * can be moved */
   GArray               *moved;      /* of GpuPoolChunk: chunks to map at the new addresses */
   GPtrArray            *holes;      /* nodes that the chunks were taken from */
   guint64               created;    /* granules of new chunks */
@@ -80,15 +82,16 @@ void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
 /* Finds the cheapest placement for the request. Returns FALSE if there is none. */
 gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *best);
-/* Makes the nodes of @placement busy. The unmapped ranges among them are not mapped yet. */
+/* Makes the nodes of @placement busy. Does not map memory to the unmapped ranges among these
+ * nodes. */
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
-/* Lists the free nodes of at least @units whose use has completed, the largest first in each free
- * list. */
+/* Lists the free nodes that have at least @units and whose use has completed. The nodes of a free
+ * list are in order of size, the largest first. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
                                     guint32             units);
-/* Takes whole chunks from nodes that _gpu_pool_find_ranges() lists, up to @max granules. Returns
- * the number of granules taken. */
+/* Takes whole chunks, together at most @max granules, from the nodes that _gpu_pool_find_ranges()
+ * lists. Returns the number of granules taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Growth in an address range. Chunks under free ranges that are too small for a request are
- * unmapped there and mapped where the request needs them. Fragmentation therefore costs driver
+ * Growth in an address range. If free ranges are too small for a request, their chunks are
+ * unmapped, and mapped again where the request needs them. Fragmentation therefore costs driver
  * calls, but no memory.
  */
 #include "config.h"
@@ -13,11 +13,11 @@
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
-/* If the waste would exceed this multiple of the allowed waste, wait for pending uses instead of
- * growing. A program does not wait forever: once its pool has all the memory that the program
- * needs, the pool no longer grows. */
+/* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
+ * pending uses and does not grow. Such waits are rare in the long run: a pool that has all the
+ * memory that its program needs no longer grows. */
 #define PATIENCE       1.3
-/* The number of granules above the allowed memory that are tolerated. */
+/* The number of granules by which a pool may exceed the allowed memory. */
 #define SLACK          4
 
 static void
@@ -130,7 +130,7 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* Maps all of an unmapped range; on failure, maps nothing. */
+/* Maps memory to a whole unmapped range; on failure, maps nothing. */
 static gboolean
 fill_unmapped (GpuPoolGrowth  *growth,
                GpuPoolNode    *node,
@@ -225,8 +225,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* Returns the part of @cost bytes that must be covered with moved chunks instead of new chunks, so
- * that the managed memory stays within the allowed @waste. */
+/* Of the @cost bytes that a request needs mapped, returns how many must come from moved chunks to
+ * keep the managed memory within the allowed @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
@@ -332,7 +332,8 @@ use_placement (GpuPoolGrowth          *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* The neighbours of the remaining parts may have been freed in the meantime: join them. */
+  /* Other threads may have freed the neighbours of the remaining parts in the meantime: join each
+   * part with its neighbours. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 
@@ -373,7 +374,7 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* Estimates the number of free bytes that can be moved because their uses have completed. */
+/* Estimates how many bytes can be moved: free bytes whose uses have completed. */
 static guint64
 count_movable (GpuPool *pool)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Growth by segments: their sizes, and the conditions for freeing them. For expandable pools, the
- * entry points call gpu-pool-chunks.c. */
+/* Growth by segments: chooses the sizes of segments, and frees segments. For expandable pools, the
+ * public functions of this file call gpu-pool-chunks.c. */
 #include "config.h"
 
 #include "gpumem/base/gpu-marks-private.h"
@@ -48,7 +48,8 @@ choose_size (GpuPool *pool,
   return MAX (size & ~(unit - 1), needed);
 }
 
-/* Allocates a segment that does not exceed @room. An allocator may return more than requested. */
+/* Allocates a segment that does not exceed @room. Checks the size of the result, because an
+ * allocator may return more memory than requested. */
 static gboolean
 alloc_within (GpuPool         *pool,
               gsize            size,
@@ -115,8 +116,8 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* The segment has no uses yet. Assign it to the requesting stream, so that the part that the
-   * request does not need becomes free memory of that stream. */
+  /* The segment has no uses yet. Assign the segment to the requesting stream: the rest of the
+   * segment, which the request does not need, then becomes free memory of that stream. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
@@ -125,8 +126,7 @@ add_segment (GpuPool              *pool,
   return node;
 }
 
-/* Returns whether an unused area id is left. The number of ids is limited, because a node stores
- * its area id in 16 bits. */
+/* Returns whether an unused area id is left. A node has only 16 bits for its area id. */
 static gboolean
 has_id (GpuPool *pool)
 {

@@ -174,9 +174,10 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Ranges of different streams are only joined once both uses have completed. If they were joined
- * earlier, a stream that needs only its own range would have to wait for the other stream. A pool
- * with a single stream may always join. */
+/* Returns whether two neighbouring ranges may be joined. If the ranges were last used by different
+ * streams, both uses must have completed: otherwise a stream that needs only its own range would
+ * have to wait for the other stream. If a pool has a single stream, its ranges may always be
+ * joined. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
@@ -213,8 +214,8 @@ _gpu_pool_heap_add (GpuPool     *pool,
 {
   GpuPoolNode *prev, *next;
 
-  /* Loop: the next ranges on either side may be free ranges that could not be joined earlier,
-   * because their uses were pending. */
+  /* Repeat this: beyond a joined neighbour may be another free range, which could not be joined
+   * earlier because its use was pending. */
   while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
          && can_join (pool, use, next->use, &use))
     {
@@ -271,8 +272,8 @@ _gpu_pool_heap_cut (GpuPool     *pool,
 
 /* --- completed uses ----------------------------------------------------------------- */
 
-/* Removes ranges whose use has completed from @free_list. Returns @list with the ranges prepended,
- * linked by free_next. */
+/* Removes the ranges whose use has completed from @free_list, and prepends them to @list, linked by
+ * free_next. Returns the new head of @list. */
 static GpuPoolNode *
 take_completed (GpuPool         *pool,
                 GpuPoolFreeList *free_list,
@@ -297,8 +298,8 @@ take_completed (GpuPool         *pool,
   return list;
 }
 
-/* Scans only if at least half of the ranges in the list have completed, so that each range is
- * examined only a few times on average. */
+/* Returns TRUE if the uses of at least half of the ranges in the list have completed. With this
+ * condition, each range is examined only a few times on average. */
 static gboolean
 is_scan_worthwhile (GpuPoolFreeList *free_list,
                     guint64          reached,

@@ -3,8 +3,8 @@
 
 #include "gpumem/pool/core/gpu-pool-index.h"
 
-/* Maximum number of nodes examined in the bin of the requested size, after all larger bins were
- * found empty. */
+/* If all larger bins are empty, at most so many nodes of the requested size's own bin are
+ * examined. */
 #define MAX_LAST_SCAN 1024
 
 static inline GpuPoolNode *
@@ -65,7 +65,8 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
   if (bin != G_MAXUINT)
     return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
 
-  /* All larger bins are empty, but the bin of the requested size may have a node that fits. */
+  /* All larger bins are empty, but the bin of the requested size may contain a node that is large
+   * enough. */
   return scan (index->bins[own], units, MAX_LAST_SCAN);
 }
 
@@ -112,7 +113,7 @@ _gpu_pool_index_largest (const GpuPoolIndex *index)
   GpuPoolNode *largest = node;
   guint n = 0;
 
-  /* Examine up to 1000 nodes, because this value is reported to users. */
+  /* Examine up to 1000 nodes: the size is reported to users, so it should be accurate. */
   for (; node != NULL && n < 1000; node = node->free_next, n++)
     if (node->units > largest->units)
       largest = node;

@@ -82,7 +82,8 @@ gpu_pool_index_remove (GpuPoolIndex *index,
 /* Returns a range of at least @units: the best fit among a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
-/* Returns a range of the largest size, or of nearly the largest size if its bin has many ranges. */
+/* Returns the largest range. If the largest nonempty bin has many ranges, the result may be
+ * slightly smaller than the largest. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
 /* Iterates over the ranges from the largest bin down; @bin starts as G_MAXUINT. */
 GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,

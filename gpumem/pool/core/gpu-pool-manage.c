@@ -22,9 +22,10 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  /* If another thread is growing the pool, do not wait for its lock: the caller may hold a lock
-   * that the owner's allocator needs, such as Python's. A later call releases the excess. In a pool
-   * that keeps no freed memory, the growing thread releases the excess when it unlocks. */
+  /* If another thread is growing the pool, do not wait for growth_lock: the caller may hold a lock
+   * that the owner's allocator needs, such as the lock of the Python interpreter. A later call
+   * releases the excess. In a pool that keeps no freed memory, the growing thread releases the
+   * excess when it unlocks growth_lock. */
   if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
     __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
@@ -38,8 +39,8 @@ _gpu_pool_release_excess (GpuPool *pool)
   _gpu_pool_unlock_growth (pool);
 }
 
-/* Locks for growth. Returns FALSE for a recursive call: allocators and memory-pressure handlers may
- * call the pool that is growing. */
+/* Locks growth_lock. Returns FALSE if this thread already holds the lock: allocators and
+ * memory-pressure handlers may call the pool while it grows. */
 gboolean
 _gpu_pool_lock_growth (GpuPool *pool)
 {
@@ -63,7 +64,7 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* Returns an upper bound for the number of waits of a trim. */
+/* Returns an upper bound for the number of waits that a trim needs. */
 static guint
 count_pending (GpuPool *pool)
 {
@@ -106,8 +107,8 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Bound the number of waits: otherwise this thread would also wait for memory that other threads
-   * free in the meantime. */
+  /* Bound the number of waits. Without a bound, this thread would also wait for memory that other
+   * threads free in the meantime. */
   for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
     {
       if (!_gpu_pool_wait_for_pending (pool, NULL))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The metadata of a block, a free range or an unmapped range. It fills one cache line, and is
- * separate from the memory itself. A GpuMemoryBlock is the node of an active block.
+ * A node is the metadata of a block, of a free range or of an unmapped range. A node fills one
+ * cache line, and is separate from the memory itself. A GpuMemoryBlock is the node of an active
+ * block.
  *
- * Nodes are allocated from slabs that are aligned to their size, so the pool can be found from the
- * address of a node.
+ * Nodes are allocated from slabs. The address of a slab is a multiple of its size, so the slab and
+ * the pool can be found from the address of a node.
  */
 #pragma once
 
@@ -35,11 +36,11 @@ struct _GpuPoolData
 {
   gpointer        data;
   GDestroyNotify  destroy;
-  GpuPoolData    *next;             /* links data that is to be destroyed */
+  GpuPoolData    *next;             /* next in a list of data to destroy */
 };
 
-/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or cached
- * block: these belong to the thread that holds the block. */
+/* The pool's lock guards all members, with one exception: slack, use, state, flag and free_next of
+ * an active or cached block belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
@@ -49,12 +50,13 @@ struct _GpuMemoryBlock
   guint32      offset;              /* in the area, in units */
   guint32      units;
   guint64      use;                 /* the last use: stream slot in the upper 16 bits, use sequence
-                                     * below; 0: completed. Active block: its allocation stream */
+                                     * in the lower 48 bits; 0: completed. Active block: the
+                                     * allocation stream */
   GpuPoolData *data;
   guint32      slack;               /* bytes beyond the request; atomic: visitors read it */
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic: visitors read it */
-  guint8       flag;                /* atomic. Active block: the owner's flag. Busy node: whether
+  guint8       flag;                /* atomic. Active block: the owner's flag. Busy node: TRUE while
                                      * its memory is being mapped */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Selects the addresses to map for a request, and the chunks to move there. Callers hold `lock`. */
+/* Selects the addresses to which memory is mapped for a request, and the chunks to move there.
+ * Callers hold `lock`. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
@@ -139,8 +140,8 @@ is_part (GpuPool     *pool,
                  || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* Extends a placement from @first to the right, but not beyond @end; with @left, to the left.
- * Replaces @best if the new placement is cheaper. */
+/* Extends a placement from @first to the right, or to the left if @left is TRUE, but not beyond
+ * @end. Replaces @best if the new placement is cheaper. */
 static void
 try_placement (GpuPoolGrowth    *growth,
                GpuPoolNode      *first,
@@ -206,7 +207,8 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
       for (GpuPoolNode *node = first; ; node = node->next)
         {
           try_placement (growth, node, last, needed, FALSE, best);
-          /* Also try the reverse direction, which maps the last unmapped range from its start. */
+          /* Also try the reverse direction: if the last unmapped range is then mapped only in part,
+           * the mapped part begins at its start. */
           if (node->next != NULL)
             try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)
@@ -276,7 +278,7 @@ take_chunks (GpuPoolGrowth *growth,
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Skip a chunk that begins before the range, because only whole chunks can be moved. */
+  /* Skip a chunk that begins before the range: only whole chunks can be moved. */
   if (at < end && chunks->granules[at].first != at)
     at = chunks->granules[at].first + chunks->granules[at].n;
 
@@ -344,7 +346,8 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
   g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
   guint32 taken = 0;
 
-  /* Taking chunks from one range may change another range: check each range again. */
+  /* Check each range again, because the range may have changed when chunks were taken from another
+   * range. */
   for (guint i = 0; i < ranges->len && taken < max; i++)
     {
       GpuPoolNode *node = g_ptr_array_index (ranges, i);

@@ -73,7 +73,8 @@ struct _GpuPool
 
   /* Held while the owner's ops are called: serializes growth and shrinking. */
   GpuPoolLock       growth_lock;
-  gboolean          has_left_excess;  /* atomic: the holder of growth_lock must release it */
+  gboolean          has_left_excess;  /* atomic: the holder of growth_lock must release the
+                                       * excess */
   guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
@@ -90,7 +91,7 @@ struct _GpuPool
   GpuPoolData      *dropped;        /* to destroy after unlocking */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
-  guint64           n_out;          /* active blocks and those in thread caches */
+  guint64           n_out;          /* active blocks, and blocks in thread caches */
   GpuPoolStats      stats;          /* counters updated directly */
 };
 
@@ -103,18 +104,20 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
-/* Returns the bytes of active blocks, including rounding, without the counts that threads have not
- * flushed yet. The sum may be negative for a moment, if a thread frees a block that another thread
- * allocated. */
+/* Returns the bytes of active blocks, including rounding. The result does not include counts that
+ * threads have not flushed yet. The sum of the flushed counts may be negative for a moment, if a
+ * thread frees a block that another thread allocated. */
 static inline guint64
 gpu_pool_used_bytes (GpuPool *pool)
 {
   return gpu_pool_bytes (pool, MAX (pool->counts.units, 0));
 }
 
-/* Like gpu_pool_used_bytes(), with the unflushed counts of all threads. Caller holds `lock`. */
+/* Like gpu_pool_used_bytes(), but includes the unflushed counts of all threads. Caller holds
+ * `lock`. */
 guint64       _gpu_pool_sum_used          (GpuPool           *pool);
-/* Unlocks, then destroys the data of ranges that were split or joined under the lock. */
+/* Unlocks, and then destroys the owner's data of ranges that were split or joined under the
+ * lock. */
 void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
 /* Like _gpu_pool_unlock_and_destroy(), after a free. With @has_excess, also releases memory that
@@ -157,13 +160,13 @@ void          _gpu_pool_heap_remove       (GpuPool           *pool,
 GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
                                            guint              slot,
                                            guint32            units);
-/* Cuts @units out of a busy node, @pad units from its start. The rest becomes free and keeps the
- * use of @node. */
+/* Cuts @units out of a busy node. The cut begins @pad units after the start of the node. The rest
+ * becomes free and keeps the use of @node. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            pad,
                                            guint32            units);
-/* Splits @node after @units. Both parts keep its state; neither is in an index. */
+/* Splits @node after @units. Both parts keep the state of @node. Neither part is in an index. */
 GpuPoolNode  *_gpu_pool_heap_split        (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            units);
@@ -191,7 +194,7 @@ gpu_pool_heap_use (GpuPool *pool,
   return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
 }
 
-/* Returns a use by @stream that starts now. */
+/* Returns a use by @stream that covers the work submitted so far. */
 static inline guint64
 gpu_pool_get_use_now (GpuPoolStream *stream)
 {
@@ -224,7 +227,7 @@ GpuPoolNode  *_gpu_pool_serve_from        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            const GpuPoolRequest *request);
 
-/* Undoes the allocation of @node, which had @use before. */
+/* Undoes the allocation of @node. @use is the use that @node had before the allocation. */
 void          _gpu_pool_serve_undo        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            guint64               use);
@@ -260,14 +263,14 @@ void          _gpu_pool_segments_free     (GpuPool              *pool);
 
 /* Creates missing fences, polls all uses, and reclaims memory whose uses have completed. */
 void          _gpu_pool_reclaim_completed (GpuPool              *pool);
-/* Like _gpu_pool_reclaim_completed(), for blocks used on several streams. Returns TRUE if any block
- * became free because at most one of its uses is still pending. */
+/* Like _gpu_pool_reclaim_completed(), but for blocks with uses on several streams. A block becomes
+ * free once at most one of its uses is pending. Returns TRUE if any block became free. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
-/* Waits for one pending use. With @request, skips the request's own stream and streams whose work
- * is blocked by the program. */
+/* Waits for one pending use. If @request is not NULL, skips the stream of the request, and streams
+ * whose work waits for an action of the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Returns whether memory must be returned to the owner after @node was freed. Caller holds
+/* Returns whether the pool must return memory to the owner after the free of @node. Caller holds
  * `lock`. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,
@@ -291,7 +294,8 @@ gpu_pool_has_excess (GpuPool           *pool,
 
 /* Locks growth_lock. Returns FALSE if the calling thread already holds it. */
 gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
-/* Unlocks, and releases the excess that other threads left to the lock holder. */
+/* Unlocks growth_lock, and releases the excess memory that other threads could not release while it
+ * was locked. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);
 

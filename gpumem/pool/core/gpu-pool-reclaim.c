@@ -18,7 +18,7 @@ drop_completed_uses (GpuPoolShared *shared,
     }
 }
 
-/* A block with only one use left becomes free memory of the stream of that use. */
+/* If a block has only one pending use left, it becomes free memory of the stream of that use. */
 gboolean
 _gpu_pool_reclaim_shared (GpuPool *pool)
 {
@@ -120,7 +120,7 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   return TRUE;
 }
 
-/* Creates a fence for each stream with pending free memory, unless one exists. */
+/* For each stream that has free memory with pending uses, creates a fence unless one exists. */
 static void
 fence_pending (GpuPool *pool)
 {

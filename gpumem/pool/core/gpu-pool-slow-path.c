@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Slow path: the fallbacks, in this order, for a request that the stream's own free list cannot
- * serve. */
+/* Slow path: tries fallbacks, one after another, for a request that the stream's own free list
+ * cannot serve. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
@@ -26,8 +26,8 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Flushes the cache of this thread, because its blocks may be joined into a range that is large
- * enough. With @all, flushes the caches of all threads. */
+/* Flushes the cache of this thread, or the caches of all threads if @all is TRUE. Then tries again:
+ * the flushed blocks may have been joined into a range that is large enough. */
 static GpuPoolNode *
 flush_and_serve (GpuPool              *pool,
                  const GpuPoolRequest *request,
@@ -136,8 +136,8 @@ serve_without_growth (GpuPool               *pool,
   return node;
 }
 
-/* Grows. On failure reclaims memory, shrinks and waits, and then tries again. Caller holds
- * growth_lock. */
+/* Grows the pool. After a failure, reclaims memory, returns unused memory to the owner, waits for
+ * pending uses, and tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,

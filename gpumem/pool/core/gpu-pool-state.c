@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* State of a pool: limits, counters, and serving from the heap under the lock. */
+/* State of a pool: its limits and counters. Also serves requests from the heap under the lock. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-/* The maximum size in bytes of a thread's cache: the thread's share of 1/CACHE_DIVISOR of the
- * managed bytes, at least CACHE_BUDGET and at most MAX_CACHE_BUDGET. */
+/* The maximum size of a thread's cache in bytes. All threads share 1/CACHE_DIVISOR of the managed
+ * bytes equally, but each thread may cache at least CACHE_BUDGET and at most MAX_CACHE_BUDGET. */
 #define CACHE_BUDGET  (16 * 1024 * 1024)
 #define CACHE_DIVISOR 8
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
@@ -91,9 +91,9 @@ sum_active (GpuPool *pool)
   return MAX (bytes, 0);
 }
 
-/* The counts of the pool still include blocks that other threads have freed into their caches,
- * until those threads flush their counts. A new peak is therefore computed from the counts of all
- * caches. */
+/* Other threads may have freed blocks into their caches without flushing their counts yet. The
+ * counts of the pool still include these blocks. A new peak is therefore computed from the counts
+ * of the pool and of all caches. */
 static inline void
 update_peaks (GpuPool *pool)
 {
@@ -263,8 +263,8 @@ _gpu_pool_serve_from (GpuPool              *pool,
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
 
-  /* Record the requesting stream as the allocation stream of a range without uses. Sequence 0 means
-   * that no use is pending. */
+  /* The range has no pending use. Record the requesting stream as its allocation stream, with the
+   * use sequence 0, which means that no use is pending. */
   if (node->use == 0 && request->slot != 0)
     {
       _gpu_pool_heap_get_free_list (pool, request->stream);

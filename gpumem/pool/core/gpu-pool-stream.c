@@ -37,7 +37,7 @@ _gpu_pool_streams_free (GpuPoolStreams *streams)
 }
 
 /* Reuses a swept stream for @key if there is one, or else creates a stream. A reused stream
- * continues its use sequence, so that a stale use of the old key is never mistaken for a pending
+ * continues its use sequence. Otherwise a stale use of the old key could be mistaken for a pending
  * use of the new key. */
 static GpuPoolStream *
 make_stream_locked (GpuPoolStreams *streams,
@@ -246,7 +246,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* If the array is full, drop the second newest fence: the newest fence covers the same uses. */
+  /* If the array is full, drop the second newest fence: the newest fence also covers its uses. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];

@@ -2,14 +2,14 @@
 /*
  * Streams, and the conditions for reusing memory that was freed on another stream.
  *
- * A free only records the current use sequence of its stream, with one load and no driver call. A
- * fence is created only when another stream needs the memory. The fence covers all earlier use
- * sequences, and work that the program submitted to the driver's stream directly.
+ * A free only records the current use sequence of its stream, with one load and no driver call.
+ * When another stream needs the memory, the pool creates a fence. The fence covers all earlier use
+ * sequences, and work that the program submitted directly to the driver's stream.
  *
  * The use sequence is the number of fences created so far. To create a fence, a thread increments
- * the use sequence and then records a point on the stream. If another thread still reads the old
- * number, it has submitted its work before that point: the stream's lock orders the two
- * submissions.
+ * the use sequence and then records a point on the stream. If a second thread still reads the old
+ * number for a free, it had already submitted its work. That work is then before the point, because
+ * the stream's lock orders the two submissions.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ typedef struct _GpuPoolStreams GpuPoolStreams;
 typedef struct _GpuPoolStream  GpuPoolStream;
 
 /* Operations on the streams of the owner. @key identifies a stream. Keys are compared by address;
- * the pool holds references to them. Called from any thread, without locks of the pool. */
+ * the pool holds references to them. The operations are called from any thread, without locks of
+ * the pool except where noted. */
 typedef struct
 {
   gpointer (*ref)         (gpointer   key);
@@ -45,8 +46,9 @@ typedef struct
                            guint64    seq);
   /* Returns whether the stream accepts no more work and all its work has completed. */
   gboolean (*is_gone)     (gpointer   key);
-  /* Returns whether the pending work of @key completes without action by the program. Called with
-   * locks of the pool held, so it must be fast. Nullable: the pool then assumes TRUE. */
+  /* Returns whether the pending work of @key completes without an action of the program. Called
+   * with locks of the pool held, so the function must be fast. Nullable: the pool then assumes
+   * TRUE. */
   gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 
@@ -59,13 +61,13 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* Gets the stream for @key, and creates it on first use. Returns NULL for a NULL @key, which stands
+/* Gets the stream for @key, and creates it on first use. Returns NULL if @key is NULL, which stands
  * for the host. Uses by the host always count as completed. The stream is freed with @streams.
- * After a sweep of the stream, all its uses count as completed, and the stream may be reused for
- * another key. */
+ * After the stream was swept, all its uses count as completed, and it may be reused for another
+ * key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
-/* Like _gpu_pool_streams_get(), and protects the stream from sweeps until it is unpinned. */
+/* Like _gpu_pool_streams_get(), but also pins the stream: it is not swept until it is unpinned. */
 GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
                                               gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
@@ -74,10 +76,10 @@ gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
 /* Returns (transfer full) the keys of the GpuPoolStream pointers in @streams, except for swept
  * streams. */
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
-/* Polls all pending fences. Returns TRUE if any has completed. */
+/* Polls all pending fences. Returns TRUE if any fence has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
-/* Sweeps the streams for which is_gone() is TRUE: counts all their uses as completed, and drops the
- * streams unless they are pinned. */
+/* Sweeps the streams for which is_gone() is TRUE: counts all their uses as completed, and drops
+ * their keys unless they are pinned. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
 /* Returns whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
@@ -104,7 +106,7 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 /* Fences kept per stream. */
 #define GPU_POOL_MAX_FENCES 8
 
-/* Maximum number of streams at a time: slots have 16 bits in a node. */
+/* Maximum number of streams at the same time: a node has 16 bits for the slot of a stream. */
 #define GPU_POOL_MAX_STREAMS 65535
 
 typedef struct
@@ -125,8 +127,8 @@ struct _GpuPoolStream
   GpuPoolStreams *streams;
   GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by sequence */
   guint           n_fences;
-  GArray         *followed;         /* of guint64, by slot: use sequences of other streams that
-                                     * this stream is ordered after */
+  GArray         *followed;         /* of guint64, by slot: for each other stream, the use sequence
+                                     * that this stream is ordered after */
 };
 
 struct _GpuPoolStreams

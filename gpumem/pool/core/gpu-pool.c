@@ -5,7 +5,8 @@
 
 /* --- creating and freeing ---------------------------------------------------------- */
 
-/* Returns the shift of the configured unit, doubled until an area has at most 2^32 units. */
+/* Returns the binary logarithm of the unit: the configured unit, doubled until the largest area has
+ * at most 2^32 units. */
 static guint
 choose_unit_shift (const GpuPoolConfig *config)
 {
@@ -128,7 +129,8 @@ sweep_streams (GpuPool *pool)
   _gpu_pool_streams_sweep (pool->streams);
 }
 
-/* Gets the thread's cache and its entry for @key, creates them if needed, and locks the pool. */
+/* Gets the thread's cache and the cache's entry for @key, and locks the pool. Creates the cache and
+ * the entry if they do not exist. */
 static GpuPoolStreamCache *
 lock_with_stream_cache (GpuPool       *pool,
                         GpuPoolCache **cache,
@@ -373,7 +375,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* The request fails below, after unlocking, if a size is too large. */
+      /* If a size is too large, only stop here: the request fails below, after the unlock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
         break;

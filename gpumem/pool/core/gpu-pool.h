@@ -23,13 +23,13 @@ typedef struct
   guint64  address;                 /* a multiple of the unit of the pool */
   gsize    size;                    /* bytes */
   gpointer data;                    /* the owner's */
-  gsize    lost;                    /* bytes of the allocation that are outside of the segment. They
-                                     * count as managed */
+  gsize    lost;                    /* bytes of the allocation outside the segment; they also count
+                                     * as managed */
 } GpuPoolSegment;
 
-/* The source of memory. A pool has either segments, or one address range into which chunks of
- * physical memory are mapped. GPU_ERROR_OUT_OF_DEVICE_MEMORY makes the pool try its fallbacks;
- * other errors are final. */
+/* The owner's functions that allocate and free memory. A pool has either segments, or one address
+ * range into which chunks of physical memory are mapped. After GPU_ERROR_OUT_OF_DEVICE_MEMORY, the
+ * pool tries its fallbacks. After any other error, the request fails. */
 typedef struct
 {
   gboolean (*alloc_segment) (gpointer               owner,
@@ -61,8 +61,8 @@ typedef struct
                              gpointer               chunk,
                              gsize                  size);
 
-  /* Called when a request of @size bytes fails after the pool has freed all it can. Returns TRUE to
-   * try again; @attempt counts from 0 to 2. */
+  /* Called when a request of @size bytes fails after the pool has freed all memory that it can
+   * free. Returns TRUE to try again; @attempt counts from 0 to 2. */
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
                              guint                  attempt);
@@ -78,18 +78,19 @@ typedef struct
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
                                      * segment */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
-  gsize    slack;                   /* bytes to request in addition, because a segment may begin
-                                     * behind the start of its allocation */
+  gsize    slack;                   /* additional bytes that the pool requests, because a segment
+                                     * may begin after the start of its allocation */
 } GpuPoolConfig;
 
 /* Limits that may change at any time. */
 typedef struct
 {
   guint64  limit;                   /* maximum of managed bytes; 0: no limit */
-  guint64  soft_limit;              /* above it, the pool moves and frees memory before it grows */
+  guint64  soft_limit;              /* managed bytes above which the pool moves and frees memory
+                                     * before it grows */
   guint64  release_threshold;       /* maximum of unused bytes that the pool keeps */
-  double   waste;                   /* managed bytes allowed beyond the peak of used bytes, as a
-                                     * fraction of that peak; beyond it the pool moves chunks */
+  double   waste;                   /* managed bytes allowed above the peak of used bytes, as a
+                                     * fraction of that peak; above them, the pool moves chunks */
 } GpuPoolLimits;
 
 typedef struct
@@ -115,9 +116,9 @@ GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolStreamOps  *stream_ops);
 /* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
-/* The caller must not allocate any more. Returns all memory to the owner, except memory of active
- * blocks. Calls @notify, which may free the pool, once all blocks are freed, possibly before this
- * call returns. */
+/* Closes the pool, which must not allocate after this call. Returns all memory to the owner, except
+ * memory of active blocks. Calls @notify, which may free the pool, once all blocks are freed. This
+ * may happen before the call returns. */
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
@@ -139,7 +140,7 @@ void            _gpu_pool_release     (GpuMemoryBlock          *block,
 /* Like _gpu_pool_release() with the allocation stream. */
 void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
 /* Returns (transfer full) the key of the allocation stream, or NULL for the host. Also returns NULL
- * if all uses of the stream have completed. */
+ * if the stream was swept, because all its uses have completed. */
 gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
 /* Like _gpu_pool_release() with several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
@@ -169,19 +170,19 @@ void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
 /* Returns GpuPoolSegment.data, or NULL if the pool has an address range instead of segments. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
 /* Get and set data that the owner attaches to exactly this range, such as a driver handle. When the
- * range is split or joined, @destroy is called without a lock. */
+ * range is split or joined with another range, the pool calls @destroy without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
                                              GDestroyNotify        destroy);
 
-/* Returns unused memory to the owner until at most @keep bytes are managed. With @wait, blocks for
- * pending uses. */
+/* Returns unused memory to the owner until at most @keep bytes are managed. If @wait is TRUE,
+ * blocks until pending uses of the memory have completed. */
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
-/* Returns memory beyond the limits to the owner, if its uses have completed. If another thread is
- * growing the pool, that thread or a later call returns the memory. */
+/* Returns memory above the limits to the owner, if the uses of the memory have completed. If
+ * another thread is growing the pool, that thread or a later call returns the memory. */
 void            _gpu_pool_release_excess (GpuPool                 *pool);
 /* From now on the pool keeps no freed memory: memory returns to the owner when its last use has
  * completed. */
