@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* If the cache has no block of the requested size class, so many larger classes are searched. A
- * block from a larger class wastes at most an eighth of its size. */
+/* The number of larger size classes to search if the requested class is empty. A block from these
+ * classes wastes at most an eighth of its size. */
 #define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */

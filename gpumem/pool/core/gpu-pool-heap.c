@@ -175,7 +175,7 @@ _gpu_pool_heap_remove (GpuPool     *pool,
 }
 
 /* Returns whether two neighbouring ranges may be joined. If the ranges were last used by different
- * streams, both uses must have completed: otherwise a stream that needs only its own range would
+ * streams, both uses must have completed. Otherwise a stream that needs only its own range would
  * have to wait for the other stream. If a pool has a single stream, its ranges may always be
  * joined. */
 static inline gboolean

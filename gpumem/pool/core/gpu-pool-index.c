@@ -3,8 +3,8 @@
 
 #include "gpumem/pool/core/gpu-pool-index.h"
 
-/* If all larger bins are empty, at most so many nodes of the requested size's own bin are
- * examined. */
+/* The maximum number of nodes that a search examines in the bin of the requested size, if all
+ * larger bins are empty. */
 #define MAX_LAST_SCAN 1024
 
 static inline GpuPoolNode *

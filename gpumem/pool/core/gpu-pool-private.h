@@ -263,8 +263,8 @@ void          _gpu_pool_segments_free     (GpuPool              *pool);
 
 /* Creates missing fences, polls all uses, and reclaims memory whose uses have completed. */
 void          _gpu_pool_reclaim_completed (GpuPool              *pool);
-/* Like _gpu_pool_reclaim_completed(), but for blocks with uses on several streams. A block becomes
- * free once at most one of its uses is pending. Returns TRUE if any block became free. */
+/* Like _gpu_pool_reclaim_completed(), for blocks with uses on several streams. A block becomes free
+ * once at most one of its uses is pending. Returns TRUE if any block became free. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
 /* Waits for one pending use. If @request is not NULL, skips the stream of the request, and streams
  * whose work waits for an action of the program. */
