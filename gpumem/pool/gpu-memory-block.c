@@ -30,8 +30,9 @@
  *   }
  * ]|
  *
- * A block is the fastest way to allocate memory from a pool, because no object is created for it.
- * Pass the address of a block to a kernel as a 64-bit integer, or to the functions of the driver.
+ * Blocks are the fastest way to allocate memory from a pool, because the pool creates no object for
+ * a block. Pass the address of a block to a kernel as a 64-bit integer, or to the functions of the
+ * driver.
  *
  * The library does not track the work that uses a block. Use a block only on the stream that it was
  * allocated on, on streams that wait for that stream, and on streams registered with
@@ -45,12 +46,14 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* State of a block with its owner flag set. Most blocks need no such state. */
+/* Additional state of a block, which exists if the owner flag of the block is set. Most blocks need
+ * no such state. */
 typedef struct
 {
   guint      refs;                  /* references beyond the first */
   GPtrArray *timelines;             /* other streams that use the block, or NULL */
-  gboolean   used_on_alloc_stream;  /* a reference was dropped after use on the allocation stream */
+  gboolean   used_on_alloc_stream;  /* whether a reference was dropped after a use on the allocation
+                                     * stream */
 } Extra;
 
 static void
@@ -96,9 +99,9 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* Drops a reference. If it was the last, returns (transfer full) the timelines that use the block
- * besides the allocation stream. If references remain, returns NULL and registers @timeline or,
- * with @timeline NULL, the allocation stream as a user of the block. */
+/* Drops a reference to @block. If that was the last reference, returns (transfer full) the
+ * timelines that use the block, without the allocation stream. If references remain, returns NULL
+ * and registers a user of the block: @timeline, or the allocation stream if @timeline is NULL. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -197,8 +200,8 @@ release_held (GpuPoolCore    *core,
     _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* Releases a block of a pool that keeps no freed memory, and frees the memory when the pending work
- * has completed. */
+/* Releases a block of a pool that keeps no freed memory. The memory is freed when the pending work
+ * on the block has completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -276,7 +279,7 @@ gpu_memory_block_unref (GpuMemoryBlock *block)
  * @block: a #GpuMemoryBlock
  *
  * Gets the device address of the block. If gpu_memory_get_device_address() returns 0 for buffers of
- * the pool, the address is a number for use as a key, which kernels cannot use.
+ * the pool, the result is not an address for kernels, but a number that identifies the block.
  *
  * Returns: the device address
  *
@@ -314,9 +317,9 @@ gpu_memory_block_get_size (const GpuMemoryBlock *block)
  * @stream: a #GpuStream of the context of the pool
  * @error: return location for an error
  *
- * Registers @stream as a user of the block. After the block is freed, its memory is reused only by
- * requests that are ordered after all work that was submitted to @stream before the block was
- * freed. Does not block; may be called from any thread.
+ * Registers @stream as a user of the block. When the block is freed, work may be pending on
+ * @stream. The memory is then reused only by requests that are ordered after that work. Does not
+ * block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @stream is of another context or
  *   was never initialised
@@ -374,8 +377,8 @@ get_usual_key (GpuMemoryPool *pool,
          && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
 }
 
-/* On an out-of-order stream, submits a barrier before the block is allocated: without the barrier,
- * work that uses the block could run before earlier work that still uses its memory. */
+/* On an out-of-order stream, submits a barrier before the block is allocated. Without the barrier,
+ * work that uses the block could run before earlier work that used the same memory. */
 static GPU_COLD gboolean
 get_key (GpuMemoryPool  *pool,
          GpuStream      *stream,
@@ -412,10 +415,10 @@ get_key (GpuMemoryPool  *pool,
  *
  * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
  *
- * If a suitable block was freed on @stream before, no driver call is needed. Before memory freed on
- * another stream is reused, @stream may have to wait for that other stream (CUDA: cuEventRecord and
- * cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while the
- * driver allocates more memory.
+ * If a suitable block was freed on @stream before, the function calls no driver function. If the
+ * memory was freed on another stream, @stream may have to wait for that stream (CUDA: cuEventRecord
+ * and cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while
+ * the driver allocates more memory.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure.
@@ -458,7 +461,8 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  * @stream: (nullable): the stream that uses the block first, %NULL for the default stream
  * @error: return location for an error
  *
- * Allocates a block whose address is a multiple of @alignment, like gpu_memory_pool_alloc_block().
+ * Like gpu_memory_pool_alloc_block(), but allocates a block whose address is a multiple of
+ * @alignment.
  *
  * Returns: (transfer full) (nullable): the block, %NULL with no error for a @size of 0, or %NULL
  *   with %GPU_ERROR_INVALID_ARGUMENT if @alignment is not a power of two, or with an error of
@@ -492,7 +496,8 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
 }
 
-/* Records the allocated blocks, or a failed request with the sum of its sizes. */
+/* Records the allocated blocks in the history. If the request failed, records one event with the
+ * sum of its sizes. */
 static GPU_COLD void
 record_blocks (GpuPoolCore            *core,
                const gsize            *sizes,
@@ -552,8 +557,8 @@ alloc_blocks (GpuMemoryPool   *pool,
  * @stream: (nullable): the stream that uses the blocks first, %NULL for the default stream
  * @error: return location for an error
  *
- * Allocates several blocks at once, which is faster than one call for each. On failure, no block is
- * allocated.
+ * Allocates several blocks in one call, which is faster than one call for each block. On failure,
+ * no block is allocated.
  *
  * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array unrefs
  *   when it is freed, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or with an error
@@ -612,13 +617,13 @@ check_free (GpuMemoryPool        *pool,
  * gpu_memory_pool_free_block:
  * @pool: a #GpuMemoryPool
  * @block: (transfer full) (nullable): a block of @pool, or %NULL
- * @stream: (nullable): the stream that used the block last, %NULL for the stream that the block was
- *   allocated on
+ * @stream: (nullable): the stream that used the block last; %NULL for the stream on which the block
+ *   was allocated
  *
  * Drops a reference to @block, like gpu_memory_block_unref(). Dropping the last reference frees the
- * block: the memory is reused only by requests that are ordered after all work submitted to @stream
- * so far. If references remain, @stream is registered as a user of the block, as by
- * gpu_memory_block_add_stream(). The call does not block.
+ * block. Its memory is then reused only by requests that are ordered after all work submitted to
+ * @stream so far. If references remain, the call registers @stream as a user of the block, as
+ * gpu_memory_block_add_stream() does. The call does not block.
  *
  * Since: 0.1
  */
@@ -649,10 +654,10 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
  * @pool: a #GpuMemoryPool
  * @blocks: (array length=n_blocks) (transfer full): blocks of @pool, or %NULL
  * @n_blocks: the number of blocks
- * @stream: (nullable): the stream that used the blocks last, %NULL for the stream that each block
- *   was allocated on
+ * @stream: (nullable): the stream that used the blocks last; %NULL to free each block on the stream
+ *   that it was allocated on
  *
- * Frees several blocks, like one call of gpu_memory_pool_free_block() for each, but faster.
+ * Frees several blocks. Faster than one call of gpu_memory_pool_free_block() for each block.
  *
  * Since: 0.1
  */
@@ -723,11 +728,11 @@ alloc_memory (GpuMemoryPool  *pool,
  * @stream: (nullable): the stream that uses the buffer first, %NULL for the default stream
  * @error: return location for an error
  *
- * Allocates a buffer with undefined content. All streams of the context may use it: streams other
- * than @stream wait automatically, as for any use of memory. The memory returns to the pool when
- * the last reference to the buffer is dropped, or when the buffer is released. The streams that
- * used the memory last may reuse it at once. Another stream reuses it only after the work of those
- * streams has completed, or after a wait for that work.
+ * Allocates a buffer with undefined content. All streams of the context may use the buffer. The
+ * library orders uses of the buffer on different streams, as for any other memory. The memory
+ * returns to the pool when the last reference to the buffer is dropped, or when the buffer is
+ * released. A stream that used the memory last may reuse it at once. Any other stream reuses the
+ * memory only after that last use has completed, or after a wait for it.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure. Blocks in the same cases as gpu_memory_pool_alloc_block().
@@ -761,19 +766,20 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
  * @stream: (nullable): the stream that uses the memory first, %NULL for the default stream
  * @error: return location for an error
  *
- * Allocates shared virtual memory with undefined content, as gpu_memory_pool_alloc_buffer()
- * allocates a buffer. Host and device use the same address. Alignment and granularity are those of
- * the allocator of the pool. Blocks in the same cases as gpu_memory_pool_alloc_block().
+ * Allocates shared virtual memory with undefined content. The rules of
+ * gpu_memory_pool_alloc_buffer() for streams apply. Host and device use the same address. The
+ * #GpuSvmAllocator of the pool determines the alignment and the granularity. Blocks in the same
+ * cases as gpu_memory_pool_alloc_block().
  *
- * The host may access coarse grain memory only while it is mapped. The host may access fine grain
- * memory after earlier work that used the same memory has completed; gpu_stream_synchronize() with
- * @stream waits for that work.
+ * The host may access coarse-grain memory only while the memory is mapped. The host may access
+ * fine-grain memory once earlier work that used the same memory has completed:
+ * gpu_stream_synchronize() with @stream waits for such work.
  *
  * Advice of gpu_svm_advise() remains in effect when the memory is freed and reused.
  *
  * Returns: (transfer full) (nullable): the memory; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool does not come from a #GpuSvmAllocator,
- *   or cannot be divided as #GpuMemoryPool:kind requires, or with an error of
+ *   or if the memory cannot be divided as #GpuMemoryPool:kind requires; or %NULL with an error of
  *   gpu_memory_pool_alloc_buffer()
  *
  * Since: 0.1

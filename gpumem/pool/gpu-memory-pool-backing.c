@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Backing of a pool: memory from an allocator or from the driver, and views, which are the driver's
- * handles for parts of it. */
+/* Backing of a pool: the memory, which comes from an allocator or from the driver, and its views. A
+ * view is the driver's handle for a part of the memory. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
@@ -12,8 +12,9 @@
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* In bytes: the size of the smallest block, the distance between the addresses that the pool
- * assigns if the driver reports none, and the size of an ordinary segment. */
+/* The size of the smallest block, the distance between the artificial addresses of two segments,
+ * and the size of an ordinary segment, in bytes. A pool assigns artificial addresses if the driver
+ * reports none. */
 #define UNIT         512
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
@@ -95,7 +96,8 @@ _gpu_pool_view_unref (gpointer data)
 typedef struct
 {
   GpuMemory *memory;
-  guint64    address;               /* of the memory; that of the segment may be higher */
+  guint64    address;               /* address of the allocation; the segment may begin at a higher
+                                     * address */
 } Segment;
 
 static guint64
@@ -112,7 +114,8 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
-/* Waits for pending uses of the new upstream allocation, because the pool does not track them. */
+/* Allocates memory from the allocator. Waits for pending uses of that memory, because the pool does
+ * not track these uses. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
@@ -142,8 +145,8 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Returns the number of bytes of a segment that may be lost: on OpenCL, memory may start at any
- * address, but the first block must start at a multiple of the unit. */
+/* Returns the maximum number of bytes that may be lost at the start of an allocation: on OpenCL, an
+ * allocation may start at any address, but the first block must start at a multiple of the unit. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -383,8 +386,8 @@ static const GpuPoolOps chunk_ops = {
   .make_room = make_room
 };
 
-/* Reserves twice as many bytes of address space as the device has memory, so that chunks can be
- * moved. Reserved addresses occupy no memory. */
+/* Reserves a range of addresses that is twice as large as the memory of the device: chunks can then
+ * be moved to unused addresses. Reserved addresses occupy no memory. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -461,9 +464,9 @@ get_unit (GpuNativeContext *context)
   return unit;
 }
 
-/* Returns whether all memory of the pool has addresses. On OpenCL, buffers of the pool's own
- * allocator may have addresses. Other allocators may return memory without an address, except
- * allocators of shared virtual memory. */
+/* Returns whether all memory of the pool has addresses. On OpenCL, only two kinds of memory are
+ * known to have addresses: shared virtual memory, and buffers of the pool's own allocator if the
+ * device supports addresses. Other allocators may return memory without an address. */
 static gboolean
 has_addresses (GpuMemoryPool   *pool,
                GpuSvmAllocator *svm)
@@ -564,7 +567,8 @@ continue_closing (gpointer data)
   g_free (closing);
 }
 
-/* Called on any thread when all blocks are freed. Pending work may still use their memory. */
+/* Called on any thread when all blocks are freed. Pending work may still use the memory of the
+ * blocks. */
 static void
 finish_closing (gpointer data)
 {
@@ -732,8 +736,8 @@ _gpu_pool_core_get_size (GpuPoolCore          *core,
                             : _gpu_pool_block_get_size (suballocation);
 }
 
-/* Creates the view of @block. The view stays attached to the block's range of memory until that
- * range is split or joined with a neighbour. */
+/* Creates the view of @block. The view stays attached to the range of memory of the block, even
+ * after the block is freed, until that range is split or joined with a neighbour. */
 static GpuPoolView *
 make_view (GpuPoolCore     *core,
            GpuMemoryBlock  *block,

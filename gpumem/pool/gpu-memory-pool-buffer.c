@@ -17,8 +17,8 @@ typedef struct
 {
   GpuSuballocation      suballocation;
   GpuPoolCore          *core;
-  GpuPoolView          *view;       /* of the suballocation; kept for pending work after the
-                                     * suballocation is freed */
+  GpuPoolView          *view;       /* view of the suballocation; after the suballocation is freed,
+                                     * the view is kept until pending work has completed */
   GpuPoolSuballocation  held;       /* the suballocation; NULL after it is freed */
   GpuTimeline          *timeline;   /* the allocation stream */
   GpuMemoryPool        *pool;       /* referenced while the buffer is spilled, or NULL */
@@ -81,8 +81,8 @@ get_notify_queue (void)
   return (GQuark) g_atomic_int_get (&notify_queue);
 }
 
-/* Returns whether the g_object_unref() call that recycled the object has returned. Any thread may
- * have made that call. */
+/* Returns whether the g_object_unref() call that recycled @object has finished with the object.
+ * That call may still run on another thread. */
 static gboolean
 is_unref_finished (GObject *object)
 {
@@ -101,8 +101,9 @@ find_data (GQuark   key,
     *found = key;
 }
 
-/* Drops data attached to the object, such as the wrapper of a language binding, as finalization
- * would. Returns FALSE if a destroy notify took a reference to the object or attached more data. */
+/* Drops the data that is attached to @object, as finalization does. A language binding, for
+ * example, attaches its wrapper. Returns FALSE if a destroy notify took a reference to @object, or
+ * attached more data each time. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -149,8 +150,9 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
 
   _gpu_live_add (GPU_LIVE_RECYCLED, -(int) core->n_recycled);
 
-  /* The last g_object_unref() of an object may never return: in a forked child its thread does not
-   * exist. Leak such an object, and any object whose notifications are frozen. */
+  /* In a forked child, the g_object_unref() call that recycled an object may never return, because
+   * its thread does not exist. Leak such an object, and any object whose notifications are
+   * frozen. */
   for (guint i = 0; i < core->n_recycled; i++)
     {
       for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
@@ -393,14 +395,14 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
  *
  * Returns the memory of @buffer to the pool, but keeps the object. The memory is freed as if the
  * last reference to the buffer had been dropped. A language binding can thus keep the object
- * together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until that call,
- * every use of @buffer fails with %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and the
- * object does not count as live. No signal is emitted.
+ * together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until the buffer
+ * is refilled, every use of @buffer fails with %GPU_ERROR_RELEASED, gpu_memory_is_released()
+ * returns %TRUE, and the object does not count as live. No signal is emitted.
  *
- * Does nothing if @buffer has no memory of a pool, is released, or has a user besides the caller:
- * another reference, a slice, a mapping, or an allocator that tracks the buffer. Weak references
- * and signal handlers do not count as users, and remain. May be called from any thread; does not
- * block.
+ * Does nothing if @buffer has no memory of a pool, if it is released, or if it has a user besides
+ * the caller. Users are other references, slices, mappings, and an allocator that tracks the
+ * buffer. Weak references and signal handlers do not count as users, and stay in place. May be
+ * called from any thread; does not block.
  *
  * Returns: %TRUE if the memory was returned to the pool
  *
@@ -418,7 +420,7 @@ gpu_buffer_vacate (GpuBuffer *buffer)
 
   storage = memory->storage;
 
-  /* Check the state before the suballocation, which released memory does not have. */
+  /* Check the state first: released memory has no suballocation. */
   if (storage == NULL || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
       || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
       || storage->suballocation == NULL || storage->suballocation->recycle != recycle)
@@ -448,9 +450,8 @@ gpu_buffer_vacate (GpuBuffer *buffer)
  * Allocates memory like gpu_memory_pool_alloc_buffer(), but attaches it to @buffer instead of
  * creating an object. On failure @buffer is unchanged.
  *
- * Returns: %TRUE if @buffer has memory; %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @buffer was not
- *   vacated, or belongs to another pool, or @size is 0, or with an error of
- *   gpu_memory_pool_alloc_buffer()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @buffer was not vacated, if @buffer
+ *   belongs to another pool, or if @size is 0, or with an error of gpu_memory_pool_alloc_buffer()
  *
  * Since: 0.1
  */

@@ -174,21 +174,21 @@ copy_events (GpuPoolHistory *history,
  * Gets the most recent events of the pool, the oldest first. The list is empty if
  * #GpuMemoryPool:history-size is 0. Each event has
  *
- * - `action`, s: "alloc" when memory is allocated; "free_requested" followed by "free_completed"
- *   when it is freed, whether or not it has pending uses; "segment_alloc", "segment_free",
+ * - `action`, s: "alloc" when memory is allocated; "free_requested", followed by "free_completed",
+ *   when memory is freed, even if it has pending uses; "segment_alloc", "segment_free",
  *   "segment_map" and "segment_unmap" for memory of the driver; "oom" for a request that failed for
  *   lack of memory
  * - `time`, t: microseconds of g_get_monotonic_time()
- * - `size`, t: bytes; for allocations and frees the requested size, and for a failed request for
- *   several blocks the sum of their sizes
- * - `address`, t, except in "oom": the address as in gpu_memory_pool_snapshot(), which may be
- *   artificial
- * - `stream`, u: the number of the stream that the memory was allocated or freed on, as in
- *   snapshots; a new stream may get the number of a stream that no longer exists
+ * - `size`, t: bytes. For allocations and frees, this is the requested size. For a failed request
+ *   for several blocks, it is the sum of their sizes
+ * - `address`, t, except in "oom": the address. As in gpu_memory_pool_snapshot(), the address may
+ *   be artificial
+ * - `stream`, u: the number of the stream on which the memory was allocated or freed, as in
+ *   gpu_memory_pool_snapshot(); a new stream may get the number of a stream that no longer exists
  * - `device-free`, t, in "oom": bytes of device memory that are not allocated by the context
  *
- * The memory viewer of PyTorch expects these names in `device_traces`. May be called from any
- * thread; does not block.
+ * The memory viewer of PyTorch expects events with these names in `device_traces`. May be called
+ * from any thread; does not block.
  *
  * Returns: (transfer full): the events, an array of type aa{sv}
  *
@@ -228,12 +228,12 @@ _gpu_pool_history_get_size (GpuPoolHistory *history)
 /**
  * gpu_memory_pool_set_history_size:
  * @pool: a #GpuMemoryPool
- * @n_events: how many events to keep, at most %GPU_MEMORY_POOL_MAX_HISTORY; 0 to keep none
+ * @n_events: the number of events to keep, at most %GPU_MEMORY_POOL_MAX_HISTORY; 0 to keep none
  * @error: return location for an error
  *
- * Sets the number of events that the pool keeps, see gpu_memory_pool_get_history(), and discards
- * the events so far. Recording an event takes a lock and reads the clock; if @n_events is 0,
- * nothing is recorded. Does not block; may be called from any thread.
+ * Sets the number of events that the pool keeps (see gpu_memory_pool_get_history()), and discards
+ * all earlier events. To record an event, the pool takes a lock and reads the clock. If @n_events
+ * is 0, the pool records nothing. Does not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @n_events is too large or @pool was
  *   never initialised

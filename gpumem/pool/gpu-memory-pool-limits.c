@@ -18,8 +18,8 @@ _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Unlocks before it applies the limits, because the core may call the program when it frees
- * memory. */
+/* Unlocks the pool, and then applies its limits: the core may free memory and then call code of the
+ * program. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,
@@ -55,8 +55,8 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  * @limit: size in bytes, 0 for no limit
  *
- * Sets the maximum number of bytes that the pool holds from the driver or its allocator, see
- * #GpuMemoryPool:limit. If the pool already holds more, this call frees no memory.
+ * Sets #GpuMemoryPool:limit, the maximum number of bytes that the pool holds from the driver or its
+ * allocator. If the pool already holds more, this call frees no memory.
  *
  * Since: 0.1
  */
@@ -115,10 +115,9 @@ gpu_memory_pool_set_fraction (GpuMemoryPool  *pool,
  * @error: return location for an error
  *
  * Sets the fragmentation target of an expandable pool: the memory that the pool may hold beyond its
- * peak use, as a fraction of that peak. Beyond the target, a request that needs more memory is
- * served by moving free memory to other addresses instead of allocating more from the driver. A
- * lower target saves memory and costs more driver calls. Does not block; may be called from any
- * thread.
+ * peak use, as a fraction of that peak. If a request would exceed the target, the pool moves free
+ * memory to other addresses, and does not allocate more from the driver. A lower target saves
+ * memory and costs more driver calls. Does not block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @target is negative or not a
  *   number
@@ -154,10 +153,10 @@ gpu_memory_pool_set_fragmentation_target (GpuMemoryPool  *pool,
 /**
  * gpu_memory_pool_trim:
  * @pool: a #GpuMemoryPool
- * @managed_bytes: the number of bytes that the pool may keep, in use or not
+ * @managed_bytes: the number of bytes that the pool may keep, including memory in use
  *
- * Frees unused memory without pending uses until the pool holds at most @managed_bytes. May block
- * in the driver.
+ * Frees unused memory until the pool holds at most @managed_bytes. Keeps memory with pending uses.
+ * May block in the driver.
  *
  * Since: 0.1
  */
@@ -193,7 +192,7 @@ gpu_memory_pool_free_held (GpuMemoryPool *pool)
  * @pool: a #GpuMemoryPool
  *
  * Frees all unused memory, like gpu_memory_pool_free_held(). From now on the pool keeps no freed
- * memory: it frees memory when its last use has completed. The change is permanent.
+ * memory: it returns memory when the last use of the memory has completed. The change is permanent.
  *
  * Since: 0.1
  */
@@ -214,8 +213,8 @@ gpu_memory_pool_stop_holding (GpuMemoryPool *pool)
  * @pool: a #GpuMemoryPool
  * @size: size in bytes
  *
- * Computes the number of the bin for @size bytes, from the leading bits of the pool. PyOpenCL
- * and PyCUDA number their bins in the same way.
+ * Computes the number of the bin for @size bytes, according to #GpuMemoryPool:leading-bits.
+ * PyOpenCL and PyCUDA number their bins in the same way.
  *
  * Returns: the number of the bin
  *
@@ -235,7 +234,7 @@ gpu_memory_pool_bin_number (GpuMemoryPool *pool,
  * @pool: a #GpuMemoryPool
  * @bin: the number of a bin, see gpu_memory_pool_bin_number()
  *
- * Computes the size of the memory in @bin.
+ * Computes the size of each allocation in @bin.
  *
  * Returns: the size in bytes; 0 if there is no such bin
  *

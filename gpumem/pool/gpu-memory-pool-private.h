@@ -16,7 +16,7 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_MAX_RECYCLED 64
 
-/* GpuPoolCore.modes: states that the fast path does not handle. */
+/* Flags for GpuPoolCore.modes. The fast path handles a pool only if none is set. */
 #define GPU_POOL_STOPPED (1u << 0)  /* the pool keeps no freed memory */
 #define GPU_POOL_RECORDS (1u << 1)  /* the pool records its history */
 
@@ -56,23 +56,23 @@ typedef struct
   GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
   guint              n_recycled;
   gboolean           closed;        /* the pool is finalized */
-  guint64            next_address;  /* assigned next, if the driver reports none */
-  GHashTable        *extras;        /* GpuMemoryBlock with its owner flag set -> Extra of
-                                     * gpu-memory-block.c */
+  guint64            next_address;  /* the next artificial address, if the driver reports none */
+  GHashTable        *extras;        /* maps a GpuMemoryBlock whose owner flag is set to its Extra
+                                     * (see gpu-memory-block.c) */
 } GpuPoolCore;
 
 /* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
 typedef gpointer GpuPoolSuballocation;
 
-/* The driver's view of a suballocation. Shared by the suballocation and by pending work. */
+/* The driver's handle of a suballocation. The suballocation and pending work share the view. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GpuStorage       *source;         /* of `whole`; NULL in an address range */
+  GpuStorage       *source;         /* storage of `whole`; NULL in an address range */
   GpuNativeBuffer  *whole;          /* the allocation that contains the suballocation */
   gsize             offset;
-  GpuNativeBuffer  *buffer;         /* of exactly the suballocation; may be `whole` */
+  GpuNativeBuffer  *buffer;         /* handle of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
 } GpuPoolView;
 
@@ -109,24 +109,25 @@ guint64       _gpu_pool_stats_get          (const GpuPoolStats *stats,
 guint         _gpu_memory_pool_get_notify_interval (GpuMemoryPool *pool);
 void          _gpu_memory_pool_set_notify_interval (GpuMemoryPool *pool,
                                                     guint          interval);
-/* For finalize: no other thread uses @pool. */
+/* Must be called in finalize, when no other thread uses @pool. */
 void          _gpu_memory_pool_stop_notifying      (GpuMemoryPool *pool);
 
 /* Follows a chain of adaptors. Returns the innermost allocator if it is a GpuSvmAllocator, or
  * NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Returns whether the host cannot access an allocation of shared virtual memory while the device
- * uses any part of that allocation. Such an allocation cannot be divided into blocks. */
+/* Returns TRUE if host and device must take turns: the host cannot access an allocation of shared
+ * virtual memory while the device uses any part of that allocation. Such an allocation cannot be
+ * divided into blocks. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
 /* Streams of a pool, implemented by timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
-/* Orders later work of an out-of-order stream after all earlier work. */
+/* Orders all later work of an out-of-order stream after all its earlier work. */
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);
 
-/* The kind of @pool must not be AUTOMATIC. Returns NULL with @error if the device does not support
- * the kind. */
+/* The kind of @pool must not be AUTOMATIC. Returns NULL with an error if the device does not
+ * support that kind. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuMemoryPool      *pool,
                                             GpuAllocator       *allocator,
                                             GError            **error);
@@ -140,9 +141,9 @@ GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
                                                    gsize               alignment,
                                                    GpuTimeline        *timeline,
                                                    GError            **error);
-/* Frees @suballocation. Its memory is reused after all work submitted so far to @alloc_timeline and
- * to the timelines of @uses (a nullable array of GpuPoint). A pool that keeps no freed memory
- * returns the memory to its source when that work has completed. */
+/* Frees @suballocation. @uses is an array of GpuPoint, or NULL. The memory is reused after all work
+ * that was submitted so far to @alloc_timeline and to the timelines in @uses. A pool that keeps no
+ * freed memory returns the memory to the driver or the allocator when that work has completed. */
 void          _gpu_pool_core_release       (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation,
                                             GpuTimeline          *alloc_timeline,
@@ -154,8 +155,8 @@ void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
 /* Returns the size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* Returns (transfer none) the view, which is valid until @suballocation is freed, or NULL if the
- * driver fails to create the view. */
+/* Returns (transfer none) the view, which is valid until @suballocation is freed. Returns NULL with
+ * an error if the driver fails to create the view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
@@ -206,7 +207,7 @@ GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             guint64             address,
                                             gsize               size,
                                             gpointer            key);
-/* Returns (transfer full) the numbers assigned to streams so far, by key. */
+/* Returns (transfer full) a table of the numbers that were assigned to streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
 /* Returns the number of @key, from 1, and assigns a number on first use. Returns 0 for a NULL
  * @key. */

@@ -36,7 +36,8 @@ add_block (gpointer              data,
   g_array_append_val (collection->parts, part);
 }
 
-/* Each item counts as a segment, identified by the handle of its allocation. */
+/* Adds an item as a segment of its own. The address of the segment is the handle of the
+ * allocation. */
 static void
 add_item (gpointer           data,
           const GpuPoolItem *item,
@@ -114,9 +115,9 @@ describe_segment (GArray *parts,
  * @pool: a #GpuMemoryPool
  *
  * Gets the layout of the memory of the pool as an array of segments. Each segment has an `address`,
- * of type t, and `blocks`, of type aa{sv}, which are adjacent and in order of address. If the
- * driver reports no addresses, the pool assigns artificial addresses. In pools of kind
- * %GPU_MEMORY_POOL_BINS the address is the driver's handle of the allocation. A block has
+ * of type t, and `blocks`, of type aa{sv}. The blocks of a segment are adjacent and in order of
+ * address. If the driver reports no addresses, the pool assigns artificial addresses. In pools of
+ * kind %GPU_MEMORY_POOL_BINS, `address` is the driver's handle of the allocation. A block has
  *
  * - `state`, s: "active", "pending" (freed, but work may still use it), "held" (free), "cached" (in
  *   the cache of a thread) or "unmapped" (addresses without memory)
@@ -125,8 +126,8 @@ describe_segment (GArray *parts,
  * - `stream`, u, for pending blocks only: the number, from 1, of the stream that may still use the
  *   block
  *
- * `gpumem pool` converts snapshots to files for viewers. Other threads that use the pool wait until
- * the snapshot is complete.
+ * `gpumem pool` converts snapshots to files for viewers. While the snapshot is taken, other threads
+ * that use the pool have to wait.
  *
  * Returns: (transfer full): the segments, an array of type aa{sv}
  *

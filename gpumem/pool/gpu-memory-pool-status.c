@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The status file of the process, which `gpumem monitor` reads: a line for each pool. A separate
- * thread writes the file, so that allocations cost the same with and without the file. */
+/* The status file of the process, which `gpumem monitor` reads. The file has a line for each pool.
+ * A separate thread writes it, so the file does not make allocations slower. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -35,11 +35,13 @@ typedef struct
 static GMutex lock;                 /* guards `entries`; never held during file operations */
 static GCond has_entries;
 static GPtrArray *entries;
-static pid_t owner;                 /* the process that runs the thread; not its forked children */
+static pid_t owner;                 /* the process that runs the thread that writes the file; a
+                                     * forked child has another id */
 
 static GMutex file_lock;            /* guards the variables below */
 static char *path;
-static int file = -1;               /* open for its lock, which marks the writer as alive */
+static int file = -1;               /* the open status file; a lock on it shows that this process is
+                                     * alive */
 static char *written;
 static gboolean is_exiting;
 
@@ -51,9 +53,9 @@ is_enabled (void)
   return value != NULL && *value != '\0' && strcmp (value, "0") != 0;
 }
 
-/* Does not use GLib's fallback for the runtime directory, the cache folder: several machines may
- * share that folder and have processes with the same id. A program with the rights of another user
- * does not trust its environment. */
+/* Does not use g_get_user_runtime_dir(), which falls back to the cache folder: several machines may
+ * share that folder, and have processes with the same id. A program with the rights of another user
+ * must not trust its environment. */
 static char *
 find_runtime (void)
 {
@@ -78,7 +80,7 @@ get_runtime (void)
       runtime = find_runtime ();
       g_once_init_leave (&is_known, 1);
 
-      /* Log after other threads may continue: the program's log writer may wait for them. */
+      /* Log only when other threads can continue: the program's log writer may wait for them. */
       if (runtime == NULL && is_enabled ())
         _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: " RUNTIME " is unset or not "
                           "an absolute path, or the program runs with the rights of another user");
@@ -114,8 +116,8 @@ make_name (const char *text)
   return g_strdup ("-");
 }
 
-/* Other threads change the counters between the reads of two counters. Clamp the values, so that
- * readers never see more bytes in use than managed. */
+/* Other threads may change the counters while this function reads them one after another. Clamps
+ * the values: readers never see more bytes in use than managed. */
 static void
 append_pool (GString     *text,
              const Entry *entry)
@@ -132,8 +134,8 @@ append_pool (GString     *text,
                           MIN ((guint64) stats.largest_free, managed - used));
 }
 
-/* Returns: (nullable) (transfer full): the text of the file. Blocks while the process has no pools
- * and no file; returns %NULL if the file must be removed. */
+/* Returns: (nullable) (transfer full): the text of the file, or %NULL if the file must be removed.
+ * Blocks while the process has no pools and no file. */
 static char *
 describe (gboolean has_file)
 {
@@ -177,8 +179,8 @@ open_own (int         parent,
   return -1;
 }
 
-/* Creates the folder, but not the runtime directory. A process started with `sudo -E` has the
- * runtime directory of another user, and must not create a folder there. */
+/* Creates the folder for status files, but not the runtime directory. Fails if the runtime
+ * directory belongs to another user, for example in a process started with `sudo -E`. */
 static int
 open_folder (void)
 {
@@ -197,9 +199,10 @@ open_folder (void)
   return folder;
 }
 
-/* Replaces the file in one step, so that readers always find a complete and locked file. The lock
- * ends with the process, even after a crash, and a forked child does not inherit it. Close the
- * previous file last: readers treat a file without a lock as that of an ended process. */
+/* Replaces the file in one step: readers always find a complete and locked file. When the process
+ * ends, even by a crash, the lock disappears. A forked child does not inherit the lock. The
+ * previous file is closed last, because its lock ends then: readers treat a file without a lock as
+ * a file of an ended process. */
 static gboolean
 replace_file (int         folder,
               const char *text)
@@ -236,8 +239,8 @@ replace_file (int         folder,
   return TRUE;
 }
 
-/* Opens the folder for each write: it may have been removed and created again. Returns 0 or the
- * error number. */
+/* Opens the folder for each write, because the folder may have been removed and created again.
+ * Returns 0, or the error number. */
 static int
 write_file (const char *text)
 {
@@ -281,8 +284,8 @@ remove_file (void)
   g_clear_pointer (&written, g_free);
 }
 
-/* Returns 0 or the error number. Logs nothing, because the program's log writer may call exit(),
- * which takes `file_lock`. */
+/* Returns 0, or the error number. Must not log while it holds `file_lock`: the program's log writer
+ * may call exit(), which takes `file_lock`. */
 static int
 update_file (const char *text,
              gboolean   *has_file)
@@ -312,8 +315,9 @@ on_exit_process (void)
   g_mutex_unlock (&file_lock);
 }
 
-/* Blocks the signals that other threads can handle: a handler of the program may call exit(), which
- * takes `file_lock`. If a fault raises a blocked signal, the process ends without its handler. */
+/* Blocks the signals that other threads can handle. A handler on this thread may call exit(), which
+ * takes `file_lock`. Does not block the signals of faults: if a fault raises a blocked signal, the
+ * process ends without a call of the handler. */
 static void
 block_signals (void)
 {

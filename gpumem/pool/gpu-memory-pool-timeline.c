@@ -22,9 +22,9 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* Appends a point first, because the program may have submitted work directly to the driver's
- * stream, and the fence must cover that work. The timeline of a borrowed stream that has ended
- * already has such a point. */
+/* Appends a point first: the program may have submitted work directly to the driver's stream, and
+ * the fence must cover that work. If a borrowed stream has ended, its timeline already has such a
+ * point. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -81,7 +81,8 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* Ordering failed, but no wait is needed: completed or failed work no longer uses the memory. */
+  /* The submission failed. If the work before @seq has completed or failed, this is no error: such
+   * work no longer uses the memory. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);
@@ -93,7 +94,8 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* Does not lock the timeline. A stale value is harmless, because the next query corrects it. */
+/* Reads the counter without the lock of the timeline. A stale value does no harm, because the pool
+ * soon calls this function again. */
 static gboolean
 is_free (gpointer key)
 {

@@ -23,7 +23,7 @@
 /**
  * GpuMemoryPool:
  *
- * A pool that keeps freed memory of a context and allocates from it again.
+ * A cache of freed memory of a context, from which later allocations are served.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC,
@@ -38,8 +38,9 @@
  * result = gpu_buffer_read_bytes (output, stream, 0, n_bytes, NULL, &error);
  * ]|
  *
- * Drivers allocate memory slowly and free it even more slowly: many drivers free memory only while
- * the device is idle. A pool keeps freed memory and allocates from it in nanoseconds.
+ * Drivers allocate memory slowly and free it even more slowly: many drivers wait until the device
+ * is idle before they free memory. A pool keeps freed memory, and allocates from the kept memory in
+ * nanoseconds.
  *
  * A pool allocates #GpuBuffer objects, which every function of the library accepts, and
  * #GpuMemoryBlock structures, which consist of an address and a size. A pool over a
@@ -47,16 +48,17 @@
  *
  * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
- * stream without a wait. Another stream reuses the memory only after the work submitted before the
- * free has completed, or after a wait for that work has been submitted to the other stream.
+ * stream without a wait. Before another stream reuses the memory, the work submitted before the
+ * free must have completed, or the pool makes that stream wait for this work.
  *
- * A buffer returns its memory to the pool when its last reference is dropped or when it is
- * released, even if work on any stream still uses it.
+ * A buffer returns its memory to the pool when the last reference to the buffer is dropped or when
+ * the buffer is released, even if pending work still uses the memory.
  *
  * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves
- * one range of addresses, and moves physical memory to the addresses where a request needs it, so
- * that almost no memory is lost to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects an expandable
- * pool if the device supports virtual memory management and the driver can reserve the addresses.
+ * one range of addresses. It moves physical memory to the addresses where a request needs memory,
+ * and thus loses almost no memory to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects an
+ * expandable pool if the device supports virtual memory management and the driver can reserve the
+ * addresses.
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
@@ -257,8 +259,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:soft-limit:
    *
-   * The number of bytes above which the pool moves or frees unused memory, or waits for other
-   * streams, before it allocates more; 0 for no soft limit.
+   * A soft limit in bytes for the memory that the pool holds; 0 for none. If an allocation would
+   * exceed the soft limit, the pool first moves or frees unused memory, or waits for other streams.
    *
    * Since: 0.1
    */
@@ -277,7 +279,8 @@ install_knobs (void)
    * GpuMemoryPool:fragmentation-target:
    *
    * The memory that an expandable pool may hold beyond its peak use, as a fraction of that peak.
-   * Beyond the target, the pool moves free memory instead of allocating more from the driver.
+   * If a request would exceed this target, the pool moves free memory and does not allocate more
+   * from the driver.
    *
    * Since: 0.1
    */
@@ -286,8 +289,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:history-size:
    *
-   * The maximum number of most recent events that the pool keeps. It can be set after the pool is
-   * initialised.
+   * The number of events that the pool keeps in its history; the oldest events are dropped. This
+   * property can also be set after the pool is initialised.
    *
    * Since: 0.1
    */
@@ -304,11 +307,11 @@ install_notify_interval (void)
    * GpuMemoryPool:notify-interval:
    *
    * The interval in milliseconds at which the pool emits #GObject::notify for the counters that
-   * have changed since the last interval; 0, the default, for no notifications. The pool emits the
-   * notifications in the thread-default main context of the thread that sets the property. So a
-   * program can bind a label or a graph to a counter with g_object_bind_property(). At each
-   * interval the pool reads its counters under its lock: intervals of a few milliseconds can delay
-   * allocations of other threads.
+   * have changed; 0, the default, for no notifications. The pool emits the notifications in the
+   * thread-default main context of the thread that sets this property. With notifications, a
+   * program can bind a label or a graph to a counter with g_object_bind_property(). At the end of
+   * each interval, the pool reads its counters under its lock. Intervals of a few milliseconds can
+   * therefore delay allocations of other threads.
    *
    * Since: 0.1
    */
@@ -362,12 +365,13 @@ install_notify_interval (void)
  * GpuMemoryPool:peak-active-bytes:
  *
  * The maximum of #GpuMemoryPool:active-bytes so far. Pools of kind %GPU_MEMORY_POOL_BINS update it
- * exactly. Other pools update it when a thread allocates memory that its cache of freed blocks does
- * not hold, and when a program reads the counters of the pool. A peak between two updates is missed
- * if only blocks from the caches contributed to it. The value is then too small by at most the size
- * of the caches. The cache of a thread holds at most 16 MiB or, if that is more, the thread's share
- * of an eighth of #GpuMemoryPool:managed-bytes, but never more than 64 MiB. Caches of a pool with a
- * limit are smaller. #GpuMemoryPool:peak-managed-bytes is exact.
+ * exactly. Other pools update it when a program reads the counters of the pool, and when a thread
+ * allocates memory that is not in the thread's cache of freed blocks. If the bytes in use rise
+ * between two updates only because threads allocate from their caches, the peak is missed. The
+ * value is then too small by at most the size of the caches. The caches of all threads share an
+ * eighth of #GpuMemoryPool:managed-bytes equally, but the cache of each thread may hold at least 16
+ * MiB and at most 64 MiB. Caches of a pool with a limit are smaller.
+ * #GpuMemoryPool:peak-managed-bytes is exact.
  *
  * Since: 0.1
  */
@@ -431,7 +435,7 @@ install_notify_interval (void)
 /**
  * GpuMemoryPool:n-growths:
  *
- * The number of times that the pool got memory from the driver or its allocator.
+ * The number of times that the pool allocated memory from the driver or its allocator.
  *
  * Since: 0.1
  */
@@ -480,7 +484,7 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:context:
    *
-   * The context of the memory; defaults to the context of the allocator.
+   * The context of the memory. By default, this is the context of the allocator.
    *
    * Since: 0.1
    */
@@ -515,8 +519,8 @@ install_construct_properties (void)
   /**
    * GpuMemoryPool:leading-bits:
    *
-   * The number of bits after the leading bit of a size that select its bin, for
-   * %GPU_MEMORY_POOL_BINS.
+   * For pools of kind %GPU_MEMORY_POOL_BINS: the number of bits after the leading bit of a size
+   * that select the bin of the size.
    *
    * Since: 0.1
    */
@@ -545,10 +549,11 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
    * @pool: the pool
    * @requested: size in bytes of the request that failed
    *
-   * Emitted on the thread of a request that fails for lack of memory, after the pool has freed all
-   * its unused memory. A handler that frees memory of this pool or elsewhere, for example with
-   * gpu_buffer_spill(), returns %TRUE to have the pool try again, at most three times. The first
-   * handler that returns %TRUE stops the emission.
+   * Emitted when a request fails for lack of memory, after the pool has freed all its unused
+   * memory. The signal is emitted on the thread that made the request. A handler may free memory of
+   * this pool or other memory, for example with gpu_buffer_spill(), and then return %TRUE: the pool
+   * tries again, at most three times for each request. The first handler that returns %TRUE stops
+   * the emission.
    *
    * Returns: %TRUE to try again
    *
@@ -567,8 +572,8 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Creates an immediate allocator, so that the pool gets the error if an allocation fails. On the
- * host back end, creates a deferred allocator instead: large segments must not occupy memory before
+/* Creates an immediate allocator, because the pool must get the error if an allocation fails. Only
+ * on the host back end, creates a deferred allocator: large segments must not occupy memory before
  * their blocks are used. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
@@ -590,7 +595,8 @@ make_allocator (GpuMemoryPool  *pool,
 }
 
 /* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports. Bins are the
- * last choice, because they hold up to ten times the memory of segments if sizes vary. */
+ * last choice: if sizes vary, a pool with bins holds up to ten times as much memory as a pool with
+ * segments. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -691,8 +697,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Tries the next kind if the driver fails to reserve addresses. A reservation may fail
- * even on a device that supports it, for example if the process is short of address space. */
+/* Tries the next kind if the driver fails to reserve addresses. A reservation may fail even if the
+ * device supports virtual memory, for example if the process is short of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)
@@ -842,13 +848,14 @@ gpu_memory_pool_new (GpuContext         *context,
  * @allocator: a #GpuAllocator
  * @kind: the kind of the pool; not %GPU_MEMORY_POOL_EXPANDABLE
  * @leading_bits: for %GPU_MEMORY_POOL_BINS: the number of bits after the leading bit of a size that
- *   select its bin, at most 10. With more bits, rounding wastes less memory, but fewer sizes share
- *   a bin. PyOpenCL uses 4
+ *   select the bin of the size, at most 10. With more bits, rounding wastes less memory, but fewer
+ *   sizes share a bin. PyOpenCL uses 4
  * @error: return location for an error
  *
- * Creates an empty pool of memory from @allocator. The allocator should provide the memory before
- * its call returns, as #GpuImmediateAllocator does. If the memory is provided only at its first
- * use, an error occurs too late for the pool to free other memory and try again. Does not block.
+ * Creates an empty pool of memory from @allocator. The allocator should provide memory before the
+ * call of the allocator returns, as #GpuImmediateAllocator does. If memory is provided only at its
+ * first use, an error occurs too late for the pool to free other memory and try again. Does not
+ * block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
  *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits
@@ -879,8 +886,8 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
  * gpu_memory_pool_get_statistics:
  * @pool: a #GpuMemoryPool
  *
- * Gets a copy of all counters of the pool, by the names of their properties. The values are exact
- * if no other thread uses the pool during the call.
+ * Gets a copy of all counters of the pool. The keys are the names of the properties. The values are
+ * exact if no other thread uses the pool during the call.
  *
  * Returns: (transfer full): a dictionary of type a{sv}, whose values have type t
  *
