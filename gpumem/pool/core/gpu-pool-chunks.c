@@ -225,8 +225,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* A request needs @cost bytes of mapped memory. Returns how many of these bytes must come from
- * moved chunks, to keep the managed memory within the allowed @waste. */
+/* A request needs @cost bytes of mapped memory. Returns the number of these bytes that must come
+ * from moved chunks, to keep the managed memory within the allowed @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
