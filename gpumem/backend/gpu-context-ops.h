@@ -36,8 +36,8 @@ struct _GpuNativeContext
   struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first used */
   void             (*ring_free)  (GpuNativeContext *context);
 
-  /* Must be the last member. The structures of back ends embed this structure and continue after
-   * it, and every operation reads `lost` and their first members, so these share a cache line. */
+  /* Must be the last member: every operation reads `lost`, and also the first members that a back
+   * end's own structure adds after this structure. */
   gint               lost;          /* atomic; once TRUE, every call fails with DEVICE_LOST */
 };
 

@@ -22,8 +22,8 @@ struct _GpuNativeImage
 {
   GpuNativeMemory     base;
   GpuImageDescription description;
-  gsize               row_pitch;    /* bytes; if not linear, as without gaps */
-  gsize               slice_pitch;  /* bytes; if not linear, as without gaps */
+  gsize               row_pitch;    /* bytes; if not linear, the pitch without gaps */
+  gsize               slice_pitch;  /* bytes; if not linear, the pitch without gaps */
 };
 
 typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,

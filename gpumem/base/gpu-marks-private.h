@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Marks ranges of time for profilers if GPUMEM_DEBUG contains "marks": as NVTX ranges and as marks
+/* If GPUMEM_DEBUG contains "marks", marks ranges of time for profilers, as NVTX ranges and as marks
  * of Sysprof. */
 #pragma once
 

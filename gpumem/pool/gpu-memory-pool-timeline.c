@@ -94,8 +94,8 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* Reads the counter without the lock of the timeline. A stale value does no harm, because the pool
- * soon calls this function again. */
+/* Reads the counter without the lock of the timeline. A stale value does no harm: the next call
+ * returns the current state. */
 static gboolean
 is_free (gpointer key)
 {

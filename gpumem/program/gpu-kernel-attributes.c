@@ -31,8 +31,7 @@ begin_call (GpuKernel   *kernel,
  * @error: return location for an error
  *
  * Sets an attribute of the kernel (CUDA: cuFuncSetAttribute). The value applies to all later
- * launches of this kernel of the program, also to launches through other #GpuKernel objects for it.
- * Does not block.
+ * launches of this kernel of the program, even through other #GpuKernel objects. Does not block.
  *
  * - `max-dynamic-shared-size`: the limit of dynamic shared memory in bytes; the default is 48 KiB
  * - `preferred-shared-carveout`: the preferred percentage of the on-chip memory that is used as

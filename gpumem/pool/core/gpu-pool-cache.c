@@ -78,7 +78,7 @@ flush_class (GpuPool            *pool,
     }
 }
 
-/* Caller holds `lock`. Caller also is the thread that owns the cache, or has set `stolen`. */
+/* Caller holds `lock`. Caller is also the thread that owns the cache, or has set `stolen`. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)
