@@ -705,16 +705,17 @@ typedef enum
  * GpuMemoryPoolKind:
  * @GPU_MEMORY_POOL_AUTOMATIC: the first of the following kinds that the device or the allocator
  *   supports
- * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses; the pool maps physical memory to that range,
- *   and moves physical memory within it, on demand; requires %GPU_CAPABILITIES_VIRTUAL_MEMORY
+ * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, to which the pool maps physical memory on
+ *   demand; the pool also moves physical memory to other addresses of the range; requires
+ *   %GPU_CAPABILITIES_VIRTUAL_MEMORY
  * @GPU_MEMORY_POOL_SEGMENTS: large allocations that are divided into blocks; requires memory with
  *   addresses or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL each new block costs a sub-buffer
  *   (clCreateSubBuffer)
- * @GPU_MEMORY_POOL_BINS: one allocation per block, with its size rounded up to a size class so that
- *   later requests can reuse it. Requests of other size classes cannot use the allocation, so in a
- *   program with many different sizes, the pool may hold many times the memory in use. Limits count
- *   the rounded sizes. %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual memory that
- *   host and device cannot use at the same time
+ * @GPU_MEMORY_POOL_BINS: one allocation per block. The size of the allocation is rounded up to a
+ *   size class, and later requests of that class can reuse the allocation. Other requests cannot,
+ *   so the pool of a program with many different sizes may hold many times the memory in use.
+ *   Limits count the rounded sizes. %GPU_MEMORY_POOL_AUTOMATIC chooses bins only for shared virtual
+ *   memory that host and device cannot use at the same time
  *
  * The strategy by which a pool manages its memory.
  *

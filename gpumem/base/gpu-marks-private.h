@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* If GPUMEM_DEBUG contains "marks", marks ranges of time for profilers, as NVTX ranges and as marks
- * of Sysprof. */
+/* Marks ranges of time for profilers, as NVTX ranges and as marks of Sysprof. Enabled if
+ * GPUMEM_DEBUG contains "marks". */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
