@@ -267,8 +267,8 @@ gpu_context_get_priority_range (GpuContext  *context,
  * @error: return location for an error
  *
  * Makes @context current for the calling thread, for code that calls the driver directly or through
- * another library (CUDA: cuCtxPushCurrent). Call gpu_context_pop_current() on the same thread
- * afterwards. No other function of this library needs a current context or changes the current
+ * another library (CUDA: cuCtxPushCurrent). Afterwards, call gpu_context_pop_current() on the
+ * calling thread. No other function of this library needs a current context or changes the current
  * context of the calling thread. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED on OpenCL and the host, which have no

@@ -1111,10 +1111,10 @@ synchronize_others (GpuNativeContext  *context,
  *
  * Blocks until all work of @context is complete: all earlier submissions to each #GpuStream, and
  * the work that the program submitted to these streams through their native handles. On CUDA the
- * call also waits for the work of other libraries in the same driver context, on any stream. On
- * OpenCL it also waits for the work in command queues of other libraries that a #GpuStream wraps.
- * May be called from any thread. (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for each
- * stream; CUDA: cuEventRecord, cuEventSynchronize for each stream, then cuCtxSynchronize.)
+ * call also waits for work that other libraries submitted to any stream of the same driver context.
+ * On OpenCL it also waits for the work in each command queue of another library that a #GpuStream
+ * wraps. May be called from any thread. (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents for
+ * each stream; CUDA: cuEventRecord, cuEventSynchronize for each stream, then cuCtxSynchronize.)
  *
  * On CUDA, the call blocks forever if a kernel in the driver context never ends. The call fails if
  * a stream of the driver context is capturing a graph, and the capture may become invalid.

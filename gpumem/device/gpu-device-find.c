@@ -378,8 +378,8 @@ rank (GpuNativeDevice *native)
  * @error: return location for a #GError
  *
  * Gets the default device. The environment variable `GPUMEM_DEVICE` can name the device, in a form
- * that gpu_device_find() accepts. Without the variable, the default is the first usable GPU, or
- * else accelerator, or else CPU with a driver, or else the host.
+ * that gpu_device_find() accepts. If the variable is not set or is empty, the library prefers a
+ * usable GPU to an accelerator, an accelerator to a CPU with a driver, and such a CPU to the host.
  *
  * Returns: (transfer full): the device, or %NULL with an error of gpu_device_find() if no device
  *   matches `GPUMEM_DEVICE`, or with %GPU_ERROR_NO_DEVICE if the device in `GPUMEM_DEVICE` cannot
