@@ -75,8 +75,8 @@ struct _GpuProgram
   GObject          parent_instance;
   GpuContext      *context;
   char            *source;          /* nullable */
-  char            *options;         /* once the program is built, the options of the context precede
-                                     * them */
+  char            *options;         /* once the program is built, the string begins with the options
+                                     * of the context */
   GBytes          *binary;          /* an input of the build; NULL once the program is built */
   GBytes          *il;
   GPtrArray       *images;          /* of GBytes: an input of the build; NULL once the program is
@@ -226,8 +226,8 @@ install_inputs (void)
   /**
    * GpuProgram:options:
    *
-   * The options of the compiler. Once the program is built, the options of the context precede
-   * them.
+   * The options of the compiler. Once the program is built, the value begins with the options of
+   * the context.
    *
    * Since: 0.1
    */
