@@ -45,8 +45,8 @@ flags_to_native (GpuContextFlags flags)
   return native;
 }
 
-/* Always includes the first two flags, because current drivers treat every context as if they were
- * set. */
+/* Always includes MAP_HOST and LOCAL_MEMORY_RESIZE, because current drivers treat every context as
+ * if these flags were set. */
 static GpuContextFlags
 flags_from_native (unsigned int native)
 {

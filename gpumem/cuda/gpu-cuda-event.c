@@ -83,7 +83,7 @@ event_wait (GpuNativeEvent  *native,
   if (urgent)
     code = _gpu_cuda_poll (event->context, event->event, NULL);
 
-  /* Also wait after a failed query, because the caller may free the memory in use afterwards. */
+  /* Also wait after a failed query, because the caller may then free memory that the work uses. */
   if (code != CUDA_SUCCESS)
     {
       function = "cuEventSynchronize";

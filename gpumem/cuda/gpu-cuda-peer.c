@@ -13,7 +13,7 @@ _gpu_cuda_can_access_peer (GpuNativeDevice  *device,
   CUresult code = _gpu_cuda.cuDeviceCanAccessPeer (&can, ((GpuCudaDevice *) device)->device,
                                                    ((GpuCudaDevice *) peer)->device);
 
-  /* set_access() refuses other devices. */
+  /* set_access() refuses devices whose number is GPU_CUDA_MAX_PEERS or greater. */
   *can_access = can != 0 && ((GpuCudaDevice *) device)->device < GPU_CUDA_MAX_PEERS;
 
   return _gpu_cuda_check (code, "cuDeviceCanAccessPeer", error);
@@ -173,7 +173,7 @@ open_memory (GpuCudaContext  *peer,
 
 /* Changes the access to the context, and to the library's pool and mappings. Code outside the
  * library may already have changed the access to the context; the pool and the mappings still need
- * the change. If changing these fails, undoes the change of the context. */
+ * the change. If the change of the pool or the mappings fails, undoes the change of the context. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,

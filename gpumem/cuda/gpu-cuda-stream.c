@@ -312,8 +312,8 @@ sleep_for_stream (GpuCudaContext *context,
   return recorded;
 }
 
-/* Caller has entered the context. Also waits after a failed query, because the caller may free the
- * memory in use. */
+/* Caller has entered the context. Also waits after a failed query, because the caller may then free
+ * memory that the work uses. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,

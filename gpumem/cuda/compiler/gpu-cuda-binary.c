@@ -263,8 +263,8 @@ _gpu_cuda_binary_check (GBytes  *binary,
   return FALSE;
 }
 
-/* Finds the first uncompressed and complete binary in a fatbin. All its binaries have the same
- * kernels. (transfer full) (nullable) */
+/* Finds the first uncompressed and complete binary in a fatbin. All binaries of a fatbin have the
+ * same kernels. (transfer full) (nullable) */
 static GBytes *
 find_in_fatbin (GBytes *binary)
 {
@@ -408,8 +408,8 @@ set_size (GArray *sizes,
   g_array_index (sizes, gsize, index) = size;
 }
 
-/* Reads the parameter entries: the parameter number is in the upper half of the second word, the
- * size in the upper 14 bits of the third. */
+/* Reads the parameter entries. The upper half of the second word is the number of the parameter.
+ * The upper 14 bits of the third word are its size. */
 static void
 read_info (const guint8 *data,
            gsize         size,

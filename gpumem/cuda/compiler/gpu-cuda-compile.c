@@ -63,7 +63,7 @@ get_log (nvrtcProgram program)
   return log;
 }
 
-/* Returns a cubin. For "compute" architectures, NVRTC creates no cubin; returns the PTX instead. */
+/* Returns a cubin, or the PTX for "compute" architectures, for which NVRTC creates no cubin. */
 static GBytes *
 get_image (nvrtcProgram   program,
            GError       **error)

@@ -43,11 +43,12 @@ GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
 
 /* gpu-cuda-name.c */
-/* Finds the mangled name of the source function @name in the NULL-terminated @names. Returns NULL
- * if no name or more than one name matches. */
+/* Searches the NULL-terminated @names for the mangled name of the source function @name. Returns
+ * NULL if no name or more than one name matches. */
 const char       *_gpu_cuda_name_find          (const char *const   *names,
                                                 const char          *name);
-/* Returns the name in the source. Returns a copy of @mangled if it cannot be decoded. */
+/* Decodes @mangled to the name in the source. Returns a copy of @mangled if that is not
+ * possible. */
 char             *_gpu_cuda_name_simplify      (const char          *mangled);
 
 /* gpu-cuda-jit.c: options of the driver's compiler and linker. */
@@ -78,7 +79,7 @@ gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
 /* Returns whether an option includes a file before the source of the program. */
 gboolean          _gpu_cuda_options_include    (GPtrArray           *options);
 /* Removes the options that define or undefine macros from @options, and returns the equivalent
- * lines of source. Removes none if _gpu_cuda_options_include() returns TRUE. */
+ * lines of source. Removes no option if _gpu_cuda_options_include() returns TRUE. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
 /* gpu-cuda-prelude*.c, gpu-cuda-rewrite.c, gpu-cuda-rewrite-image.c */
@@ -86,8 +87,8 @@ void              _gpu_cuda_prelude_append     (GString             *text,
                                                 GpuCudaLanguage      language,
                                                 gboolean             has_images);
 /* _append_vectors() appends the vector types. _append_native() appends the image declarations that
- * need CUDA's own vector types, and must be called before the macros that rename these types.
- * _append_images() appends the other image declarations. */
+ * need CUDA's own vector types, and must be called before the macros that rename these types are
+ * appended. _append_images() appends the other image declarations. */
 void              _gpu_cuda_prelude_append_vectors (GString         *text);
 void              _gpu_cuda_prelude_append_native (GString          *text);
 void              _gpu_cuda_prelude_append_images (GString          *text);
@@ -99,8 +100,8 @@ gboolean          _gpu_cuda_source_has_images  (const char          *source);
 guint             _gpu_cuda_source_find_samplers (const char        *source,
                                                 gboolean             is_part);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
-/* Returns the complete text for NVRTC. Removes those options that become part of the text from
- * @options. */
+/* Returns the complete text for NVRTC. Removes from @options those options that become part of the
+ * text. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
                                                 GPtrArray           *options);

@@ -112,8 +112,9 @@ parse_level (const char *name,
   return name[0] == 'O' && parse_value (NUMBER, name + 1, level);
 }
 
-/* Returns whether @word is an option for source compilers. A binary ignores these options, because
- * contexts prepend them to the options of every program. */
+/* Returns whether @word is an option that only compilers of source use. For programs from binaries,
+ * such options have no effect. They are no error, because a context prepends its options to those
+ * of every program. */
 static gboolean
 is_for_source (const char *word)
 {

@@ -11,8 +11,8 @@
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 
-/* All other -cl- options are removed, because they have no effect that a portable program could
- * observe. */
+/* All -cl- options that are not in this table are removed, because they have no effect that a
+ * portable program could observe. */
 static const struct
 {
   const char *opencl;
@@ -90,8 +90,9 @@ parse_words (char            **words,
     }
 }
 
-/* Selects machine code for the device if NVRTC supports the device. Otherwise, selects PTX for the
- * newest older architecture, which the driver compiles for the device. */
+/* Selects machine code for the device if NVRTC supports the device. Otherwise, selects the newest
+ * architecture that is older than the device, and PTX as the output: the driver compiles the PTX
+ * for the device. */
 static char *
 get_architecture (int compute_capability)
 {

@@ -193,8 +193,8 @@ static const char reads[] =
   "  { return gpu_complete<T> (i, gpu_sample<T> (i, gpu_sampler (0), at)); }\n"
   "GPU_READ (read_imagef, float) GPU_READ (read_imagei, int) GPU_READ (read_imageui, uint)\n";
 
-/* Conversion of components to channels: rounds to nearest even and clamps. Integer channels store
- * NaN as 0. */
+/* Functions that convert components to channels. They round to nearest even and clamp. Integer
+ * channels store NaN as 0. */
 static const char encodings[] =
   "struct gpu_texel { uint w0, w1, w2, w3; };\n"
   "GPU_INLINE uint gpu_scale (float v, float one, float least)\n"

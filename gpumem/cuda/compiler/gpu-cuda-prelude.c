@@ -10,8 +10,8 @@
 #include "gpumem/dialect/gpu-source-private.h"
 
 /* This part is also the prelude of CUDA C++ programs. All names begin with gpu_, even those in the
- * expansion of GPU_DESCRIBE, because macros of the program could replace other names. The name of a
- * kernel may be a macro. */
+ * expansion of GPU_DESCRIBE, because macros of the program could replace names without this prefix.
+ * The name of a kernel may be a macro. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
@@ -539,7 +539,8 @@ append_mathematics (GString *text)
   g_string_append (text, mathematics);
 }
 
-/* Must be called after all code that uses CUDA's own functions of these names was appended. */
+/* Appends macros with the names of OpenCL C functions. They hide CUDA's functions of the same
+ * names, so code that uses the functions of CUDA must precede the macros. */
 static void
 append_macros (GString *text)
 {

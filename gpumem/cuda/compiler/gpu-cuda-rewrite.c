@@ -102,8 +102,8 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-/* Replaces keywords of OpenCL C that CUDA C++ uses as names, and the qualifiers of images. Returns
- * NULL for other tokens. */
+/* Returns the replacement of a keyword of OpenCL C that CUDA C++ uses as a name, or of an image
+ * qualifier. Returns NULL for other tokens. */
 static const char *
 get_long_word (GpuSource *source,
                guint      i,
@@ -284,8 +284,8 @@ get_pointer_type (GpuSource      *source,
   return g_string_free (type, FALSE);
 }
 
-/* Replaces a parameter that is a pointer to local memory by an offset. Appends the definition of a
- * variable of the same name, which contains the pointer, to @start, the start of the body. */
+/* Replaces a parameter that is a pointer to local memory by an offset. Also appends to @start, the
+ * text for the start of the body, a variable of the same name that contains the pointer. */
 static void
 rewrite_local (Rewriter       *rewriter,
                GpuSourceRange  range,
@@ -303,7 +303,8 @@ rewrite_local (Rewriter       *rewriter,
     replace (rewriter, i, "", i == name ? parameter : "", "");
 }
 
-/* Appends the name and the type of a parameter to @names, a string literal. A "\0" follows each. */
+/* Appends the name and the type of a parameter to @names, a string literal. A "\0" follows the
+ * name, and another follows the type. */
 static void
 append_names (GpuSource      *source,
               GpuSourceRange  range,
@@ -585,8 +586,8 @@ _gpu_cuda_source_prepare (const char      *source,
   functions = rewrite_functions (words, language, samplers);
   _gpu_cuda_prelude_append (text, language, has_images);
 
-  /* The macros of the options follow the prelude and NVRTC's own declarations, because these must
-   * not be compiled with, for example, T defined as float. */
+  /* The macros of the options follow the prelude and NVRTC's own declarations, because a macro such
+   * as T, defined as float, must not change these declarations. */
   g_clear_pointer (&words, g_free);
   words = is_portable ? rewrite_words (macros, has_images) : g_strdup (macros);
   g_string_append_printf (text, "#line 1 \"options\"\n%s", words);

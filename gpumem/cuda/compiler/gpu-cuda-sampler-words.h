@@ -31,8 +31,8 @@
    + GPU_CUDA_SAMPLER_IS_LINEAR (clk))
 #define GPU_CUDA_N_CONSTANT_SAMPLERS 12
 
-/* The maximum number of sampler arguments of a kernel. Their numbers follow those of the constant
- * samplers. */
+/* The maximum number of sampler arguments of a kernel. The numbers of these samplers follow those
+ * of the constant samplers. */
 #define GPU_CUDA_MAX_SAMPLERS 8
 #define GPU_CUDA_N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
 

@@ -4,8 +4,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The maximum number of events in each list of recycled events. If the list is full, an event is
- * destroyed after use. */
+/* The maximum number of events in each list of recycled events. Events that no longer fit into the
+ * list are destroyed after use. */
 #define N_RECYCLED_MAX 1024
 
 /* Caller has entered the context. */

@@ -175,8 +175,8 @@ record (GpuCudaStream *stream,
   if (code == CUDA_SUCCESS && stream->last != NULL)
     code = _gpu_cuda.cuEventRecord (stream->last, stream->stream);
 
-  /* Wait for the operation, which is already submitted: the caller sees a failure and may free the
-   * memory in use. */
+  /* The operation is already submitted, but the caller gets an error and may free the memory that
+   * the operation uses. Therefore wait for the operation. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 

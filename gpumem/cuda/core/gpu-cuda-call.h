@@ -84,8 +84,8 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
 
 /* Called instead of _end() if the op failed before its first driver call. */
 void        _gpu_cuda_cancel       (GpuCudaCall     *call);
-/* Caller has entered the context. Creates the event that _gpu_cuda_begin() needs for ops with an
- * event. */
+/* Caller has entered the context. Creates the event that an op returns. _gpu_cuda_begin() calls
+ * this function if the caller of the op requests an event. */
 GpuCudaEvent *
             _gpu_cuda_event_new    (GpuCudaContext  *context,
                                     GpuEventFlags    flags,

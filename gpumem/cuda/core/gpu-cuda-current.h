@@ -43,8 +43,8 @@ _gpu_cuda_leave (gboolean entered)
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
-/* Like _gpu_cuda_enter(), for ops that free or wait. Tries twice, because after a failure the
- * objects leak, and callers assume that the work has completed. Usually fails only if there is
+/* Like _gpu_cuda_enter(), for ops that free or wait. Tries twice: if both attempts fail, objects
+ * leak, or callers wrongly assume that the work has completed. Usually fails only if there is
  * nothing to free or wait for: the driver has shut down, or the context belongs to the parent
  * process of a fork. */
 gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,

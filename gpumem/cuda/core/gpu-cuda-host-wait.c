@@ -22,7 +22,8 @@ take_recycled_word (GpuCudaContext *context)
                                          - 1) : NULL;
 }
 
-/* Caller has entered the context. Returns one new word and recycles the others. */
+/* Caller has entered the context. Allocates a block of words. Returns one of them, and adds the
+ * others to the list of unused words. */
 static guint32 *
 add_words (GpuCudaContext  *context,
            GError         **error)

@@ -220,8 +220,8 @@ gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
                                         CUstream        *stream,
                                         GError         **error);
-/* Frees the whole cache. If @can_free is TRUE, the caller has entered the context. Otherwise, no
- * driver object is freed. */
+/* Frees the lists of the cache and, if @can_free is TRUE, the driver objects. If @can_free is TRUE,
+ * the caller has entered the context. */
 void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
                                     gboolean         can_free);
 
@@ -282,8 +282,8 @@ typedef struct
   GHashTable  *exported;            /* nullable; descriptors by offset, of exported allocations */
 } GpuCudaRange;
 
-/* Fills @access with the devices that can access memory of @context, its own device first, and
- * returns their number. */
+/* Fills @access with the devices that can access memory of @context, starting with the device of
+ * @context, and returns their number. */
 #define GPU_CUDA_MAX_PEERS 64
 guint       _gpu_cuda_list_access  (GpuCudaContext  *context,
                                     CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1]);
@@ -292,8 +292,8 @@ GpuCudaRange *
             _gpu_cuda_range_new    (GpuCudaContext  *context,
                                     gsize            size,
                                     GError         **error);
-/* Caller has entered the context. Creates a range and maps all of @allocation at its start. Does
- * not take ownership of @allocation. */
+/* Caller has entered the context. Creates a range and maps all of @allocation at the start of the
+ * range. Does not take ownership of @allocation. */
 GpuCudaRange *
             _gpu_cuda_range_new_for (GpuCudaContext *context,
                                     CUmemGenericAllocationHandle allocation,
@@ -321,8 +321,8 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);
-/* Caller holds ranges_lock. Sets @access on all mapped memory. If the driver refuses a part, undoes
- * the change. */
+/* Caller holds ranges_lock. Sets @access on all mapped memory. If the driver refuses it for a part
+ * of the memory, undoes the change. */
 gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);

@@ -13,7 +13,7 @@
 #undef GPU_CUDA_ATTRIBUTE
 #endif
 
-/* Checks that the values of the list count from 1 without gaps. */
+/* Checks that the values in the list are consecutive, starting with 1. */
 enum
 {
   BEFORE_FIRST,

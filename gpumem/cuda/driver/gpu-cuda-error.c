@@ -29,8 +29,8 @@ _gpu_cuda_error_name (CUresult code)
 {
   const char *name = find_entry (code)->name;
 
-  /* A driver that is newer than the table may have further codes. cuGetErrorName() leaves @name
-   * unchanged if the code has no name. */
+  /* A driver that is newer than the table may return codes that the table lacks. cuGetErrorName()
+   * leaves @name unchanged if the code has no name. */
   if (name == NULL && _gpu_cuda.cuGetErrorName != NULL)
     _gpu_cuda.cuGetErrorName (code, &name);
 

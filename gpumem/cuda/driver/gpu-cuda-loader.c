@@ -12,7 +12,8 @@
 #include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/driver/gpu-cuda-error.h"
 
-/* The name includes the number, because libcuda.so is the stub library of a CUDA Toolkit. */
+/* The name includes the version number: libcuda.so, without the number, may be the stub library of
+ * a CUDA Toolkit. */
 #define DRIVER_LIBRARY "libcuda.so.1"
 
 typedef CUresult (CUDAAPI *GetProcAddress) (const char  *symbol,
@@ -180,7 +181,7 @@ _gpu_cuda_has_group (GpuCudaGroup   group,
   return FALSE;
 }
 
-/* Returns a probable cause of a failure, because the driver's own text often names none. */
+/* Returns a probable cause of a failure, because the driver's own text often names no cause. */
 static const char *
 get_hint (CUresult code)
 {

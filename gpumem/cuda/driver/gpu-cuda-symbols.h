@@ -12,9 +12,9 @@
  *
  *   GPU_CUDA_REVISION (group, name, revision, version, parameters)
  *
- * A newer variant of a function that is also listed with its older parameters. The newer variant
- * follows the older one, and its name in the table ends with @revision. By default, this macro
- * expands to GPU_CUDA_SYMBOL().
+ * Lists a newer variant of a function that is also listed with its older parameters. The newer
+ * variant follows the older one. In the function table, the name of the newer variant ends with
+ * @revision. By default, this macro expands to GPU_CUDA_SYMBOL().
  */
 #ifndef GPU_CUDA_REVISION
 #define GPU_CUDA_REVISION(group, name, revision, version, parameters) \

@@ -65,7 +65,8 @@ typedef unsigned int CUresourcetype;
 typedef unsigned int CUresourceViewFormat;
 typedef unsigned int CUdriverProcAddressQueryResult;
 
-/* Exactly as in cuda.h, so that the compiler reports a difference as a redefinition. */
+/* These definitions equal those of cuda.h: the compiler would report any difference as a
+ * redefinition. */
 #define CU_STREAM_LEGACY     ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_IPC_HANDLE_SIZE   64

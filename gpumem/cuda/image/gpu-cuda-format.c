@@ -40,7 +40,7 @@ formats[] =
   { GPU_CHANNEL_TYPE_SNORM16, CU_AD_FORMAT_SNORM_INT16X4 }
 };
 
-/* The library only uses this number of entries, from the start of the table, for its own arrays. */
+/* For its own arrays, the library only uses the first N_OWN entries of the table. */
 #define N_OWN 12
 
 static const struct

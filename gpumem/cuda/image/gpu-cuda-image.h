@@ -38,8 +38,8 @@ gboolean    _gpu_cuda_image_get_attributes (GpuNativeContext    *context,
 
 /* gpu-cuda-texture.c. Caller has entered the context. Each function creates the texture or surface
  * object on first use; the image owns the object. */
-/* If @lenient is TRUE, the function does not fail for two unsupported samplers: it uses nearest
- * filtering for integer texels, and ignores the read mode of normalized formats. */
+/* If @lenient is TRUE, the function accepts two kinds of unsupported samplers: for integer texels,
+ * it replaces linear by nearest filtering, and for normalized formats, it ignores the read mode. */
 gboolean    _gpu_cuda_image_get_texture  (GpuCudaImage                 *image,
                                           const GpuSamplerDescription  *sampler,
                                           gboolean                      lenient,

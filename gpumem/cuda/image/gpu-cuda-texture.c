@@ -15,7 +15,7 @@
 
 typedef struct
 {
-  CUDA_TEXTURE_DESC description;    /* unused fields are 0: it is a hash key */
+  CUDA_TEXTURE_DESC description;    /* a hash key, so unused fields are 0 */
   CUtexObject       object;
 } GpuCudaTexture;
 

@@ -135,8 +135,8 @@ insert_all (guint64        address,
           g_variant_dict_insert_value (attributes, entries[i].nick,
                                        from_value (entries[i].kind, value));
         }
-      /* Skip the attribute with these codes: the memory has no such attribute, for example a host
-       * pointer, or the driver does not support the attribute. */
+      /* Skip attributes with these codes: either the memory has no such attribute (device memory,
+       * for example, has no host pointer), or the driver does not support the attribute. */
       else if (i == 0 || (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED))
         {
           _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "%s of the address 0x%"

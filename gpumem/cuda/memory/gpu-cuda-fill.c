@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fills: the driver's memset functions for repeated units of 1, 2 or 4 bytes, and a kernel for all
- * other patterns. */
+/* Fills use the driver's memset functions for repeated units of 1, 2 or 4 bytes, and a kernel for
+ * all other patterns. */
 #include "config.h"
 
 #include <string.h>
@@ -19,8 +19,9 @@ G_STATIC_ASSERT (GPU_CUDA_PATTERN_MAX <= TABLE_SIZE);
  *   for (i = thread; i < n_units; i += n_threads)
  *     the unit at destination + i * unit_size = the unit at table + i % n_table * unit_size
  *
- * with units of 1, 4 or 16 bytes. First copies the table to shared memory, from which threads can
- * read different entries at the same time. Runs on every device since compute capability 5.0.
+ * with units of 1, 4 or 16 bytes. The kernel first copies the table to shared memory, from which
+ * threads can read different entries at the same time. It runs on every device since compute
+ * capability 5.0.
  */
 static const char fill_text[] =
   ".version 6.4\n"
@@ -137,8 +138,8 @@ is_periodic (const guint8 *pattern,
          && memcmp (pattern, pattern + period, pattern_size - period) == 0;
 }
 
-/* Returns the unit size with which the driver's memset functions can write @pattern to addresses
- * and sizes that are multiples of @alignment. Returns 0 if the kernel is needed. */
+/* Returns the unit size with which the driver's memset functions can write @pattern to a range
+ * whose address and size are multiples of @alignment. Returns 0 if the kernel is needed. */
 static gsize
 get_period (const guint8 *pattern,
             gsize         pattern_size,

@@ -3,9 +3,9 @@
  * Imports memory of other processes. If the same memory is imported twice, the driver opens it only
  * once.
  *
- * The bytes of a handle are untrusted: a hostile process may send the bytes of another process with
- * a descriptor of its own. Therefore two imports only count as the same memory if their driver
- * handles are equal, and if Linux reports the same file for both descriptors.
+ * The bytes of a handle are untrusted: a hostile process may combine the bytes of another process's
+ * handle with a descriptor of its own. Therefore two imports only count as the same memory if their
+ * driver handles are equal, and if Linux reports the same file for both descriptors.
  */
 #include "config.h"
 

@@ -8,7 +8,8 @@
 
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Does not use g_random_int(), because a forked process inherits the state of its generator. */
+/* Does not use g_random_int(): a forked process inherits the state of the generator, and would get
+ * the same number as its parent. */
 static guint64
 get_process (void)
 {

@@ -116,9 +116,9 @@ is_attached (const GpuCudaStream  *stream,
          && (attachment != GPU_SVM_ATTACHMENT_STREAM || managed->stream == stream->serial);
 }
 
-/* When a stream is destroyed, the driver detaches its memory. The memory never seems attached to a
- * later stream, because serials are not reused. The driver only attaches whole allocations, for
- * which the size argument must be 0. */
+/* When a stream is destroyed, the driver detaches the memory that is attached to it. The memory
+ * never seems attached to a later stream, because serials are not reused. The driver only attaches
+ * whole allocations, for which the size argument must be 0. */
 gboolean
 _gpu_cuda_managed_attach (GpuNativeStream   *native,
                           GpuNativeBuffer   *native_buffer,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Address ranges, and the allocations mapped there. cuMemSetAccess() only affects memory that is
  * mapped at the time of the call. Therefore each context lists its ranges and their mappings, to
- * grant access to further peers later. */
+ * grant access to peers that are enabled later. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Adjacent mapped allocations without a gap. */
+/* A range of mapped allocations without gaps between them. */
 typedef struct
 {
   const GpuCudaRange    *range;

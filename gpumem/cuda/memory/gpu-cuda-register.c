@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registration of host memory of the application. The driver registers each byte at most once per
- * process, for all contexts, and a copy must not cross the end of a registration. Therefore a
- * registration covers exactly the bytes of one buffer, so that adjacent buffers may share a page.
- * Buffers over parts of those bytes share the registration.
+ * Registration of host memory of the application. A registration is valid in all contexts of the
+ * process. The driver rejects registrations that overlap, and copies that cross the end of a
+ * registration. Therefore each registration covers exactly the bytes of one buffer. If it covered
+ * whole pages, a second buffer in one of these pages could not be registered. Buffers over parts of
+ * registered bytes share the registration.
  */
 #include "config.h"
 

@@ -599,7 +599,7 @@ kernel_get_max_active_blocks (GpuNativeContext  *context,
   gboolean entered;
 
   /* A multiprocessor runs no block of more than max_threads work-items. Do not call the driver for
-   * such a block, because its parameter is an int. */
+   * such a block, because the driver's parameter for the block size is an int. */
   *n_blocks = 0;
   if (block_size > (gsize) kernel->max_threads)
     return TRUE;

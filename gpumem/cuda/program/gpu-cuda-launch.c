@@ -271,8 +271,8 @@ set_objects (const GpuCudaKernel     *kernel,
 }
 
 /* All local memory arguments share one block of memory, and the kernel gets the offset of each
- * argument. In launch->arguments, one slot per argument for such an offset follows the pointers,
- * and the structures of images follow the slots. */
+ * argument. In launch->arguments, the pointers are followed by one slot per argument, which can
+ * hold such an offset. The structures of images follow the slots. */
 GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,

@@ -69,8 +69,8 @@ terminate (GBytes *image)
   return g_bytes_new_take (g_strndup (data, size), size + 1);
 }
 
-/* Caller has entered the context. The driver overwrites the sizes of the logs in `values`, so they
- * must be restored before the second attempt. */
+/* Caller has entered the context. The driver overwrites the sizes of the logs in `values`, so the
+ * sizes must be restored before the driver call is repeated. */
 static CUresult
 load (GpuCudaContext *context,
       gconstpointer   data,

@@ -169,7 +169,8 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
   return simple;
 }
 
-/* Returns the mangled name of the kernel @name, or NULL if there is no unique one. */
+/* Returns the mangled name of the kernel @name, or NULL if there is no such kernel or more than
+ * one. */
 static char *
 find_name (GpuCudaModule *module,
            const char    *name)

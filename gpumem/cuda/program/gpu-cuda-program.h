@@ -54,8 +54,8 @@ GpuCudaModule    *_gpu_cuda_module_link        (GpuCudaContext      *context,
                                                 const char          *options,
                                                 GString             *log,
                                                 GError             **error);
-/* Returns the names of the kernels in the driver. Fails if neither the driver nor the binary lists
- * the kernels. */
+/* Returns the names by which the driver finds the kernels. Fails if neither the driver nor the
+ * binary lists the kernels. */
 char            **_gpu_cuda_module_list        (GpuCudaModule       *module,
                                                 GError             **error);
 /* Copies the contents of a variable. Returns FALSE without @error if there is no such variable. */
