@@ -139,7 +139,8 @@ open_memory (GpuCudaContext  *peer,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
   gpointer known = NULL;
 
-  /* A bit of `peers` stands for each device. Disabling ends access that other code enabled. */
+  /* `peers` only has bits for the first GPU_CUDA_MAX_PEERS devices. The library never makes the
+   * pool and the mappings accessible to other devices, so there is nothing to disable. */
   if (device >= GPU_CUDA_MAX_PEERS)
     {
       if (is_open)

@@ -66,7 +66,8 @@ struct _GpuHostFile
 static GMutex lock;
 static GSList *files;
 
-/* Sets the pages that contain the range. The caller has checked that the file contains it. */
+/* Sets the pages that contain the range. The caller has checked that the file contains the
+ * range. */
 static void
 file_set_pages (GpuHostFile *file,
                 guint64      offset,
@@ -142,7 +143,8 @@ file_covers (const GpuHostFile *file,
          && offset - file->offset <= file->size - size;
 }
 
-/* Returns a mapping that covers the range, or any other mapping of the file, or NULL. */
+/* Returns a mapping that covers the range. If there is none, returns any other mapping of the file,
+ * or NULL if the file has no mapping. */
 static GpuHostFile *
 find_locked (const struct stat *status,
              guint64            offset,

@@ -131,7 +131,8 @@ cgroup_free (gpointer data)
   g_free (cgroup);
 }
 
-/* Adds the cgroup of the process and all ancestors of that cgroup, up to the mounted one. */
+/* Adds the cgroup of the process and all ancestors of that cgroup, up to the cgroup that is
+ * mounted. */
 static void
 add_cgroups (GPtrArray         *cgroups,
              const char        *mount_point,

@@ -29,7 +29,7 @@ get_side (const GpuRegionSide *side)
   return (Side) { data + side->offset, side->row_pitch, side->slice_pitch };
 }
 
-/* Returns the unit of the extent's width in bytes. */
+/* Returns the number of bytes in one unit of the extent's width. */
 static gsize
 get_unit (const GpuRegionSide *side)
 {

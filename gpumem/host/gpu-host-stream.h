@@ -9,7 +9,7 @@ struct _GpuHostEpoch
 {
   GpuHostEpoch   *next;
   gsize           n_running;        /* operations of this epoch on the pool */
-  GpuHostEvent   *event;            /* of the record that ended the epoch; NULL before */
+  GpuHostEvent   *event;            /* of the record that ended the epoch; NULL before the end */
   GpuHostFailure *failure;
 };
 

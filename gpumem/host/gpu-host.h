@@ -33,7 +33,7 @@ typedef struct
   GpuNativeContext parent;
   gsize            stack_size;      /* atomic; stack of a work-item with barriers, in bytes */
 
-  GMutex           chunks_lock;     /* protects the next two */
+  GMutex           chunks_lock;     /* protects the next two members */
   int              chunks_fd;       /* the file that contains all chunks; -1 until needed */
   guint64          chunks_end;      /* size of the file; offsets are not reused, because holes take
                                      * no memory */
@@ -64,7 +64,7 @@ struct _GpuHostEvent
   GpuHostFailure *failure;          /* set before the status is FAILED */
   guint64         times[4];         /* by GpuProfilingPoint; set before the status is COMPLETE */
 
-  GMutex          lock;             /* protects the next three */
+  GMutex          lock;             /* protects the next three members */
   GCond           cond;
   guint           n_sleepers;
   GSList         *streams;          /* of GpuHostStream; they wait for this event */

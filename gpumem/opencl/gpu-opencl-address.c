@@ -43,10 +43,11 @@ _gpu_opencl_device_read_addresses (GpuOpenclDevice *device)
     || (device->base.capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0;
 }
 
-/* Each kind of memory has its own function. A driver may accept an address of another kind, without
- * making the memory accessible to the kernel. So first find out whether the address is that of a
- * buffer. Any other address is that of shared virtual memory, or of a buffer that the library does
- * not know: try the functions in this order. */
+/* Drivers have separate functions for addresses of buffers and of shared virtual memory. The wrong
+ * function may accept an address without making the memory accessible to the kernel. Therefore the
+ * function for buffers is used at once if the library knows a buffer at the address. Otherwise, it
+ * is tried last: the address is that of shared virtual memory, or of a buffer that the library does
+ * not know. */
 cl_int
 _gpu_opencl_set_address (cl_kernel        kernel,
                          GpuOpenclStream *stream,

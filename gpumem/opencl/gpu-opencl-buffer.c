@@ -98,7 +98,7 @@ buffer_wrap (GpuNativeContext  *context,
 
   buffer = _gpu_opencl_buffer_new (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
-  /* A buffer of the program has no address if it was created without the property. */
+  /* A buffer that the program created without CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT has no address. */
   _gpu_opencl_buffer_read_address (context, (GpuOpenclBuffer *) buffer, NULL);
 
   return buffer;

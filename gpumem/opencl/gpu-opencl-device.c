@@ -290,8 +290,8 @@ read_type (GpuOpenclDevice  *device,
   return TRUE;
 }
 
-/* Returns the reason for which the device is unusable. Returns NULL if the device is usable, and
- * NULL with @error on failure. */
+/* Returns the reason for which the device is unusable, or NULL if the device is usable. On failure,
+ * sets @error and returns NULL. */
 static char *
 find_fault (GpuOpenclDevice  *device,
             GError          **error)

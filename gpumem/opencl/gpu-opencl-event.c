@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Events. The back end does not use event callbacks of the driver: PoCL never calls them if the
- * event fails.
+ * Events. The back end does not use event callbacks of the driver: PoCL never calls the callbacks
+ * of an event that fails.
  */
 #include "config.h"
 
@@ -41,8 +41,8 @@ queue_unref (GpuOpenclQueue *queue)
   g_free (queue);
 }
 
-/* Retains and returns the queue's handle; NULL if the stream was freed. The caller may block before
- * it releases the handle. */
+/* Retains and returns the queue's handle. Returns NULL if the stream was freed. The caller may
+ * block before it releases the handle. */
 static cl_command_queue
 queue_ref_handle (GpuOpenclQueue *queue)
 {
@@ -357,8 +357,8 @@ delay_failure (GpuOpenclEvent *event)
 }
 
 /* The driver failed to report the status of an event. The command may be running, so it counts as
- * pending: otherwise the timeline would free memory that the command uses. If the driver fails
- * every query, only a wait ends. */
+ * pending: otherwise the timeline would free memory that the command uses. If every query fails,
+ * the event stays pending until a thread has waited for it. */
 static GpuEventStatus
 get_unreported (const GError *failure)
 {
@@ -408,12 +408,12 @@ finish_queue (GpuOpenclQueue *queue)
   clReleaseCommandQueue (handle);
 }
 
-/* Called after the driver refused to wait for @event, which is an error in any case. The command
- * may still use memory that the caller is about to free. This function therefore blocks until the
- * command completes or, if the driver can neither wait nor report a status, until the queue has
- * completed. That includes later commands, because the driver cannot separate them. If such a
- * command depends on a user event that the calling thread would complete after the wait, the thread
- * blocks for ever: the alternative is to free memory in use. */
+/* Called after the driver refused to wait for @event. The caller reports an error in any case, but
+ * the command may still use memory that the caller is about to free. This function therefore blocks
+ * until the command completes or, if the driver can neither wait nor report a status, until the
+ * queue has completed. That includes later commands, because the driver cannot separate them. If
+ * such a command depends on a user event that the calling thread would complete after the wait, the
+ * thread blocks for ever: the alternative is to free memory in use. */
 static void
 wait_after_refusal (GpuOpenclQueue *queue,
                     cl_event        event,

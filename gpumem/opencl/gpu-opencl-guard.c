@@ -8,18 +8,18 @@
  *   and may depend on other work also wait for the guard. While PoCL fails such a command, the
  *   guard is still pending, so PoCL cannot also run the command.
  * - The two threads still use the command's event, and the events that the command waits for, after
- *   all these events have their status. The threads hold no references to them. The back end
- *   therefore holds the events of commands that depend on user events, and the events that these
- *   commands wait for. Whenever it holds another event, it checks some of the held events. It
- *   releases an event more than HOLD_TIME after a check has found that the command has ended, and
- *   all other events with the context.
+ *   all these events have their status. The threads hold no references to these events. The
+ *   back end therefore holds the events of commands that depend on user events, and the events that
+ *   these commands wait for. Whenever it adds an event to the held events, it checks some of them.
+ *   It releases an event more than HOLD_TIME after a check has found that the command of the event
+ *   has ended. When the context is freed, it releases all remaining events.
  */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* In microseconds. PoCL uses the events for a few microseconds more. The time is longer, because
- * the threads may not be scheduled at once. */
+/* In microseconds. PoCL uses the events for a few microseconds more. HOLD_TIME is much longer,
+ * because the threads may not be scheduled at once. */
 #define HOLD_TIME 20000
 
 /* The number of held events that are checked each time an event is added. */

@@ -3,8 +3,9 @@
  * Host memory. OpenCL does not specify page locking, but drivers that lock pages do so for buffers
  * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer remains mapped for its whole
  * lifetime, and OpenCL does not allow commands to use a mapped buffer. Copies therefore use the
- * mapped address as host memory, and kernels cannot access the buffer. Memory that kernels must
- * access is fine-grained shared virtual memory with a buffer over it, which all commands accept.
+ * mapped address as host memory, and kernels cannot access the buffer. For host memory that kernels
+ * must access, the library allocates fine-grained shared virtual memory and creates a buffer over
+ * it, which all commands accept.
  */
 #include "config.h"
 

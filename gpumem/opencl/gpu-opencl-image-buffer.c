@@ -6,7 +6,8 @@
 
 #define SIZE "%" G_GSIZE_FORMAT
 
-/* Devices report the required alignment of rows and addresses in texels; 0 for no alignment. */
+/* Devices report the required alignment of rows and addresses in texels. The value 0 means that no
+ * alignment is required. */
 static gboolean
 check_alignment (GpuNativeDevice  *device,
                  cl_device_info    info,

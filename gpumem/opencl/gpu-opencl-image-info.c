@@ -191,7 +191,7 @@ read_description (GpuNativeContext      *context,
          && read_extent (mem, description, error) && read_levels (mem, description, error);
 }
 
-/* Reads the buffer that a 1D_BUFFER image was created from. */
+/* Gets the buffer that a 1D_BUFFER image was created from. */
 static gboolean
 read_buffer (GpuNativeContext           *context,
              cl_mem                      mem,

@@ -329,8 +329,8 @@ set_launch_error (GError          **error,
   g_autofree char *chosen = g_strdup ("chosen by the driver");
   gsize limit = 0;
   gsize size = 0;
-  /* CL_OUT_OF_RESOURCES: too few registers or too little local memory, or a queue that an earlier
-   * kernel broke. */
+  /* CL_OUT_OF_RESOURCES means that the registers or the local memory do not suffice, or that an
+   * earlier kernel made the queue unusable. */
   GpuError meaning = code == CL_OUT_OF_RESOURCES ? GPU_ERROR_LAUNCH_FAILED :
                      _gpu_opencl_error_map (code);
 
@@ -460,7 +460,7 @@ get_pointers (GpuOpenclDevice         *device,
 /* Returns the second kernel object, for launches with indirect access or pointer arguments. A
  * separate object is necessary because the list of indirectly accessible memory can be replaced but
  * not removed, and must not affect other launches. If @pointers differs from the value of the last
- * call, creates a new object, see get_pointers(). Caller holds `lock`. */
+ * call, creates a new object; get_pointers() explains the reason. Caller holds `lock`. */
 static cl_kernel
 get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
                            guint64           pointers,
@@ -493,7 +493,7 @@ get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
   return NULL;
 }
 
-/* Returns the kernel object with all arguments set; NULL on error. Caller holds `lock`. */
+/* Returns the kernel object with all arguments set, or NULL on error. Caller holds `lock`. */
 static cl_kernel
 prepare_locked (GpuOpenclKernel         *kernel,
                 GpuOpenclStream         *stream,

@@ -111,7 +111,8 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   alias_key->offset = buffer->parent_offset;
 }
 
-/* Gets an info as a variant; NULL without an error if the driver does not implement the info. */
+/* Gets an info as a variant. If the driver does not implement the info, sets the variant to NULL
+ * without an error. */
 static gboolean
 get_attribute (cl_mem         mem,
                cl_mem_info    info,

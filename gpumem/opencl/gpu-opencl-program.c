@@ -20,7 +20,7 @@ program_free (GpuNativeContext *context G_GNUC_UNUSED,
   g_free (native);
 }
 
-/* Returns the build log of a device; NULL if it is empty. */
+/* Returns the build log of a device, or NULL if the log is empty. */
 static char *
 get_device_log (cl_program   program,
                 cl_device_id id)
@@ -88,8 +88,8 @@ program_new (cl_program  handle,
 }
 
 /* Takes ownership of @program. If the compiler rejects the option for argument information, retries
- * without it. Passes no list of devices, because PoCL confuses the binaries if the order of the
- * list differs from the order in the context. */
+ * without this option. Passes no list of devices, because PoCL confuses the binaries if the order
+ * of the list differs from the order in the context. */
 static GpuNativeProgram *
 build (GpuNativeContext  *context,
        cl_program         program,
@@ -294,7 +294,8 @@ get_program_info (cl_program        program,
   return FALSE;
 }
 
-/* Returns the index of @id in @ids, a list of the driver; @n_ids if @id is not in the list. */
+/* Returns the index of @id in @ids, a list from the driver. Returns @n_ids if @id is not in the
+ * list. */
 static guint
 find_device (const cl_device_id *ids,
              guint               n_ids,

@@ -13,8 +13,8 @@ typedef struct
   gsize slice_pitch;
 } Rectangle;
 
-/* Unused pitches of a GpuRegionSide have any value, but drivers validate them. A single slice
- * therefore gets slice pitch 0, and slices of one row each become the rows of one slice. */
+/* Unused pitches of a GpuRegionSide may have any value, but drivers validate all pitches. A single
+ * slice therefore gets slice pitch 0, and slices of one row each become the rows of one slice. */
 static Rectangle
 get_rectangle (const GpuRegionSide *side,
                const GpuExtent     *extent)

@@ -83,7 +83,7 @@ advance (GpuRegionSide *side,
     side->y++;
 }
 
-/* Enqueues slice by slice, or a single slice row by row. */
+/* Enqueues one copy for each slice or, if there is a single slice, one copy for each row. */
 static gboolean
 enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *to,
@@ -402,8 +402,8 @@ move_to_next (GpuExtent       *at,
   return at->depth < extent->depth;
 }
 
-/* OpenCL has no command for copies within host memory. Copies each portion to a small device buffer
- * and from there to the destination. */
+/* OpenCL has no command for copies within host memory. Therefore each portion is copied to a small
+ * device buffer, and from this buffer to the destination. */
 static gboolean
 enqueue_portions (GpuOpenclRegion             *region,
                   const GpuOpenclRegionMemory *between,

@@ -70,7 +70,8 @@ mark_held_locked (GpuOpenclSlice *slice)
     }
 }
 
-/* Starts with the newest older slice, which already holds most of the other slices. */
+/* Adds references to the existing slices that @slice overlaps. Starts with the newest of them,
+ * which already holds references to most of the others. */
 static void
 hold_older_locked (GpuOpenclSlice *slice)
 {

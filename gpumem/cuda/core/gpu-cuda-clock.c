@@ -17,7 +17,7 @@ struct _GpuCudaClock
 {
   gatomicrefcount  refs;
   GpuCudaContext  *context;         /* unowned: every owner of a clock references the context */
-  CUevent          event;           /* complete */
+  CUevent          event;           /* completed */
   gint64           made;            /* host time in microseconds */
   guint64          time;            /* nanoseconds */
 };

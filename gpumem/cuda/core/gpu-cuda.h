@@ -147,7 +147,7 @@ typedef struct
  * structure. */
 typedef struct
 {
-  CUdeviceptr       allocation;         /* its start, which may precede the buffer */
+  CUdeviceptr       allocation;         /* start address, which may precede the buffer */
   CUcontext         context;
   GpuSvmAttachment  attachment;
   guint             stream;             /* serial, for GPU_SVM_ATTACHMENT_STREAM */
@@ -278,8 +278,9 @@ typedef struct
 {
   CUdeviceptr  address;
   gsize        size;
-  GTree       *mapped;              /* size in bytes by offset, one per allocation */
-  GHashTable  *exported;            /* nullable; descriptors by offset, of exported allocations */
+  GTree       *mapped;              /* maps the offset of each allocation to its size in bytes */
+  GHashTable  *exported;            /* nullable; maps offsets of exported allocations to their
+                                     * descriptors */
 } GpuCudaRange;
 
 /* Fills @access with the devices that can access memory of @context, starting with the device of
@@ -434,8 +435,8 @@ GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
 /* Fills host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
-/* If @can_free is TRUE, the caller has entered the context. Otherwise, no driver object is
- * freed. */
+/* Frees the blocks of mappings. If @can_free is TRUE, the caller has entered the context.
+ * Otherwise, only frees the list, without calling the driver. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 

@@ -206,7 +206,8 @@ advise_entered (CUdeviceptr  address,
   return _gpu_cuda.cuMemAdvise (address, size, advice, device);
 }
 
-/* Without concurrent access, a change of the attachment migrates the memory. */
+/* Devices without concurrent access cannot prefetch. For these devices, attaching the memory to the
+ * host migrates it to the host, and migration to the device does nothing. */
 gboolean
 _gpu_cuda_prefetch (GpuNativeStream  *stream,
                     GpuNativeBuffer  *native,

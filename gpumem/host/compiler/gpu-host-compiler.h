@@ -23,8 +23,8 @@ typedef struct
 extern const GpuHostChannelName    _gpu_host_channel_orders[GPU_HOST_N_CHANNEL_ORDERS + 1];
 extern const GpuHostChannelName    _gpu_host_channel_types[GPU_HOST_N_CHANNEL_TYPES + 1];
 
-/* Returns the text that precedes the source of every program. With @images, appends the part for
- * programs with vectors, images or samplers. */
+/* Returns the text that precedes the source of every program. If @images is TRUE, appends the part
+ * for programs with vectors, images or samplers. */
 char           *_gpu_host_prelude_new         (gboolean                 images);
 void            _gpu_host_prelude_append_images (GString               *text);
 /* Returns whether @text, a source or options, may contain vectors, images or samplers. */

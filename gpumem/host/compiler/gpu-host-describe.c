@@ -34,7 +34,7 @@ parameter_clear (gpointer data)
   g_free (parameter->name);
 }
 
-/* Returns whether "const" precedes the first "*", or the pointer is __constant. */
+/* Returns whether "const" precedes the first "*", or the pointer has the qualifier __constant. */
 static gboolean
 is_pointer_to_const (GpuSource      *source,
                      GpuSourceRange  range)

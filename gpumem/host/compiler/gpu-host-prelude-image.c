@@ -110,7 +110,8 @@ static const char accesses[] =
   "static inline void gpu_host_store_4 (const GpuHostImage *image, int4 c, const void *texel)\n"
   "{ const int p[3] = { c.x, c.y, c.z }; image->functions->store (image, p, texel); }\n";
 
-/* Floating-point coordinates are sampled, and integer coordinates select a texel. */
+/* The type of the coordinates selects the function: floating-point coordinates sample the image,
+ * and integer coordinates read a single texel. */
 static const char choice[] =
   "#define GPU_HOST_AT_1(c) _Generic ((c), float: gpu_host_sample_1, \\\n"
   "  double: gpu_host_sample_1, default: gpu_host_fetch_1)\n"

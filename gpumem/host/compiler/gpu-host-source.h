@@ -29,7 +29,7 @@ void      _gpu_host_rewriter_copy_rest (GpuHostRewriter    *rewriter);
 /* Returns whether @function, or a function that it calls, waits at a barrier. */
 gboolean  _gpu_host_source_has_barrier (GpuSource          *source,
                                         GpuSourceFunction  *function);
-/* Returns the text to append to the program, which describes all kernels. */
+/* Returns the text that describes all kernels. The caller appends this text to the program. */
 char     *_gpu_host_source_describe    (GpuSource          *source,
                                         GError            **error);
 

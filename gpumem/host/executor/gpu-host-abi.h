@@ -11,7 +11,7 @@
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
-  /* The work-items of a group that one call of run() executes: begin up to, excluding end. */ \
+  /* The work-items of a group that one call of run() executes, from begin to end - 1. */ \
   typedef struct _GpuHostItem GpuHostItem; \
   struct _GpuHostItem \
   { \

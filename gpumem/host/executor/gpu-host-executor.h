@@ -49,7 +49,7 @@ struct _GpuHostOperation
 {
   GpuHostOperation     *next;
   GpuHostOperationKind  kind;
-  GpuHostRunFunc        run;        /* of WORK; NULL for work without effect */
+  GpuHostRunFunc        run;        /* for kind WORK; NULL if there is nothing to do */
   GpuHostReleaseFunc    release;    /* nullable; called at the end, also if run was not called */
   guint64               seq;
   GpuHostEvent         *event;      /* nullable */

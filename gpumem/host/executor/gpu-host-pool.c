@@ -12,7 +12,7 @@ typedef struct
   GpuHostPoolFunc func;
   gpointer        data;
 
-  GMutex          lock;             /* protects the next three */
+  GMutex          lock;             /* protects the next three members */
   GCond           cond;
   guint           n_workers;
   gboolean        completed;

@@ -151,7 +151,7 @@ get_axis (Axis           *axis,
 
 /* --- texels ----------------------------------------------------------------------------------- */
 
-/* Formats without alpha make the border color opaque. */
+/* If the format has no alpha channel, the border color is opaque. */
 void
 _gpu_host_texture_border (const GpuHostTexture        *texture,
                           const GpuSamplerDescription *sampler,

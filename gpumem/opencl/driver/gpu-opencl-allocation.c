@@ -135,7 +135,7 @@ _gpu_opencl_buffer_new (cl_mem mem,
   return &buffer->base;
 }
 
-/* The addresses of one cl_mem, for which there may be several buffers. */
+/* The address range of one cl_mem, which several buffers may share. */
 typedef struct
 {
   guint64 start;                    /* the key in the tree */

@@ -29,7 +29,7 @@ _gpu_opencl_device_get_data (cl_device_id     id,
   if (code == CL_SUCCESS)
     {
       data = g_malloc0 (needed + 1);
-      /* Some drivers fail a read of 0 bytes. */
+      /* Some drivers return an error for a read of 0 bytes. */
       if (needed > 0)
         code = clGetDeviceInfo (id, info, needed, data, NULL);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-/* Newer headers declare the codes of provisional extensions only with this macro. */
+/* Newer headers declare the codes of provisional extensions only if this macro is defined. */
 #define CL_ENABLE_BETA_EXTENSIONS
 
 #include "gpumem/opencl/driver/gpu-opencl.h"

@@ -256,7 +256,7 @@ get_number (GpuTexelKind    kind,
     }
 }
 
-/* Returns a value that the driver converts to @number both if it truncates and if it rounds. */
+/* Returns a value that the driver converts to @number, whether the driver truncates or rounds. */
 static float
 get_between (float number,
              float one)

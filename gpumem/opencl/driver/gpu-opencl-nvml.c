@@ -51,7 +51,7 @@ check (int          code,
   return FALSE;
 }
 
-/* Loads NVML. The library is never closed, because a driver also remains loaded. */
+/* Loads NVML, which is never unloaded. The drivers are never unloaded either. */
 static gboolean
 load (void)
 {

@@ -228,8 +228,8 @@ void            _gpu_opencl_set_error        (GError             **error,
                                               cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (4, 5);
-/* Like _gpu_opencl_set_error(), but with the error code @meaning instead of the code in the
- * table. */
+/* Like _gpu_opencl_set_error(), but with the error code @meaning instead of the code from
+ * _gpu_opencl_error_table. */
 void            _gpu_opencl_set_error_as     (GError             **error,
                                               GpuError             meaning,
                                               const char          *function,
@@ -347,7 +347,7 @@ GPtrArray      *_gpu_opencl_list_guards      (GpuNativeStream     *stream,
 void            _gpu_opencl_set_guards       (GpuNativeStream     *stream,
                                               GPtrArray           *guards);
 /* (transfer full) (nullable): lists the pending guards that the last command of @stream depends on.
- * If there are any, holds @event, the event of that command. */
+ * If there are pending guards, holds @event, the event of that command. */
 GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
@@ -381,7 +381,7 @@ GpuBufferCopyOp _gpu_opencl_copy_host;
 GpuBufferWriteOp _gpu_opencl_write_host;
 GpuBufferReadOp _gpu_opencl_read_host;
 GpuBufferFillOp _gpu_opencl_fill_host;
-/* Enqueues a command without effect, to get an @event for it. */
+/* Enqueues a command that has no effect, and returns its @event. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
                                               GError             **error);
@@ -556,8 +556,8 @@ _gpu_opencl_release_slices (GpuNativeStream *stream,
 
 /* gpu-opencl-region.c */
 GpuMemoryCopyRegionOp _gpu_opencl_copy_region;
-/* Fills with exact texel bits: copies from a temporary buffer of the region's size. Not for images
- * whose storage is a buffer. */
+/* Fills with exact texel bits: copies from a temporary buffer of the region's size. Must not be
+ * called for images whose storage is a buffer. */
 GpuImageFillOp _gpu_opencl_fill_through_buffer;
 
 /* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
@@ -568,9 +568,9 @@ GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
 GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
                                               guint                n_devices,
                                               GError             **error);
-/* Adds a digest to a compiled part, and checks and removes the digest. NVIDIA's driver ends the
- * process if a program links a part that its own compiler did not produce. @maker identifies the
- * devices and drivers. */
+/* _part_seal() adds a digest to a compiled part. _part_open() checks and removes the digest.
+ * NVIDIA's driver ends the process if a program links a part that its own compiler did not produce.
+ * @maker identifies the devices and drivers. */
 GBytes         *_gpu_opencl_part_seal        (GBytes              *part,
                                               const char          *maker);
 GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
@@ -590,8 +590,8 @@ gboolean        _gpu_opencl_describe_argument (cl_kernel           kernel,
                                               guint                index,
                                               GpuArgumentInfo     *info,
                                               GError             **error);
-/* Sets @type to the type code of an OpenCL C type, or to 0 if there is none. Sets @size to the size
- * of the type, or to 0 if the size is unknown. */
+/* Sets @type to the type code of an OpenCL C type, or to 0 if the type has no code. Sets @size to
+ * the size of the type, or to 0 if the size is unknown. */
 void            _gpu_opencl_parse_type       (const char          *type_name,
                                               char                *type,
                                               gsize               *size);
