@@ -60,7 +60,7 @@ struct _GpuHostFile
   gsize        size;
   gboolean     is_constant;         /* read-only, and not shared by other buffers */
   GpuHostFile *first;               /* nullable; an older mapping of the same file, used by this
-                                     * one */
+                                     * mapping */
 };
 
 static GMutex lock;
@@ -300,7 +300,8 @@ _gpu_host_buffer_alloc_shared (gsize    size,
       return NULL;
     }
 
-  /* The seals prevent a process that receives the file from truncating the memory of the others. */
+  /* The seals prevent a process that receives the file from truncating the memory of the other
+   * processes. */
   if (ftruncate (fd, size) != 0)
     failed = "ftruncate";
   else if (fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

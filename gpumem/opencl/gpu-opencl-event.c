@@ -163,8 +163,8 @@ create_guard (GpuOpenclEvent    *event,
   return TRUE;
 }
 
-/* Completes the guard even if the user event fails: a command that waits for both has already
- * failed in this case, and does not run. */
+/* Completes the guard even if the user event fails: a command that waits for the guard and the user
+ * event has already failed in this case, and does not run. */
 static cl_int
 complete_guard (GpuOpenclEvent *event)
 {

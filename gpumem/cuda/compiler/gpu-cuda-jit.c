@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options for binaries, such as "max-registers=32 line-info". The spelling of the CUDA tools, such
- * as "-maxrregcount=32 -lineinfo", has the same effect. The info log and the error log are always
- * requested.
+ * Options for programs from binaries, for example "max-registers=32 line-info". The equivalent
+ * options of the CUDA tools, for example "-maxrregcount=32 -lineinfo", are also accepted. The info
+ * log and the error log are always requested.
  */
 #include "config.h"
 

@@ -154,6 +154,6 @@ _gpu_cuda_source_find_samplers (const char *text,
 
   g_array_unref (source.tokens);
 
-  /* Other parts of a program may declare further samplers. */
+  /* The other parts of the program may declare samplers that this source does not contain. */
   return is_part ? ALL_SAMPLERS : samplers;
 }

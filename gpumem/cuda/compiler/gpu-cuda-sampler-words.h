@@ -22,9 +22,9 @@
 #define GPU_CUDA_SAMPLER_IS_LINEAR(clk) ((clk) >> 5 & 1)
 #define GPU_CUDA_SAMPLER_IS_NORMALIZED(clk) ((clk) & 1)
 
-/* The number of a constant sampler. The numbers 0 to 3 are samplers with unnormalized coordinates,
- * which cannot repeat the image; the others have normalized coordinates. In both groups, the
- * numbers are ordered by address mode, then by filter. */
+/* The number of a constant sampler. Samplers with the numbers 0 to 3 use unnormalized coordinates,
+ * with which an image cannot repeat. All other samplers use normalized coordinates. In both groups,
+ * the numbers are ordered by address mode, then by filter. */
 #define GPU_CUDA_SAMPLER_NUMBER(clk) \
   ((GPU_CUDA_SAMPLER_IS_NORMALIZED (clk) ? 4 + 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) \
     : GPU_CUDA_SAMPLER_OUTSIDE (clk) < 2 ? 2 * GPU_CUDA_SAMPLER_OUTSIDE (clk) : 0) \

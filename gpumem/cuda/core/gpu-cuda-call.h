@@ -50,8 +50,8 @@ _gpu_cuda_begin (GpuNativeStream  *stream,
 
 /* Begins a device copy or launch without entering the context, which saves a query of the current
  * context. Returns FALSE if the caller must call _begin() instead. If the stream has a handle of
- * its own, the driver uses the context of the stream. A driver that does need a current context
- * fails without effect; the caller then calls _gpu_cuda_enter_late(). */
+ * its own, the driver uses the context of the stream. If a driver does need a current context, the
+ * driver call fails without effect. The op then calls _gpu_cuda_enter_late(). */
 static inline gboolean
 _gpu_cuda_begin_plain (GpuNativeStream  *stream,
                        GpuNativeEvent  **event,

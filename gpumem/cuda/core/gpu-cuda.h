@@ -51,7 +51,7 @@ typedef struct
   int               least_priority;     /* numerically the greatest value */
   int               greatest_priority;
   GMutex            recycled_lock;      /* guards the lists below; never held during a driver call,
-                                         * because copies that others wait for need it too */
+                                         * which may block: copies on other threads need the lock */
   GPtrArray        *recycled_events;    /* of CUevent without timing, for later fences */
   GPtrArray        *recycled_timers;    /* of CUevent with timing */
   GPtrArray        *host_wait_blocks;   /* page-locked blocks of host-wait words; nullable */
@@ -253,7 +253,8 @@ gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
                                     GError         **error);
 
 /* gpu-cuda-allocation.c */
-/* Creates a buffer structure. Does not take ownership of the memory. The other fields are 0. */
+/* Creates a buffer structure. Does not take ownership of the memory. Sets the fields that have no
+ * parameter to 0. */
 GpuCudaBuffer *
             _gpu_cuda_buffer_new   (CUdeviceptr      address,
                                     gsize            size,
@@ -402,7 +403,8 @@ GpuBufferUseHostOp _gpu_cuda_use_host;
 /* Called before a copy from or to memory of @context, which may be NULL. */
 void        _gpu_cuda_copy_staging_flag (GpuNativeStream    *stream,
                                          GpuNativeContext   *context);
-/* Caller has entered the context. Called before a copy from or to @a and @b, which may be NULL. */
+/* Caller has entered the context. Called before a copy from or to @a and @b, each of which may be
+ * NULL. */
 CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *a,
                                        GpuNativeMemory    *b);

@@ -87,8 +87,9 @@ find_idle_locked (GpuCudaContext *context,
   return best;
 }
 
-/* Caller holds `lock` of the context. Removes idle blocks until the size of the others is at most
- * IDLE_SIZE_MAX. Returns the removed blocks; the caller must free them without holding the lock. */
+/* Caller holds `lock` of the context. Removes idle blocks until the total size of the remaining
+ * idle blocks is at most IDLE_SIZE_MAX. Returns the removed blocks; the caller must free them
+ * without holding the lock. */
 static GPtrArray *
 trim_locked (GpuCudaContext *context)
 {

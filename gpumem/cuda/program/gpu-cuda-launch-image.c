@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Images and samplers as kernel arguments. In the portable dialect, an image is a structure. If the
- * kernel reads the image, the structure has an array of texture objects, indexed by the number of
- * the sampler: first the constant samplers, whose value determines the number, then the sampler
- * arguments in their order. Samplers that the kernel does not use have no texture object. If the
- * kernel writes the image, the structure has a surface object or an address. In CUDA C++, the
- * argument is a single texture or surface object.
+ * Images and samplers as kernel arguments. In the portable dialect, an image argument is a
+ * structure. If the kernel reads the image, the structure has an array of texture objects, indexed
+ * by the number of the sampler: first the constant samplers, whose value determines the number,
+ * then the sampler arguments in their order. Samplers that the kernel does not use have no texture
+ * object. If the kernel writes the image, the structure has a surface object or an address. In CUDA
+ * C++, the argument is a single texture or surface object.
  */
 #include "config.h"
 

@@ -158,8 +158,9 @@ set_bad_option (const char  *option,
   return FALSE;
 }
 
-/* Adds -D or -I, with the value in the same word or the next one. Relative directories are resolved
- * against the current directory of this process, because the compiler runs in another one. */
+/* Adds -D or -I, with the value in the same word or in the next word. Relative directories are
+ * resolved against the current directory of this process, because the compiler runs in another
+ * directory. */
 static gboolean
 add_pair (Options     *options,
           char       **words,

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-/* Increment for every change of the declarations below and of other interfaces that compiled
- * programs use. */
+/* Increment this number for every change of the declarations below and of other interfaces that
+ * compiled programs use. */
 #define GPU_HOST_ABI_VERSION 3
 
 #define GPU_HOST_ABI(_) _ ( \
@@ -54,7 +54,7 @@
     GPU_HOST_SAMPLER_END = 32 \
   } GpuHostSamplerBits; \
   typedef struct _GpuHostImage GpuHostImage; \
-  /* All functions take three coordinates: those within a layer, then the layer if there are any. \
+  /* All functions take three coordinates: those within a layer, then the number of the layer. \
      Unused coordinates are 0. A texel is four 32-bit numbers. lod may be NULL, and sampler may be \
      0. */ \
   typedef struct \

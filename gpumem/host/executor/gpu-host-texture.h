@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* 1 in the stand-in CUDA driver. It is a constant, because a check for each texel would cost
+/* The stand-in CUDA driver defines this macro as 1. A run-time check for each texel would cost
  * time. */
 #ifndef GPU_HOST_TEXTURE_CUDA
 #define GPU_HOST_TEXTURE_CUDA 0
@@ -47,7 +47,7 @@ void   _gpu_host_texture_border (const GpuHostTexture        *texture,
                                  const GpuSamplerDescription *sampler,
                                  GpuTexel                    *texel);
 /*
- * Samples at three @coordinates: those within a layer, then the layer. @lod may be NULL.
+ * Samples at three @coordinates: those within a layer, then the number of the layer. @lod may be NULL.
  *
  * By default, the result follows the specification of OpenCL C, in double precision. With
  * GPU_HOST_TEXTURE_CUDA, it follows NVIDIA's devices: weights are multiples of 1/256, a level of
