@@ -59,7 +59,7 @@ find_symbols (GModule       *module,
   return TRUE;
 }
 
-/* Sets @failed to the last function called. */
+/* Sets @failed to the name of the last function called. */
 static gboolean
 query_version (GpuCudaNvrtc  *nvrtc,
                const char   **failed)

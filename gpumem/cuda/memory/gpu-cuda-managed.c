@@ -118,7 +118,7 @@ is_attached (const GpuCudaStream  *stream,
 
 /* When a stream is destroyed, the driver detaches the memory that is attached to it. The memory
  * never seems attached to a later stream, because serials are not reused. The driver only attaches
- * whole allocations, for which the size argument must be 0. */
+ * whole allocations, and requires the size argument 0 for them. */
 gboolean
 _gpu_cuda_managed_attach (GpuNativeStream   *native,
                           GpuNativeBuffer   *native_buffer,

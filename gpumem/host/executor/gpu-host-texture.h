@@ -47,7 +47,8 @@ void   _gpu_host_texture_border (const GpuHostTexture        *texture,
                                  const GpuSamplerDescription *sampler,
                                  GpuTexel                    *texel);
 /*
- * Samples at three @coordinates: those within a layer, then the number of the layer. @lod may be NULL.
+ * Samples at three @coordinates: those within a layer, then the number of the layer. @lod may be
+ * NULL.
  *
  * By default, the result follows the specification of OpenCL C, in double precision. With
  * GPU_HOST_TEXTURE_CUDA, it follows NVIDIA's devices: weights are multiples of 1/256, a level of

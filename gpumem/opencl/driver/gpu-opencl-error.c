@@ -8,7 +8,8 @@
 
 #define E(code, error) { code, #code, GPU_ERROR_##error }
 
-/* Codes of extensions whose headers are not always installed, and undocumented codes of drivers. */
+/* Codes of extensions whose headers may not be installed, and codes that drivers return but do not
+ * document. */
 #define CL_INVALID_EGL_OBJECT_KHR                     -1093
 #define CL_EGL_RESOURCE_NOT_ACQUIRED_KHR              -1092
 #define CL_INVALID_VA_API_MEDIA_ADAPTER_INTEL         -1098

@@ -110,8 +110,8 @@ typedef struct
   GPtrArray        *guards;                     /* nullable; of cl_event: the guards (see
                                                  * gpu-opencl-guard.c) of the user events that the
                                                  * last command depends on. The array is replaced,
-                                                 * never changed; used only under the lock of the
-                                                 * timeline that submits to the stream */
+                                                 * never changed. It is used only under the lock of
+                                                 * the timeline that submits to the stream */
 } GpuOpenclQueue;
 
 typedef struct
