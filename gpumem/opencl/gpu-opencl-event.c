@@ -358,7 +358,7 @@ delay_failure (GpuOpenclEvent *event)
 
 /* The driver failed to report the status of an event. The command may be running, so it counts as
  * pending: otherwise the timeline would free memory that the command uses. If every query fails,
- * the event stays pending until a thread has waited for it. */
+ * the event is pending for every poll, but a wait for the event still returns. */
 static GpuEventStatus
 get_unreported (const GError *failure)
 {
