@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Stands in for the library of Nsight Systems, which NVTX_INJECTION64_PATH names: prints each range
  * of the domain gpumem on standard output, as "push THREAD DEPTH NAME: SIZE bytes" and
- * "pop THREAD DEPTH", with the number of ranges that the thread is in. */
+ * "pop THREAD DEPTH". DEPTH is the number of open ranges of the thread. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

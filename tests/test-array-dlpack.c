@@ -345,7 +345,7 @@ copy (GpuStream *stream, GpuBuffer *to, GpuArray *from)
                                    OWN_SIZE, &error), error);
 }
 
-/* Waits until work that wrongly does not wait for other work must have completed. */
+/* Waits long enough that submitted work completes, unless it waits for other work. */
 static void
 linger (GpuStream *stream)
 {

@@ -168,7 +168,8 @@ kernel_unaligned (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Copies one region with many short rows. On a GPU a kernel is faster for such a region. */
+/* Copies one region with many short rows. On a GPU a kernel is faster than the driver
+ * for such a region. */
 static void
 kernel_narrow_rows (TestFixture *fixture)
 {

@@ -260,8 +260,8 @@ copy_int (TestFixture *fixture, GpuKernel *kernel, guint64 to, guint64 from)
                                                &error), error);
 }
 
-/* Kernels take addresses inside buffers and inside shared virtual memory. The address of a buffer
- * stays that of a buffer after another object for the same memory was freed. */
+/* Kernels take addresses inside buffers and inside shared virtual memory. A kernel still
+ * takes the address of a buffer after another object for the same memory was freed. */
 static void
 address_kinds (TestFixture *fixture)
 {
@@ -360,7 +360,8 @@ find_address (GVariant *events, const char *wanted)
 }
 
 /* The history of a pool has the addresses of the buffers that the pool divides. The layer returns
- * buffers that do not start at a multiple of the pool's unit, so blocks start behind them. */
+ * buffers that do not start at a multiple of the pool's unit, so the first block of a buffer starts
+ * behind the start of the buffer. */
 static void
 check_history (TestFixture *fixture)
 {

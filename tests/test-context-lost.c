@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A kernel that traps makes the driver lose its context. NVIDIA's driver then loses every context
- * of the process. Calls in lost contexts fail with an error, and other contexts keep working. */
+/* If a kernel traps, the driver loses the kernel's context. NVIDIA's driver loses every context of
+ * the process. Calls in lost contexts fail with an error, and other contexts keep working. */
 #include "config.h"
 
 #include "test-util.h"

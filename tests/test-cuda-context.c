@@ -33,8 +33,8 @@ get_current (void)
   return context;
 }
 
-/* The primary context is active as long as a GpuContext uses it. After each call, it is not current
- * on the calling thread. */
+/* The primary context is active as long as a GpuContext uses it. After each call, the primary
+ * context is not current on the calling thread. */
 static void
 contexts_primary (TestFixture *fixture)
 {
@@ -408,7 +408,7 @@ contexts_peers_of_shared_device (TestFixture *fixture)
     }
 }
 
-/* Access includes shareable memory that was allocated before. */
+/* Peer access includes shareable memory that was allocated before access was enabled. */
 static void
 contexts_peers_of_shareable_memory (TestFixture *fixture)
 {

@@ -485,7 +485,7 @@ ask_for_delivery (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Runs in a later iteration of the main loop than the creation of the tasks */
+/* Runs in an iteration of the main loop after the one that creates the tasks */
 static gboolean
 reach (gpointer data)
 {
@@ -503,7 +503,8 @@ reach (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* The callback never runs inside a library call, even if that call detects the completion */
+/* The callback never runs inside a library call, even if that call detects the completion
+ * of the work */
 static void
 event_callback_not_nested (TestFixture *fixture)
 {

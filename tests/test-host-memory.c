@@ -397,7 +397,8 @@ memory_kernel_refused (TestFixture *fixture)
 
 /* --- lifetime ------------------------------------------------------------------------- */
 
-/* A GBytes of host memory has the same address, and keeps the memory alive after its release. */
+/* A GBytes over host memory has the address of the memory, and keeps the memory allocated after the
+ * GpuHostMemory is released. */
 static void
 memory_view (TestFixture *fixture)
 {

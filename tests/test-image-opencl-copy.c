@@ -456,7 +456,7 @@ failed (TestFixture *fixture)
 /* --- copies that drivers reject --------------------------------------------------------------- */
 
 /* Makes @function fail @times times, or always if @times is 0. Simulates NVIDIA's driver, which
- * rejects copies of layers other than the first: the copy as a whole, and copies of single rows. */
+ * rejects copies of layers other than the first, both as a whole and row by row. */
 static void
 refuse (const char *function,
         guint       times)

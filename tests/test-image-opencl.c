@@ -253,7 +253,7 @@ address_modes[] =
   { GPU_ADDRESS_MODE_MIRRORED_REPEAT, CL_ADDRESS_MIRRORED_REPEAT }
 };
 
-/* A wrapper of a sampler's native handle has the same modes. */
+/* A wrapper of a sampler's native handle has the modes of that sampler. */
 static void
 samplers (TestFixture *fixture)
 {

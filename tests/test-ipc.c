@@ -242,8 +242,8 @@ ipc_handle (TestFixture *fixture)
   child_start (&other, fixture, -1);
   answer = ask (&other, "handle", handle);
   assert_seen (answer, part);
-  /* The second import has the same address. Its content differs, because the child has filled the
-   * memory. */
+  /* The second import has the address of the first import. The content differs, because the child
+   * has filled the memory. */
   again = ask (&other, "handle", handle);
   g_assert_cmpstr (strchr (answer, ' '), ==, strchr (again, ' '));
   child_stop (&other);
@@ -456,7 +456,7 @@ ask_handle (Child *other, guint8 value)
 }
 
 /* Like ipc_mismatched_fd(), for drivers that export handles. The driver's handle is at the end of
- * the bytes. */
+ * the exported bytes. */
 static void
 ipc_mismatched_handle (TestFixture *fixture)
 {

@@ -524,8 +524,9 @@ launch_attributes (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
 }
 
-/* gpu_stream_launch() refuses a wrong number of variable arguments, NULL for an object and, where
- * integers and real numbers are passed in different registers, an integer for a real number. */
+/* gpu_stream_launch() refuses a wrong number of variable arguments, and NULL for an object. On
+ * machines that pass integers and real numbers in different registers, it also refuses an integer
+ * for a real number. */
 static void
 launch_variable_arguments (TestFixture *fixture)
 {

@@ -354,7 +354,7 @@ mapping_overlaps (TestFixture *fixture)
   test_assert_value (gpu_mapping_get_data (second), 6, 1000);
 }
 
-/* Mapping waits for pending work on the memory, on any stream. */
+/* A map waits for the pending work of every stream that uses the memory. */
 static void
 mapping_waits (TestFixture *fixture)
 {

@@ -46,8 +46,8 @@ ring_new (int *fd)
   return ring;
 }
 
-/* Answers the one request for a ring buffer that this process makes, in advance: later requests, of
- * other threads, find the end of the data and get none. */
+/* Sends the answer to the first request for a ring buffer before the process makes the request.
+ * Later requests, from other threads, read the end of the data and get no ring buffer. */
 static Ring *
 ring_offer (void)
 {

@@ -744,8 +744,8 @@ count_interval (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* Iterates for at least four intervals of the pool: a timeout with the same interval, which starts
- * later, is dispatched that often. */
+/* Iterates for at least four intervals of the pool, until a timeout with the same interval, which
+ * starts later, has been dispatched four times. */
 static void
 iterate_intervals (guint msec)
 {

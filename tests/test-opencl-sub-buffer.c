@@ -144,8 +144,8 @@ turns (TestFixture *fixture)
       g_thread_yield ();
     }
 
-  /* The slicer waits for this thread. If the reader wrongly did not wait for the slicer, it would
-   * run now */
+  /* The slicer waits for this thread. If the reader wrongly did not wait for the slicer, the
+   * reader would run now */
   reader = g_thread_new ("reader", run_reader, &turns);
   g_mutex_lock (&turns.lock);
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))

@@ -189,7 +189,7 @@ test_cache_eviction (Fixture       *fixture,
 }
 
 /* Another stream waits before it reuses a block. It does not wait again before it reuses a second
- * block behind the same fence. */
+ * block whose use precedes the same fence. */
 static void
 test_other_stream (Fixture       *fixture,
                    gconstpointer  data)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools at their limit. Tests that repeatedly fill a pool until an allocation fails: the pool must
- * lose no memory and count correctly. Also tests how many allocations succeed if the limit is
- * little more than the live memory. */
+/* Pools at their limit. The tests repeatedly fill a pool until an allocation fails; the pool must
+ * lose no memory and must count correctly. Other tests check how many allocations succeed if the
+ * limit is little more than the live memory. */
 #include "config.h"
 
 #include "test-pool-util.h"

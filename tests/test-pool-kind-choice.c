@@ -74,8 +74,8 @@ check_works (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
 }
 
-/* An automatic pool has the best kind, or the second best if the driver cannot reserve addresses.
- * Then the creation of an expandable pool fails. */
+/* An automatic pool has the best kind. If the driver cannot reserve addresses, the pool has the
+ * second best kind, and the creation of an expandable pool fails. */
 static void
 choice_no_addresses (TestFixture *fixture)
 {

@@ -21,13 +21,13 @@
 #define FILE_TEXT "gpumem-status 1\nname test\npool host bins 4096 1000 1024 2048\n"
 
 static char *runtime;               /* the user's runtime directory of this process */
-static char *folder;                /* gpumem in it */
+static char *folder;                /* gpumem in that directory */
 static char *path;                  /* the file of this process */
 
 /* The states of a slow disk. */
 static int is_slow, is_waiting, was_late;
 
-/* Set by the writer's thread while the disk is slow: signals that it blocks. */
+/* The signals that the writer's thread blocks, which it stores here while the disk is slow. */
 static sigset_t blocked;
 
 static int n_attempts;              /* to write a file */
@@ -60,7 +60,7 @@ renameat (int         old_folder,
   return syscall (SYS_renameat, old_folder, old_name, new_folder, new_name);
 }
 
-/* Interposes the function of the C library, which the library calls for each attempt. */
+/* Overrides the function of the C library that libgpumem calls for each attempt to write a file. */
 int
 mkdirat (int         parent,
          const char *name,
@@ -71,7 +71,7 @@ mkdirat (int         parent,
   return syscall (SYS_mkdirat, parent, name, mode);
 }
 
-/* Interposes the function of GLib: with @no_threads, the limit of threads is reached. */
+/* Overrides the function of GLib. If no_threads is set, fails as at the limit of threads. */
 GThread *
 g_thread_try_new (const char   *name,
                   GThreadFunc   func,
@@ -151,7 +151,7 @@ wait_for (int *counter,
     }
 }
 
-/* Whether the writer of @name appears to be alive to another process. */
+/* Returns whether another process finds the writer of the file @name alive. */
 static gboolean
 is_locked (const char *name)
 {
@@ -209,9 +209,9 @@ check_last_pool (void)
     }
 }
 
-/* Creating and freeing a pool does not wait for the disk. Meanwhile the new file is locked: after
- * the rename, a reader removes a file without a lock. The writer's thread leaves signals to other
- * threads, except those of its own faults. */
+/* Creating and freeing a pool does not wait for the disk. The writer's thread locks the new file
+ * before it renames the file, because a reader removes a file without a lock. The thread blocks all
+ * signals except those of its own faults, so that other threads receive them. */
 static void
 check_slow_disk (void)
 {
@@ -489,7 +489,8 @@ write_locked (const char *name,
   *file = new_file;
 }
 
-/* A process replaces its file while the reader is between the open file and the name. */
+/* A process replaces its file after the reader has opened it and before the reader checks the
+ * name. */
 static void
 check_replaced_file (void)
 {

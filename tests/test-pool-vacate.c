@@ -69,7 +69,7 @@ check (GpuBuffer *buffer,
 }
 
 /* Work submitted before the buffer loses its memory continues, and later work is ordered after
- * it. */
+ * that work. */
 static void
 vacate_refill (TestFixture *fixture)
 {

@@ -463,8 +463,8 @@ kernel_host_refused (TestFixture *fixture)
   check_ints (svm, can ? 1 : 0);
 }
 
-/* A kernel may write memory that it reaches through pointers, so a launch refuses read-only memory
- * among this memory: on a GPU, a write to it would lose the context. */
+/* A kernel may write all memory that it reaches through pointers. On a GPU, a write to read-only
+ * memory would lose the context, so a launch refuses read-only memory as indirect memory. */
 static void
 kernel_read_only_refused (TestFixture *fixture)
 {

@@ -153,8 +153,8 @@ verify (GpumemBench   *bench,
 }
 
 /* Chooses the number of copies per round, and warms up. A single copy takes longer than each copy
- * of a series, so the first estimate is too low, and a second estimate measures a series of this
- * length. */
+ * of a series, so the first estimate of the number is too low. The second estimate measures a
+ * series of that many copies. */
 static gboolean
 choose_n_copies (GpumemBench   *bench,
                  GpumemFigure  *figure,

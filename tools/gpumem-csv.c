@@ -54,7 +54,8 @@ format_array (JsonNode *node)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* Adds the members of @object. The columns of a nested object begin with the name of that object.
+/* Adds the members of @object. The names of columns for a nested object begin with the name of
+ * that object.
  * @left_out: (nullable): a member to omit */
 static void
 fill_row (Sheet      *sheet,
@@ -94,9 +95,10 @@ add_row (Sheet *sheet)
   return row;
 }
 
-/* If @inner is NULL, adds a row for each element of @array. Otherwise each element of @array has an
- * array named @inner, and the function adds a row for each element of these inner arrays. The names
- * of columns with members of the outer element begin with @outer. */
+/* Adds the rows of @array. If @inner is NULL, each element of @array becomes a row. Otherwise each
+ * element of @array contains an array named @inner, and each element of this inner array becomes a
+ * row. The row then also has the members of the element of @array, in columns whose names begin
+ * with @outer. */
 static void
 add_rows (Sheet      *sheet,
           JsonArray  *array,

@@ -53,8 +53,8 @@ draw_text (guint32    *pixels,
           pixels[(gsize) (y + row) * WIDTH + x + column] = INK;
 }
 
-/* Converts the counts of one channel to heights. The scale is that of square roots, so that small
- * counts are visible. */
+/* Converts the counts of one channel to heights. The heights are proportional to the square roots of
+ * the counts, so that small counts are visible. */
 static void
 scale_counts (const guint32 *counts,
               guint          heights[256],
@@ -104,7 +104,7 @@ format_count (double count)
   return count >= 1e4 ? g_strdup_printf ("%.0fK", count / 1e3) : g_strdup_printf ("%.0f", count);
 }
 
-/* Draws the grid with labels. The vertical scale is that of square roots. */
+/* Draws the grid with labels. The vertical scale shows square roots of counts. */
 static void
 draw_axes (guint32 *pixels,
            guint    top,

@@ -281,8 +281,8 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* First runs pairs until the pool is filled and the number of pairs in a round takes long enough
- * for the resolution of the clock. Then measures the rounds. */
+/* First runs pairs until the pool is filled, and until the pairs of a round take long enough for
+ * the resolution of the clock. Then measures the rounds. */
 static gboolean
 run_rounds (Worker *worker)
 {
@@ -346,8 +346,8 @@ make_holes (Worker    *worker,
   return worker->error == NULL;
 }
 
-/* Waits for the stream, because the next worker can only use the memory that this stream freed when
- * the work of this stream has completed. */
+/* Waits for the stream. Until its work has completed, the next worker cannot use the memory that
+ * was freed on the stream. */
 static void
 worker_clear (Worker *worker)
 {

@@ -180,8 +180,9 @@ gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
                                               GError               **error);
 gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
 void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
-/* Gets the time of the faster of the driver's two allocations, divided by the time of the pool's
- * blocks, or of its buffers if the pool has no blocks. The extremes are those of any two rounds.
+/* Gets the time of the faster of the driver's two allocations, divided by the time of the pool. The
+ * time of the pool is that of its blocks, or that of its buffers if the pool has no blocks. The
+ * minimum and the maximum are the extreme ratios of any two rounds.
  * Returns: %FALSE if the driver or the pool was not measured */
 gboolean        gpumem_latency_get_ratio     (const GpumemLatency   *latency,
                                               GpumemTimes           *ratio);

@@ -3,9 +3,8 @@
 
 #include "tools/gpumem-tour-device.h"
 
-/* After the second run of a step, no further run begins once its runs have taken this time in
- * nanoseconds. A single run of a kernel is not enough, because some drivers compile the kernel at
- * its first run. */
+/* The time in nanoseconds after which a step is not run again. A step runs at least twice if the
+ * table allows it, because some drivers compile a kernel at its first run. */
 #define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)
 
 static const struct

@@ -76,8 +76,8 @@ is_within (const Limit                   *limit,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* Returns whether the array is within the limits of the table in cuda.h. The limits depend on the
- * dimensions and on the number of layers. */
+/* Returns whether the array is within the limits that a table in cuda.h lists. The limits depend on
+ * the dimensions and on the number of layers. */
 static gboolean
 fits (const CUDA_ARRAY3D_DESCRIPTOR *with)
 {

@@ -9,7 +9,8 @@
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* The e_machine of ELF files for NVIDIA's devices, whose e_flags hold the architecture. */
+/* The e_machine of ELF files for NVIDIA's devices. The e_flags of such files hold the
+ * architecture. */
 #define MACHINE_CUDA 190
 #define PTX_MARK "// object of the stand-in: "
 #define LINE_SIZE 72

@@ -16,7 +16,7 @@
  *   protect=no           the application may access device memory
  *   leaks=yes            leaks at exit change the exit status to 99
  *   fail=17              the 17th call fails; the syntax is in fault.c
- *   lost=17              the device is lost at the 17th call, as in fault.c
+ *   lost=17              the device is lost at the 17th call; see fault.c
  *   trap=2               the second launch of a kernel traps
  *   counts=FILE          number of calls by name, written at exit
  *   report=FILE          misuse and leaks, written at exit

@@ -235,7 +235,7 @@ copy_submit_to (Stream     *stream,
     code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
-      /* The memory's list of uses has the point of this operation, which is never submitted:
+      /* This operation is never submitted, but the memory's list of uses contains its point:
        * complete the point. */
       point_finish (op->point);
       op_free (op);
@@ -435,8 +435,8 @@ ENTRY (cuMemcpy2DAsync, (const CUDA_MEMCPY2D *with, CUstream stream), (with, str
   return copy_submit (&copy, stream, FALSE);
 }
 
-/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the fields that this function reads at the same
- * offsets. */
+/* The fields that this function reads have the same offsets in CUDA_MEMCPY3D and in
+ * CUDA_MEMCPY3D_PEER. */
 static CUresult
 copy_3d (const CUDA_MEMCPY3D_PEER *with,
          Context                  *to_context,

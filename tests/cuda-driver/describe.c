@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Adds descriptions of kernels to images, as NVIDIA's compilers do: in sections of a CUBIN and in
- * entries of PTX. The back end reads these descriptions with drivers before CUDA 12.4, which cannot
- * return parameter sizes. */
+ * entries of PTX. Drivers before CUDA 12.4 cannot return parameter sizes, so the back end reads
+ * these descriptions. */
 #include "config.h"
 
 #include <dlfcn.h>

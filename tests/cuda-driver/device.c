@@ -8,7 +8,8 @@
 
 #include "driver.h"
 
-/* The file is sparse: freed ranges are punched out. */
+/* The size of the file that holds a device's memory. The file is sparse: freed ranges are punched
+ * out. */
 #define FILE_SIZE (G_GUINT64_CONSTANT (1) << 42)
 
 Device *devices;

@@ -47,7 +47,8 @@ typedef struct
 } Call;
 
 /* Begins the definition of an entry point. The body that follows runs under the lock, as part of a
- * call. The name with _v2 is for programs that link the driver: cuda.h renames many functions. */
+ * call. Programs that link the driver use the name with _v2, because cuda.h renames many
+ * functions. */
 #define ENTRY(name, parameters, arguments)                  \
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
   ENTRY_REVISED (name, parameters, arguments)
@@ -204,7 +205,7 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* maximum of the pooled bytes that a trim keeps; see Stream */
+  guint64       unseen;           /* sum of the unseen bytes of all streams; a trim keeps them */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -345,7 +346,7 @@ Point      *stream_submit   (Stream        *stream,
                              Op            *op);
 gboolean    stream_is_after (Stream        *stream,
                              Point         *point);
-/* Records in @point the points of other streams that are complete when @point is. */
+/* Records in @point the points of other streams that are complete when @point is complete. */
 void        stream_snapshot (Stream        *stream,
                              Point         *point);
 void        stream_finish   (Stream        *stream);
@@ -362,7 +363,7 @@ struct CUevent_st
   gpointer      shared;           /* nullable; state that other processes share */
 };
 
-/* share.c: events between processes. The functions ignore other events. */
+/* share.c: events that processes share. The functions ignore all other events. */
 void        event_share     (Event         *event);
 void        event_close     (Event         *event);
 void        event_record_shared (Event     *event,
@@ -408,7 +409,7 @@ struct _Memory
   int           access;     /* for mapped memory: CU_MEM_ACCESS_FLAGS of its device */
   guint64       peers;      /* of mapped memory: bits of other devices with access */
   GPtrArray    *uses;       /* of Point */
-  Point        *made;       /* nullable; stream-ordered allocation */
+  Point        *made;       /* nullable; the point of a stream-ordered allocation */
   Pool         *pool;       /* nullable */
   gpointer      share;      /* nullable; the mapped physical memory */
   gboolean      owns_file;  /* freeing the memory also frees its part of the device's file */

@@ -4,9 +4,9 @@
  *
  *   17                   the 17th call, with a plausible code. Calls that never fail, that make a
  *                        context current or that poll do not count
- *   cuMem*:2             the second call of these functions
+ *   cuMem*:2             the second call among all functions with such a name
  *   cuMemAlloc:2:46      the second call of cuMemAlloc(), with code 46
- *   cuMemAlloc:2:46:3    three calls, from the second; with 0 as the last number, all further calls
+ *   cuMemAlloc:2:46:3    three calls, from the second on; 0 instead of 3: all calls from the second on
  *   lost:17              all calls from the 17th on that use the device, with
  *                        CUDA_ERROR_LAUNCH_FAILED
  *   lost:cu*:17:46       of the functions cu*, all calls from the 17th on, with code 46
@@ -179,7 +179,8 @@ fault_decide (Call *call)
   return call->fault;
 }
 
-/* `failable` is the largest valid n; `failed` is the number of calls with an injected fault. */
+/* `failable` is the number of calls that can fail, so the largest useful N of "fail=N". `failed` is
+ * the number of calls with an injected fault. */
 void
 fault_report_counts (FILE *file)
 {

@@ -15,14 +15,14 @@ typedef struct _Surface            Surface;
 
 typedef struct
 {
-  GpuChannelType plain;         /* with CU_TRSF_READ_AS_INTEGER */
+  GpuChannelType plain;         /* the type with CU_TRSF_READ_AS_INTEGER */
   GpuChannelType type;          /* the type that textures return by default */
   guint          size;          /* bytes of a channel */
   guint          n_channels;    /* 0: the number in the descriptor */
   gboolean       normalized;    /* CU_TRSF_READ_AS_INTEGER is misuse */
 } FormatInfo;
 
-/* Mip levels of the largest texture */
+/* The number of mip levels of the largest texture */
 #define MAX_LEVELS 20
 
 struct CUarray_st

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The stand-in for NVRTC puts kernel.h and this file before every CUDA C++ program that it compiles
- * for the host. CUDA's keywords become
+ * for the host. CUDA's keywords become:
  *
- *   __global__, __device__, __constant__ ...    as attributes, or nothing
- *   __shared__                                  as static thread_local: the blocks of a launch
+ *   __global__, __device__, __constant__ ...    attributes, or nothing
+ *   __shared__                                  static thread_local, because the blocks of a launch
  *                                               run one after another in one thread
  */
 typedef unsigned int       gpumem_u32;

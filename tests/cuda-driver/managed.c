@@ -2,8 +2,8 @@
 /*
  * Managed memory. On a device that does not share managed memory with the host page by page, the
  * memory is attached to the host, to one stream or to all streams. An attachment begins at a point
- * of a stream. A use by a stream or by the host without an attachment is misuse. On processors with
- * protection keys the host cannot access memory attached to streams.
+ * of a stream. The stand-in reports misuse if a stream or the host uses memory that is not attached
+ * to it. On processors with protection keys the host cannot access memory attached to streams.
  */
 #include "config.h"
 

@@ -85,7 +85,7 @@ GBytes  *image_mark     (const char  *path,
 GBytes  *image_link     (GPtrArray   *objects,
                          int          capability,
                          GString     *log);
-/* Returns the size of an ELF file in memory that image_mark() has changed, or 0 for other data.
+/* Returns the size of the ELF file at @data, or 0 if image_mark() has not written its header.
  * Sets @capability to the compute capability in the ELF header. */
 gsize    image_get_size (gconstpointer data,
                          int          *capability,

@@ -2,8 +2,9 @@
 /*
  * Reads preprocessed CUDA C++: finds the kernels, and rewrites syntax that C++ lacks:
  *
- *   extern __shared__ T name[];     becomes a pointer to the launch's shared memory; outside of
- *                                   functions, a variable that converts to the pointer
+ *   extern __shared__ T name[];     in a function: becomes a pointer to the launch's shared memory.
+ *                                   At file scope: becomes a variable that converts to this
+ *                                   pointer
  *   asm ("trap;")                   becomes __trap ()
  */
 #include "config.h"

@@ -37,7 +37,7 @@ note_all_after (Stream     *stream,
     note_after (stream, GPOINTER_TO_UINT (id), GPOINTER_TO_SIZE (sequence));
 }
 
-/* Orders work submitted to @stream from now on after @point. */
+/* Makes work that is submitted to @stream later wait for @point. */
 static void
 stream_note_point (Stream *stream,
                    Point  *point)
@@ -231,7 +231,7 @@ stream_submit (Stream *stream,
   return point;
 }
 
-/* Records in @point the points of other streams that are complete when @point is. */
+/* Records in @point the points of other streams that are complete when @point is complete. */
 void
 stream_snapshot (Stream *stream,
                  Point  *point)
@@ -246,8 +246,8 @@ stream_snapshot (Stream *stream,
     g_hash_table_insert (point->before, id, sequence);
 }
 
-/* Lets pools trim memory freed in the stream. As in the driver, only a wait does so, not a
- * query. */
+/* Lets pools trim memory freed in the stream. As in the driver, only a wait for the stream calls
+ * this function; a query does not. */
 static void
 see_frees (Stream *stream)
 {

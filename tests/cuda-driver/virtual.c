@@ -375,7 +375,7 @@ ENTRY (cuMemExportToShareableHandle,
   return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* Finds the device of imported memory by the name of the file. */
+/* Finds the device of imported memory by the name of the memory's file. */
 static Device *
 find_device (int file)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Handles and descriptors from other processes, for memory of the host: arbitrary bytes as a
- * handle, and memfds of any size, with or without seals. Imported memory must stay readable and
- * writable, even if the exporter tries to shrink the file.
+ * Imports of host memory from other processes. The inputs are handles of arbitrary bytes, and
+ * memfds of any size, with or without seals. Imported memory must stay readable and writable, even
+ * if the exporter tries to shrink the file.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ enum
   SEAL_GROW      = 1 << 4,
   SEAL_WRITE     = 1 << 5,
   ENVELOPE       = 1 << 6,
-  CHANGE         = 1 << 7           /* edits the envelope; any bytes without ENVELOPE */
+  CHANGE         = 1 << 7           /* with ENVELOPE: edits the envelope; else: arbitrary bytes */
 };
 
 typedef struct

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Array layouts. Computes the addresses of elements in views of views again in 128-bit arithmetic,
- * and compares them with those of the library. Compares the result of copy plans with copies
- * element by element.
+ * Array layouts. Computes the addresses of elements in nested views with 128-bit arithmetic, and
+ * compares them with the addresses that the library computes. Compares the result of each copy plan
+ * with a copy element by element.
  */
 #include "config.h"
 

@@ -9,8 +9,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/gpumem-status.h"
 
-/* Checks that names are safe to print to a terminal and that figures are consistent, and that an
- * invalid file adds nothing. */
+/* Checks that names are safe to print to a terminal and that figures are consistent, and that no
+ * pool is read from an invalid file. */
 static void
 run (const guint8 *data,
      gsize         size)

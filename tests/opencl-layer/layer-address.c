@@ -6,9 +6,12 @@
  *
  * If a program creates a buffer with the extension's property, the layer allocates host memory and
  * creates the buffer over this memory, which PoCL uses in place. The address of the buffer is the
- * address of this memory. The layer reports these misuses: a list of addresses for indirect access
- * with an address that is not the start of such a buffer; an address in such a buffer passed to the
- * function for shared virtual memory; any other address passed to the function for addresses.
+ * address of this memory. The layer reports these misuses:
+ *
+ *  - a list of addresses for indirect access that contains an address other than the start of such
+ *    a buffer
+ *  - a call of the argument function for shared virtual memory with an address in such a buffer
+ *  - a call of the argument function for buffer addresses with an address outside of such buffers
  */
 
 #include "config.h"

@@ -13,9 +13,10 @@
  * Misuses are:
  *
  *  - a command that uses external memory, or an object made from it, without an earlier acquire
- *  - an acquire of acquired memory
+ *  - an acquire of memory that is already acquired
  *  - a release of memory that is not acquired, is mapped, or is a sub-buffer of other memory
- *  - on an out-of-order queue, two such commands on the same memory without a barrier between them
+ *  - on an out-of-order queue, two commands that use the same external memory without a barrier
+ *    between them
  */
 
 #include "config.h"

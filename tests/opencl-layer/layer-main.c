@@ -4,13 +4,17 @@
  *
  *   OPENCL_LAYERS=gpumem-opencl-layer.so   runs a program under the layer
  *   GPUMEM_LAYER_REPORT=FILE               faults, misuses and leaks, written at exit
- *   GPUMEM_LAYER_COUNTS=FILE               "name count" of every function called, written at exit
+ *   GPUMEM_LAYER_COUNTS=FILE               lines "NAME COUNT" of called functions, written at exit
  *   GPUMEM_LAYER_STRICT=0                  leaks and misuses do not change the exit status;
  *                                          otherwise they change it to 99
  *
- * layer-fault.c describes GPUMEM_LAYER_FAIL, _DELAY and _LATE; layer-view.c GPUMEM_LAYER_VIEWS;
- * layer-vendor.c GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM; layer-external.c
- * GPUMEM_LAYER_EXTERNAL; layer-address.c GPUMEM_LAYER_ADDRESSES.
+ * Other files describe further variables:
+ *
+ *   layer-fault.c      GPUMEM_LAYER_FAIL, GPUMEM_LAYER_DELAY, GPUMEM_LAYER_LATE
+ *   layer-view.c       GPUMEM_LAYER_VIEWS
+ *   layer-vendor.c     GPUMEM_LAYER_VENDOR, GPUMEM_LAYER_PLATFORM
+ *   layer-external.c   GPUMEM_LAYER_EXTERNAL, GPUMEM_LAYER_EXTERNAL_SIZE
+ *   layer-address.c    GPUMEM_LAYER_ADDRESSES
  */
 
 #include "config.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* LLVM, which PoCL contains, installs handlers for crash signals when devices are first listed. The
- * handler returns, so the program would continue after a SIGTRAP from a fatal g_critical() and
- * after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers.
+/* PoCL contains LLVM. The first query for devices makes LLVM install handlers for crash signals.
+ * These handlers return, so the program would continue after a SIGTRAP from a fatal g_critical()
+ * and after a SIGSEGV from raise(). Tests rely on the crash, so restore the default handlers.
  */
 
 #include "config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tracks every handle from its creation to its last release. A released handle stays in the table,
- * so that its use is detected, until the driver reuses its address for a new object. The layer
+/* Tracks every handle from its creation to its last release. A released handle stays in the table
+ * until the driver reuses its address for a new object, so that the layer detects uses. The layer
  * records a release before the driver performs it, and a new handle after the driver creates it. If
  * another thread's new handle has the address of a handle that is being released, this order
  * ensures that the table ends with the new handle.
@@ -233,7 +233,7 @@ list_live (void)
   return live;
 }
 
-/* This function and all functions below take the lock. */
+/* This function and all functions below except is_mapped() take the lock. */
 void
 layer_report_misuse (LayerCall  *call,
                      int         code,
@@ -341,9 +341,9 @@ layer_unmap (LayerCall *call,
   pthread_mutex_unlock (&lock);
 }
 
-/* Returns whether the memory is mapped at its last release, and reports such a release, which
- * drivers handle differently. After a fault, returns FALSE, because the fault may have prevented
- * the unmap. Caller holds the lock. */
+/* Returns whether the memory is mapped at its last release. If so, reports the release as misuse,
+ * because the effect of such a release depends on the driver. After a fault, returns FALSE, because
+ * the fault may have prevented the unmap. Caller holds the lock. */
 static gboolean
 is_mapped (LayerCall   *call,
            LayerObject *object)

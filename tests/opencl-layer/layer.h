@@ -40,8 +40,8 @@ typedef enum
 typedef struct
 {
   LayerFunction function;
-  guint number;             /* index among the calls that can fail, from 1; of a call that cannot
-                             * fail, the last such index */
+  guint number;             /* index among the calls that can fail, from 1; for a call that
+                             * cannot fail, the index of the last call that can */
   gboolean can_fail;
   int fault;                /* the injected code, or CL_SUCCESS */
   gboolean performs;        /* the driver runs the call before the fault is returned */
