@@ -5,8 +5,8 @@ module. Compares their times with those of PyOpenCL and CuPy on the same device.
 
     benchmarks/calls.py [--python FILE] [DEVICE]
 
-Run it in the build folder, because it needs benchmarks/calls and benchmarks/calls-vala. DEVICE
-defaults to the library's default device. --python runs the other libraries in another Python
+Run this script in the build folder, because it needs benchmarks/calls and benchmarks/calls-vala.
+DEVICE defaults to the library's default device. --python runs the other libraries in another Python
 interpreter.
 
 Times are nanoseconds of CPU time of the calling thread. They exclude the time on the device and the

@@ -17,7 +17,7 @@
 #define N_COPIES 16
 #define N_ROUNDS 21
 
-/* The bytes of a row of the region. The two pitches are larger than a row, and different. */
+/* The size of a row of the region, in bytes. The two pitches differ, and are larger than a row. */
 #define ROW       ((gsize) 8 * 1000)
 #define FROM_ROW  ((gsize) 8 * 1024)
 #define TO_ROW    ((gsize) 8 * 1152)
@@ -32,7 +32,7 @@ typedef struct
   GpuMemory  *to;
 } Bench;
 
-/* Enqueues one copy of size bytes. */
+/* Enqueues one copy, and returns the number of bytes. */
 typedef gsize (*CopyFunc) (const Bench *bench);
 
 static void

@@ -205,8 +205,8 @@ def measure_pairs(rival, workload, min_time):
 
 
 def count_steps(rival, trace, steps):
-    """Returns the number of successful steps, the error of the next one, and the peak of the
-    reserved memory."""
+    """Returns the number of successful steps, the error of the failed step or None, and the peak of
+    the reserved memory."""
     polls = getattr(rival, "polls", False)
     memories, peak, refusal, done = [None] * trace.n_places, 0, None, len(steps)
     take, give = rival.verbs()
