@@ -320,7 +320,7 @@ function _svm(prototype) {
         return native.advise.call(this, advice, offset, _rest(this, offset, size), device);
     };
 
-    // Restricts the memory, from this point of the stream on, to the users that attachment names.
+    // From this point of the stream on, only the users that attachment names may use the memory.
     prototype.attach = function (attachment, {stream = null} = {}) {
         return native.attach.call(this, stream, attachment);
     };
@@ -595,7 +595,7 @@ function _event(prototype) {
         };
     }
 
-    // Return only the nanoseconds, without the boolean of the C function.
+    // These functions return only the nanoseconds, without the boolean of the C functions.
     for (const name of ['get_duration', 'get_elapsed', 'get_profiling_time']) {
         const native = prototype[name];
         prototype[name] = function (...args) {

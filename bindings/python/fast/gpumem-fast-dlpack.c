@@ -44,7 +44,8 @@ gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
   return PyCapsule_New (tensor, names[versioned], destroy);
 }
 
-/* Checks and renames atomically, because no call here releases the GIL. */
+/* No call in this function releases the GIL, so no other thread runs between the check and the
+ * renaming of the capsule. */
 PyObject *
 gpu_fast_take_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
                               PyObject *const  *args,

@@ -5,8 +5,8 @@
 
 #define MAX_SPARE 64
 
-/* The recycled buffers of one pool. The pool and buffers in use hold references to it; recycled
- * buffers do not. */
+/* The recycled buffers of one pool. The pool and its buffers in use hold references to this
+ * structure; recycled buffers do not. */
 typedef struct
 {
   gatomicrefcount  refs;
@@ -164,8 +164,8 @@ pop (Spares *spares)
   return self;
 }
 
-/* Recycles a wrapper without references, and returns whether it did. Rejects wrappers with
- * attributes, weak references or signal handlers, and objects with other references. */
+/* Recycles a wrapper without references. Does nothing and returns FALSE for a wrapper with
+ * attributes, weak references or signal handlers, and for an object with other references. */
 static gboolean
 recycle (PyGObject *self)
 {

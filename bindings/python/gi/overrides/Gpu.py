@@ -151,7 +151,7 @@ class Context(AsyncContext, Gpu.Context):
 
     A with statement waits at its end for all work of the context. Contexts with the same native
     handle are equal, for example two contexts that share the primary context of CUDA; memory and
-    streams of one context still cannot be used with the other."""
+    streams of one context still cannot be used with the other context."""
     device = _get("device")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
@@ -1043,7 +1043,7 @@ class Stream(AsyncStream, Gpu.Stream):
     def __hash__(self):
         return self.hash()
 
-    _is_fast = False    # whether the C module tries before it calls an override
+    _is_fast = False    # whether the C module handles a call first, and this class only the rest
 
     def write(self, destination, data, offset=0, copy=True):
         """Copies bytes-like data to memory. The caller may change the data after the call: mutable

@@ -192,7 +192,8 @@ def wait(event, cancellable=None):
 
 
 def run_interruptible(function):
-    """Runs a function that cannot be interrupted in a new thread, and waits for that thread."""
+    """Runs a function in a new thread and waits for that thread, because Ctrl-C can only interrupt
+    the wait, not the function."""
     if not takes_signals():
         return function()
     outcome = []

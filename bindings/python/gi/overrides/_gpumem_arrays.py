@@ -65,7 +65,7 @@ class ArrayMethods:
     def empty(cls, context, shape, dtype=float, order="C", **kwargs):
         """Returns a NumPy array over new memory, like numpy.empty(). The array and its views keep
         the memory allocated. Gpu.memory_of() returns the memory; kernels and copies accept the
-        array in its place. The keywords are those of the constructor."""
+        array in place of the memory. The keywords are those of the constructor."""
         return cls._array(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod

@@ -141,8 +141,8 @@ def _to_context(context, device):
 
 def take_capsule(capsule):
     """Renames the capsule, so that no other thread consumes its tensor. Returns the tensor and
-    whether it is versioned, or None. The lock does not exclude other libraries; the version in C
-    does."""
+    whether it is versioned, or None. The lock does not exclude other libraries; the C version
+    of this function does."""
     with _taking:
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
@@ -198,11 +198,11 @@ class DLPackMethods:
     def from_dlpack(cls, data, context=None, copy=None, stream=None, device=None):
         """Returns an array over the memory of another library, given an object with __dlpack__() or
         a DLPack capsule. The stream, or else the default stream, waits for the pending work on the
-        memory; work that the library submits later is ordered after the import.
+        memory; work that this library submits later is ordered after the import.
 
-        The elements are copied if the context cannot access the memory, or if the library does not
-        export it: NumPy before 2.1 does not export read-only arrays. copy=False raises an error
-        instead.
+        The elements are copied if the context cannot access the memory, or if the other library
+        does not export it: NumPy before 2.1 does not export read-only arrays. copy=False raises an
+        error instead.
 
         Without a context, this method creates a context for the given device (a Gpu.Device, a name
         or a DLPack device) or, without a device, for the device of the memory. Capsules and OpenCL

@@ -32,8 +32,8 @@ class HostMemoryMethods(ArrayMethods):
     @classmethod
     def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
         """Page-locks the memory of a contiguous bytes-like object. The memory stays page-locked
-        until the with statement ends or the last reference is dropped, and the work that uses the
-        memory has completed. The object must be writable, except with
+        until the with statement ends or the last reference is dropped. While work still uses the
+        memory after that, the memory stays page-locked. The object must be writable, except with
         Gpu.HostMemoryFlags.READ_ONLY."""
         if isinstance(data, GLib.Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Loads the C library from the folder of the typelib or its parent, for a wheel or a prefix that
-the dynamic linker does not search. The typelib names the library without a folder, so that the
-linker then uses the loaded library."""
+the dynamic linker does not search. The typelib names the library without a folder, so the
+linker uses the library that is already loaded."""
 
 import ctypes
 import os

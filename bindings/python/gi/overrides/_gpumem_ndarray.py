@@ -394,9 +394,9 @@ class DeviceArrayMethods(DLPackMethods):
         return result
 
     def copy_to(self, target, stream=None):
-        """Copies to another array, or to a new array of a context or an allocator, of any driver.
-        Returns that array. The stream may belong to either context. With stream=None, the call
-        waits."""
+        """Copies to another array, or to a new array of a context or an allocator. The target may
+        belong to another driver. Returns the target. The stream may belong to either context. With
+        stream=None, the call waits."""
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()

@@ -103,8 +103,8 @@ class SvmMethods(ArrayMethods):
         return Gpu.Svm.advise(self, advice, offset, size, device)
 
     def attach(self, attachment, stream=None):
-        """Restricts the memory, from this point of the stream on, to the users that attachment
-        names."""
+        """Attaches the memory. From this point of the stream on, only the users that attachment
+        names may use the memory."""
         return Gpu.Svm.attach(self, stream, attachment)
 
 
