@@ -2,8 +2,8 @@
 """Reads the guides and runs their code.
 
 A guide is Markdown. Code before the first section runs before each section. A section is a heading
-of the third level. `<a id="M7"></a>` on the line above a heading makes the section the test of that
-row.
+of the third level. `<a id="M7"></a>` on the line above a heading makes the section the test of row
+M7.
 
 Fenced blocks of Python run, as do whole programs in C, JavaScript and Vala, unless the first line
 names another library, as "# PyCUDA" does. "# gpumem on CUDA" in the first line limits a block to

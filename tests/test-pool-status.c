@@ -265,7 +265,8 @@ set_variable (const char *name,
     g_unsetenv (name);
 }
 
-/* Runs a test in a separate process. Its runtime directory is the value of @variable. */
+/* Runs a test in a separate process, in which the environment variable @variable names a new
+ * runtime directory. */
 static void
 run_child (const char *name,
            const char *variable)

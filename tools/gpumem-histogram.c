@@ -53,8 +53,8 @@ draw_text (guint32    *pixels,
           pixels[(gsize) (y + row) * WIDTH + x + column] = INK;
 }
 
-/* Converts the counts of one channel to heights. The heights are proportional to the square roots of
- * the counts, so that small counts are visible. */
+/* Converts the counts of one channel to heights. The heights are proportional to the square roots
+ * of the counts, so that small counts are visible. */
 static void
 scale_counts (const guint32 *counts,
               guint          heights[256],

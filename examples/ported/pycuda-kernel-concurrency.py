@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """pycuda-kernel-concurrency: runs kernels on two streams, possibly concurrently, and prints the
 start and the end of the last kernel of each stream. The numbers are in page-locked host memory, so
-that the copies are asynchronous, too. Based on from-wiki/kernel_concurrency.py of PyCUDA."""
+that the copies are also asynchronous, like the kernels. Based on from-wiki/kernel_concurrency.py of
+PyCUDA."""
 
 import sys
 

@@ -6,7 +6,8 @@
  *                        context current or that poll do not count
  *   cuMem*:2             the second call among all functions with such a name
  *   cuMemAlloc:2:46      the second call of cuMemAlloc(), with code 46
- *   cuMemAlloc:2:46:3    three calls, from the second on; 0 instead of 3: all calls from the second on
+ *   cuMemAlloc:2:46:3    three calls, from the second on; with 0 instead of 3, all calls from the
+ *                        second on
  *   lost:17              all calls from the 17th on that use the device, with
  *                        CUDA_ERROR_LAUNCH_FAILED
  *   lost:cu*:17:46       of the functions cu*, all calls from the 17th on, with code 46

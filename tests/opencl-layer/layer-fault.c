@@ -4,7 +4,7 @@
  *
  *   GPUMEM_LAYER_FAIL="n=17"                        fails the 17th call that can fail
  *   GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5"   the 2nd call of these functions, with that code
- *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0: all from the 5th on
+ *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0: all from the 5th
  *   GPUMEM_LAYER_FAIL="lost=40"                     short for n=40,times=0,code=-2: a lost device
  *   GPUMEM_LAYER_DELAY=USEC                         random delay up to this before each command
  *   GPUMEM_LAYER_LATE=USEC                          delay before a failed call returns
