@@ -381,8 +381,8 @@ cross_driver_failed (TestFixture *fixture)
 }
 
 /* If a copy fails, work on the other side that uses the destination of the copy also fails. Later
- * work on the stream of this work fails too, as does a copy back. Work submitted after the failure
- * was reported succeeds. */
+ * work on the stream of this work also fails, and a copy back fails. Work submitted after the
+ * failure was reported succeeds. */
 static void
 failed_there (TestFixture *fixture, TestFixture *other)
 {

@@ -130,7 +130,7 @@ pool_reuse (TestFixture *fixture)
   test_pool_each_kind (fixture, check_reuse);
 }
 
-/* Buffers are dropped while work on the same stream and on another stream still uses the
+/* Buffers are dropped while work on their allocation stream and on another stream still uses the
  * buffers. */
 static void
 check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)

@@ -297,7 +297,8 @@ hazard_held_readers (TestFixture *fixture)
 }
 
 /* Before a stream writes the memory, it waits for the read of another stream, even if the writing
- * stream has read the memory itself. If @is_first, its own read was recorded first. */
+ * stream has read the memory itself. If @is_first, the read of the writing stream
+ * was recorded first. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {

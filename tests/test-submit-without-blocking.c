@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* An out-of-order stream has so much pending work that an ordinary submission waits for the device.
- * Operations that must not block must not wait even then. The test detects a wait by the number of
- * completed operations. */
+ * Even then, operations that must not block return without a wait. The test detects a wait by the
+ * number of completed operations. */
 #include "config.h"
 
 #include "test-util.h"

@@ -617,9 +617,9 @@ run_wait (gpointer data)
   return NULL;
 }
 
-/* If no fence can be recorded, a waiting thread finishes the stream. The thread does not count as a
- * user of the stream: when the object of a borrowed stream is finalized, the stream ends at once,
- * and a fence is recorded at that moment. */
+/* If a thread cannot record a fence for its wait, the thread finishes the stream instead. The thread
+ * does not count as a user of the stream: when the object of a borrowed stream is finalized, the
+ * stream ends at once, and the library records a fence at its end. */
 static void
 timeline_borrowed_ends_with_object (TestFixture *fixture)
 {

@@ -43,7 +43,7 @@ void          gpumem_html_heading     (GString            *page,
                                        const char         *text);
 void          gpumem_html_paragraph   (GString            *page,
                                        const char         *text);
-/* Appends a table: its begin, then each row, then its end. The cells are %NULL-terminated. */
+/* Appends a table: its start, then each row, then its end. The cells are %NULL-terminated. */
 void          gpumem_html_begin_table (GString            *page,
                                        const char *const  *titles);
 void          gpumem_html_row         (GString            *page,

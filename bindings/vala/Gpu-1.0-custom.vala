@@ -3,7 +3,7 @@
 // Short forms of frequent calls. Optional parameters are last, regardless of their position in C. A
 // null stream selects the default stream.
 namespace Gpu {
-    // vapigen writes neither the parentheses of (a - b) / c nor conditions with ||.
+    // vapigen drops the parentheses of (a - b) / c, and conditions with ||: avoid both here.
     public sealed class Buffer : Gpu.Memory {
         // Reads from offset to the end of the buffer
         [CCode (cname = "_vala_gpu_buffer_read")]

@@ -2,8 +2,8 @@
 /*
  * Makes chosen calls fail:
  *
- *   17                   the 17th call, with a plausible code. Calls that never fail, that make a
- *                        context current or that poll do not count
+ *   17                   the 17th call, with a plausible code; the count excludes calls that never
+ *                        fail, that make a context current or that poll
  *   cuMem*:2             the second call among all functions with such a name
  *   cuMemAlloc:2:46      the second call of cuMemAlloc(), with code 46
  *   cuMemAlloc:2:46:3    three calls, from the second on; with 0 instead of 3, all calls from the
@@ -12,9 +12,9 @@
  *                        CUDA_ERROR_LAUNCH_FAILED
  *   lost:cu*:17:46       of the functions cu*, all calls from the 17th on, with code 46
  *
- * A call that frees memory or waits does so even if it must fail, and then returns the error, as a
- * driver does after a failure of the device. Calls that return
- * names of errors or addresses of functions fail only if a pattern names them.
+ * A chosen call that frees memory, or that waits, still does so before it returns the error, as a
+ * driver does after a failure of the device. Calls that return names of errors or addresses of
+ * functions fail only if a pattern names them.
  */
 #include "config.h"
 

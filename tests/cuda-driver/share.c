@@ -35,7 +35,7 @@ typedef struct
 
 G_STATIC_ASSERT (sizeof (Handle) == CU_IPC_HANDLE_SIZE);
 
-/* The state that all processes with the event share. */
+/* The state of an event, shared by all processes that have opened the event. */
 typedef struct
 {
   guint32 recorded;             /* atomic; number of records */

@@ -58,8 +58,8 @@ typedef struct
 /* Reads a number of @n_bytes bytes. At the end of the input, missing bytes are 0. */
 guint64 fuzz_take       (FuzzInput    *input,
                          guint         n_bytes);
-/* Reads a number that is likely to cause an arithmetic error: a small number, a power of two or its
- * neighbour, or an end of the range. */
+/* Reads a number that is likely to cause an arithmetic error, such as a small number, the neighbour
+ * of a power of two, or an end of the range. */
 guint64 fuzz_take_size  (FuzzInput    *input);
 
 void    fuzz_add_seed   (GPtrArray    *seeds,
