@@ -362,8 +362,8 @@ assert_value (GpuBuffer *buffer, guint8 value)
   test_assert_content (buffer, expected);
 }
 
-/* A blocked write through one object is followed by a copy through the other object. The copy must
- * read the written bytes. */
+/* One object is the array, and the other is its import. A blocked write through one object is
+ * followed by a copy through the other. The copy must read the written bytes. */
 static void
 check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader)
 {
@@ -384,8 +384,8 @@ check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader
   test_hold_free (hold);
 }
 
-/* A blocked copy through one object is followed by a write through the other object. The write must
- * not overtake the copy. */
+/* One object is the array, and the other is its import. A blocked copy through one object is
+ * followed by a write through the other. The write must not overtake the copy. */
 static void
 check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer)
 {

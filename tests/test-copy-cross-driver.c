@@ -474,7 +474,7 @@ check_last (Submitter *submitter, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, 100);
 }
 
-/* One thread submits a large copy, and another thread a small copy on the same stream. */
+/* One thread submits a large copy. Another thread submits a small copy on the same stream. */
 static void
 crowd (TestFixture *holder, TestFixture *near, TestFixture *from, TestFixture *to)
 {

@@ -39,7 +39,7 @@ prepare (const char *source)
   return _gpu_cuda_source_prepare (source, GPU_CUDA_LANGUAGE_PORTABLE, options);
 }
 
-/* A program that does not use images gets no image prelude. */
+/* Only programs that use images get the image prelude. */
 static void
 image_prelude_only_for_images (void)
 {

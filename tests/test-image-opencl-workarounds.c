@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images over buffers on OpenCL, and the other workarounds for PoCL 3.1: the library never calls a
+/* Images over buffers on OpenCL, and other workarounds for PoCL 3.1: the library never calls a
  * function of the driver that crashes, ends the process or returns a wrong result. */
 #include "config.h"
 

@@ -570,8 +570,8 @@ launch_variable_arguments (TestFixture *fixture)
   assert_ints (p, 6);
 }
 
-/* After a correct call, the stack still has the values at the end of its arguments. A call with a
- * missing argument must fail even then. */
+/* A correct call leaves the values of its last arguments on the stack. A later call that lacks an
+ * argument must fail, although it finds a valid value on the stack. */
 static void
 launch_missing_arguments (TestFixture *fixture)
 {

@@ -129,7 +129,7 @@ check_refused (void)
                          "manages 1023", "the owner has no more");
   pool_assert_steps (&owner, "afafar0");
 
-  /* The pool retries as long as make_room() returns TRUE, but not without end */
+  /* The pool retries while make_room() returns TRUE, up to a limit of retries */
   owner.n_rooms = 2;
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
@@ -555,7 +555,7 @@ work_once (Worker      *worker,
 
   if (*item != NULL)
     {
-      /* No other thread has used the memory meanwhile */
+      /* No other thread has used the memory since this thread took the item */
       memory = _gpu_pool_item_get_data (*item);
       g_assert_cmpuint (memory->byte, ==, worker->number + 1);
       memory->byte = 0;

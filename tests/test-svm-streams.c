@@ -42,8 +42,8 @@ svm_streams (TestFixture *fixture)
     test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + i * 64, (guint8) i, 64);
 }
 
-/* A CUDA device without fine-grain support can use SVM only on one stream at a time, so reads on
- * another stream wait too. */
+/* A CUDA device without fine-grain support can use SVM only on one stream at a time, so even
+ * reads on another stream wait. */
 static void
 svm_readers_in_turn (TestFixture *fixture)
 {

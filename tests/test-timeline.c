@@ -617,9 +617,9 @@ run_wait (gpointer data)
   return NULL;
 }
 
-/* If a thread cannot record a fence for its wait, the thread finishes the stream instead. The thread
- * does not count as a user of the stream: when the object of a borrowed stream is finalized, the
- * stream ends at once, and the library records a fence at its end. */
+/* A waiting thread that cannot record a fence finishes the stream instead. This thread does not
+ * count as a user of the stream: when the object of a borrowed stream is finalized, the stream ends
+ * at once, and the library records a fence at its end. */
 static void
 timeline_borrowed_ends_with_object (TestFixture *fixture)
 {

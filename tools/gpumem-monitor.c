@@ -197,8 +197,8 @@ keep_text (const char *text)
   g_string_append (screen, text);
 }
 
-/* Writes the whole screen with one call, so that it does not flicker. Omits lines that do not fit,
- * so that it does not scroll. */
+/* Writes the whole screen with one call, so that the terminal does not flicker. Omits lines that do
+ * not fit, so that the terminal does not scroll. */
 static void
 draw (const Monitor *monitor,
       guint          height)

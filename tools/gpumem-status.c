@@ -146,7 +146,7 @@ is_same (int                folder,
  * so a file without a lock belongs to a process that has ended, even if a new process has the same
  * ID. A running writer replaces its file by a new file before it closes the old one. Therefore the
  * function removes a file only if the name still refers to the open file. Returns: %FALSE if the
- * file was replaced meanwhile */
+ * file was replaced before that check */
 static gboolean
 read_file (int         folder,
            const char *name,
@@ -183,8 +183,8 @@ read_file (int         folder,
 }
 
 /* A file has the name ".PID.new" while its process writes it. Removes such a file if the process
- * has crashed. The reader cannot detect that the process runs in another container; such a process
- * writes the file again. */
+ * has crashed. The reader cannot detect a process in another container. If the reader removes the
+ * file of such a process, the process writes the file again. */
 static void
 remove_unfinished (int         folder,
                    const char *name)
@@ -215,7 +215,7 @@ visit (int         folder,
     remove_unfinished (folder, name);
 }
 
-/* Does not use GLib's fallback for the runtime directory, because writers do not. */
+/* Does not use GLib's fallback for the runtime directory, because writers do not use it. */
 static const char *
 get_runtime (void)
 {

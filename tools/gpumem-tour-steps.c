@@ -137,7 +137,8 @@ gpumem_work_find_edges (GpumemWork  *work,
          gpu_stream_synchronize (work->first, work->tour->cancellable, error);
 }
 
-/* Copies @picture to the scratch buffer on the first stream, and counts it on the second. */
+/* Copies @picture to the scratch buffer on the first stream, and counts the copied pixels on the
+ * second stream. */
 static gboolean
 count_one (GpumemWork  *work,
            GpuBuffer   *picture,

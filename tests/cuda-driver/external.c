@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* External memory of other APIs. Any memfd serves as such memory. */
+/* External memory of other APIs. The stand-in accepts any memfd as external memory. */
 #include "config.h"
 
 #include <sys/stat.h>

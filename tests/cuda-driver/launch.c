@@ -12,7 +12,7 @@
 #define PARAM_END 0
 #define PARAM_BUFFER 1
 #define PARAM_SIZE 2
-/* Do not search larger arguments for addresses: such structures hold data. */
+/* Do not search larger arguments for addresses: larger arguments are structures of data. */
 #define MAX_POINTER_SPAN 64
 
 static guint n_launches;

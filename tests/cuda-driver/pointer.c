@@ -120,8 +120,8 @@ ENTRY (cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdev
   return get (address, attribute, value);
 }
 
-/* Resets an attribute that the address lacks. cuPointerGetAttributes() does so instead of returning
- * an error. */
+/* Resets an attribute that the address lacks, because cuPointerGetAttributes() returns the default
+ * value of such an attribute and no error. */
 static void
 clear (CUpointer_attribute attribute,
        gpointer            value)
