@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the host back end in OpenCL, while driver calls fail. Every command must be enclosed by
- * an acquire and a release of the memory. At the end no descriptor may be open. */
+/* Memory of the host back end in OpenCL, while driver calls fail. Every command must run between an
+ * acquire and a release of the memory. At the end no descriptor may be open. */
 #include "config.h"
 
 #include <string.h>

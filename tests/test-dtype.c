@@ -293,8 +293,8 @@ nest_format (guint depth)
   return g_string_free (format, FALSE);
 }
 
-/* The nesting is limited, because comparing, formatting, parsing and freeing a type uses stack for
- * each level. */
+/* The nesting is limited, because comparing, formatting, parsing and freeing a type uses stack
+ * space for each level. */
 static void
 dtype_nesting (void)
 {

@@ -483,7 +483,7 @@ compare_formats (gconstpointer a,
 }
 
 /* Returns whether the host back end supports the format. The host back end does not support formats
- * that OpenCL lacks and a driver defines. */
+ * that a driver adds to those of OpenCL. */
 static gboolean
 has_format (const Case  *c,
             TestFixture *host)

@@ -342,8 +342,8 @@ take_block (GpuMemoryPool *pool, GpuStream *stream)
   return block;
 }
 
-/* Two threads read the block on their own streams while a third thread frees it, in any order. The
- * next owner must write the block only after both reads. */
+/* Two threads read the block on their own streams. At the same time, a third thread frees the
+ * block. The next owner must write the block only after both reads. */
 static void
 share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 seed)
 {

@@ -255,7 +255,7 @@ lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *me
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* Asserts that operations that keep the content, but are ordered like writes, fail. If such an
+/* Asserts the failure of operations that are ordered like writes but keep the content. If such an
  * operation succeeded, the library would treat the content as defined again. */
 static void
 assert_order_alone_refused (GpuStream *stream, GpuBuffer *buffer)

@@ -62,8 +62,8 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
-  /* Handle the signals before the thread starts, so that after its start a signal never ends the
-   * process without cleaning up. */
+  /* Handle the signals before the thread starts: a signal after the start must let the command
+   * clean up before it ends. */
   first = add_signal (interrupt, SIGINT);
   second = add_signal (interrupt, SIGTERM);
   interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);

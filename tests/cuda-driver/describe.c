@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Adds descriptions of kernels to images, as NVIDIA's compilers do: in sections of a CUBIN and in
- * entries of PTX. Drivers before CUDA 12.4 cannot return parameter sizes, so the back end reads
- * these descriptions. */
+ * entries of PTX. Drivers before CUDA 12.4 cannot return parameter sizes, so on these drivers
+ * the back end reads the descriptions. */
 #include "config.h"
 
 #include <dlfcn.h>

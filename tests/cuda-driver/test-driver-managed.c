@@ -6,7 +6,7 @@
 
 #define SIZE 4096
 
-/* Makes the second device current. It cannot use managed memory at the same time as the host. */
+/* Makes the second device current, which cannot use managed memory at the same time as the host. */
 static CUcontext
 begin_turns (CUdeviceptr *memory, CUstream *stream)
 {

@@ -187,8 +187,8 @@ check (LayerCall    *call,
   return object;
 }
 
-/* Finds the object whose handle the bytes of a kernel argument may be. The type of the argument is
- * unknown. */
+/* Finds the object whose handle equals the bytes of a kernel argument. The bytes may also be data,
+ * because the layer does not know the type of the argument. */
 static LayerObject *
 find_arg (gsize         size,
           gconstpointer value)

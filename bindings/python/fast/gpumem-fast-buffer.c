@@ -205,8 +205,8 @@ buffer_read (PyObject         *self,
   if (data == NULL)
     return NULL;
 
-  /* A bytes object exports no writable memory, but no other code has a reference to this new
-   * object. */
+  /* Bytes objects are immutable, but this new object may be written, because no other code has a
+   * reference to it. */
   PyBuffer_FillInfo (&view, data, PyBytes_AS_STRING (data), size, TRUE, PyBUF_SIMPLE);
   moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
                      &view);
