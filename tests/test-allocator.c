@@ -516,7 +516,7 @@ assert_no_memory (GpuBuffer *buffer, GError **error, gsize size)
 }
 
 /* The total size of allocations on the host is limited to the memory of the machine. An immediate
- * allocator refuses a request that exceeds the free memory, without touching a page. */
+ * allocator refuses a request that exceeds the free memory before it touches a page. */
 static void
 allocator_no_memory (TestFixture *fixture)
 {

@@ -50,7 +50,7 @@ has_addresses (TestFixture *fixture)
   return get_address (buffer) != 0;
 }
 
-/* Returns FALSE and skips the test if the device cannot run it. Under the OpenCL layer, which
+/* Returns FALSE and skips the test if the device cannot run the test. Under the OpenCL layer, which
  * emulates addresses, the test must not be skipped. */
 static gboolean
 can_follow (TestFixture *fixture)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Every format of every image type of a device: writes, copies, fills and mappings of whole images
  * and of regions, with and without gaps between rows. The results are read back and compared texel
- * by texel. The expected content of copies comes from memcpy(), the expected content of fills from
- * the host back end. */
+ * by texel. The expected content of copies comes from memcpy(). The expected content of fills comes
+ * from the host back end. */
 #include "config.h"
 
 #include <stdlib.h>

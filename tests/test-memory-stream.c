@@ -32,9 +32,9 @@ await_free (TestFixture *fixture, guint64 before)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* Frees the memory in three ways: by dropping the last reference, by a release, and after the
- * stream was added through a slice that is dropped first. Each time the memory stays allocated
- * until the earlier work of the stream has completed. */
+/* Frees the memory by dropping the last reference, then by a release. In a third case, the stream
+ * is added through a slice, which is dropped before the memory. Each time the memory stays
+ * allocated until the earlier work of the stream has completed. */
 static void
 stream_freed_after_work (TestFixture *fixture)
 {
@@ -275,8 +275,8 @@ stream_wait_fails (TestFixture *fixture)
     }
 }
 
-/* The wait completes after the work of both streams and reports the error of the stream that
- * failed. A cancelled wait ends at once. */
+/* A wait for the memory completes after the work of both streams, and reports the error of the
+ * stream that failed. A cancelled wait ends at once. */
 static void
 stream_wait_async (TestFixture *fixture)
 {

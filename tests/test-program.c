@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Programs: builds, logs, options, binaries, and the cache on disk: damaged entries, the size
- * limit, and several processes that share the cache. */
+/* Programs: builds, logs, options, binaries and the cache on disk. The tests of the cache include
+ * damaged entries, the size limit, and several processes that share the cache. */
 #include "config.h"
 
 #include <signal.h>

@@ -623,8 +623,9 @@ get_address_space (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* A hostile process may send a file of any size: the library only maps the requested range, even
- * far from the start. The library tracks two ranges of one file as the same memory. */
+/* A hostile process may send a file of any size: the library only maps the requested range, even if
+ * the range is far from the start of the file. The library tracks two ranges of one file as the
+ * same memory. */
 static void
 share_sparse_file (TestFixture *fixture)
 {

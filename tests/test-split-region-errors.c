@@ -94,8 +94,8 @@ get_spec (TestFixture *fixture, Kind kind)
   return test_is_opencl (fixture) ? opencl[kind] : "cuMemcpy2DAsync:2";
 }
 
-/* Makes a call with a region fail while a user event or a kernel blocks its stream. A user event
- * then completes, or fails if @fails is TRUE. */
+/* Makes a call with a region fail while a user event or a kernel blocks the stream of the call. A
+ * user event then completes, or fails if @fails is TRUE. */
 static void
 refuse (TestFixture *fixture, Kind kind, gboolean fails)
 {

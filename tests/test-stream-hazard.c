@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that use the same memory, without any wait by the program, produce the same results as
- * running all work in the order of submission. */
+/* Without any wait by the program, streams that use the same memory produce the same results as all
+ * their work in the order of submission. */
 #include "config.h"
 
 #include "test-util.h"

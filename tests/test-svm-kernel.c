@@ -235,7 +235,8 @@ kernel_readers (TestFixture *fixture)
 
 /* --- pointers ------------------------------------------------------------------------- */
 
-/* Puts the nodes into the memories in turn and links each node to the next. Returns the first node. */
+/* Puts the nodes into the memories in turn, and links each node to the next. Returns the first
+ * node. */
 static void
 link_nodes (GpuSvm **svms, guint n_svms)
 {

@@ -587,7 +587,7 @@ test_bench (void)
 }
 
 /* The output has results for blocks (if the pool has blocks), for buffers and for the device's own
- * allocations, each with both numbers of threads. */
+ * allocations, each for both numbers of threads. */
 static void
 test_bench_json (TestFixture *fixture)
 {

@@ -590,8 +590,8 @@ failure_right_behind (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the ink is dry");
 }
 
-/* The user event fails at about the time at which the work before the wait, and the work of the
- * other stream, completes. The work behind the wait fails and does not run. */
+/* The user event fails at about the time when the work before the wait and the work of the other
+ * stream complete. The work behind the wait fails and does not run. */
 static void
 fail_while_work_completes (TestFixture *fixture, GpuStreamFlags flags, guint round)
 {

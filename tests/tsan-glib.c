@@ -335,7 +335,7 @@ g_async_queue_pop (GAsyncQueue *queue)
 
 /* --- memory of instances ------------------------------------------------------ */
 
-/* These functions have other names in reports than GLib's functions. tsan.supp lists GLib's
+/* In reports, these functions have other names than GLib's functions. tsan.supp lists GLib's
  * functions, for memory that GLib itself frees as slices, such as list nodes under locks that the
  * sanitizer does not see. */
 gpointer slice_alloc  (gsize size) __asm__ ("g_slice_alloc");

@@ -92,8 +92,8 @@ load (void)
   return loaded;
 }
 
-/* Prefers version 2 of the function. Like nvidia-smi, this version does not count the memory that
- * the driver reserves as used memory. */
+/* Prefers version 2 of the function. In this version, as in nvidia-smi, the used memory does not
+ * include the memory that the driver reserves. */
 gboolean
 gpumem_nvml_get_usage (const char  *pci_bus_id,
                        GpumemUsage *usage)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* NVML, NVIDIA's management library, which is loaded at run time. It reports the memory of a device
- * without a context, and the memory of each process. */
+/* NVML, NVIDIA's management library, which is loaded at run time. Without a context, it reports the
+ * memory of a device and the memory of each process. */
 #pragma once
 
 #include "tools/gpumem-usage.h"

@@ -123,8 +123,8 @@ fit_widths (GpumemTable *table,
     }
 }
 
-/* Removes up to @width characters from the start of @text, and returns them. Splits at a space. If
- * there is none, splits after a hyphen; if there is no hyphen either, after @width characters. */
+/* Removes up to @width characters from the start of @text, and returns them. Splits at a space, or
+ * after a hyphen if there is no space. If there is neither, splits after @width characters. */
 static char *
 take_line (const char **text,
            guint        width)

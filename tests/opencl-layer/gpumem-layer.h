@@ -49,9 +49,9 @@ LAYER_EXPORT guint    gpumem_layer_get_failed   (void);
  * be written. */
 LAYER_EXPORT gboolean gpumem_layer_write_report (const char *path);
 
-/* Returns NULL if the program does not run under the layer. Opens the layer by its name, because
- * the ICD loader opens layers with RTLD_LOCAL, so that RTLD_DEFAULT does not find their symbols.
- * May be called before the ICD loader is loaded. */
+/* Returns NULL if the program does not run under the layer. Opens the layer by its name:
+ * RTLD_DEFAULT does not find its symbols, because the ICD loader opens layers with RTLD_LOCAL. May
+ * be called before the ICD loader is loaded. */
 static inline gpointer
 gpumem_layer_symbol (const char *name)
 {
