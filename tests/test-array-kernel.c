@@ -214,7 +214,7 @@ kernel_repeated (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
-/* Copies from or to memory that kernels cannot access or must not write, and memory of a pool. */
+/* Copies from or to memory of a pool, and memory that kernels cannot access or must not write. */
 static void
 check_memory (TestFixture *fixture,
               GpuMemory   *to_memory,

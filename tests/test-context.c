@@ -182,8 +182,8 @@ context_for_devices (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* For every two devices, a common context lets both devices use the same memory, or its constructor
- * fails. */
+/* For every two devices, the constructor of a common context fails, or the context lets both
+ * devices use the same memory. */
 static void
 context_pairs (void)
 {

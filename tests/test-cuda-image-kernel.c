@@ -521,8 +521,8 @@ object_refused (TestFixture *fixture)
   assert_refused (fixture, "extern \"C\" __global__ void f (int s) { }", surface, "4 bytes");
 }
 
-/* A READ_ONLY image refuses writes, because its reads are not tracked. A WRITE_ONLY image refuses
- * reads. */
+/* The library does not track reads of a READ_ONLY image, so such an image must refuse writes. A
+ * WRITE_ONLY image refuses reads. */
 static void
 object_access (TestFixture *fixture)
 {

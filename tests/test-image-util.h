@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Functions that create images and samplers for tests. If a function fails, so does the test. */
+/* Functions that create images and samplers for tests. If a function fails, the test fails. */
 #pragma once
 
 #include "test-util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sizes above 4 GiB, and invalid values of every kind. Each invalid value causes a GError whose
- * message quotes it. */
+ * message quotes the value. */
 #include "config.h"
 
 #include "test-util.h"

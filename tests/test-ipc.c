@@ -294,7 +294,7 @@ ipc_bad_handles (TestFixture *fixture)
     }
 }
 
-/* After the exporter is killed, a read of the memory returns the data or an error; it does not
+/* After the exporter is killed, a read of the memory returns the data or an error, and does not
  * crash. */
 static void
 ipc_killed_exporter (TestFixture *fixture)

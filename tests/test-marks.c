@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* GPUMEM_DEBUG=marks: for each device, a child process works and prints the ranges that a profiler
- * gets. tests/nvtx-injection.c stands in for Nsight Systems, and this program stands in for Sysprof. */
+ * gets. tests/nvtx-injection.c stands in for Nsight Systems, and this program stands in for
+ * Sysprof. */
 #include "config.h"
 
 #include "test-util.h"

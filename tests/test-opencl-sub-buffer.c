@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Release of OpenCL sub-buffers. With most drivers, the library releases a sub-buffer at once. With
- * NVIDIA's driver, it first releases all newer sub-buffers of the same bytes, because that driver
- * crashes in other orders of release. The OpenCL layer counts the memory objects. */
+ * NVIDIA's driver, it releases a sub-buffer only after all newer sub-buffers of the same bytes,
+ * because that driver crashes in other orders of release. The OpenCL layer counts the memory
+ * objects. */
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"

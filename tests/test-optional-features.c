@@ -348,7 +348,7 @@ driver_peers (TestFixture *fixture)
   g_clear_error (&error);
 }
 
-/* Copies to another context of the same back end, and back, are ordered after earlier work. */
+/* Copies to and from another context of the same back end are ordered after earlier work. */
 static void
 driver_copy_peer (TestFixture *fixture)
 {

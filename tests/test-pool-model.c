@@ -77,8 +77,7 @@ use (Model *model,
 {
   SimStream *stream = model->streams[index];
 
-  /* Order the stream after the other streams that use the block, which is the duty of the
-   * program. */
+  /* As a program must, order the stream after the other streams that use the block. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     if (((live->streams & 1u << i) != 0 || (gint) i == live->owner) && i != index)
       sim_order (stream, model->streams[i]);

@@ -648,8 +648,8 @@ check_threads (void)
   pool_end (&owner);
 }
 
-/* Like check_threads(), with limits, which are never exceeded. Releases free unused memory above
- * the threshold */
+/* Like check_threads(), but with limits, which the pool never exceeds. Each release frees unused
+ * memory above the threshold */
 static void
 check_threads_limits (void)
 {

@@ -35,8 +35,8 @@ static int n_threads;               /* that GLib's g_thread_try_new() has starte
 static int n_reports;               /* messages about the status file */
 static int no_threads, exits_on_report;
 
-/* Overrides the function of the C library. To simulate a slow disk, it blocks the thread that
- * writes the file. */
+/* Overrides the function of the C library. To simulate a slow disk, blocks the thread that writes
+ * the file. */
 int
 renameat (int         old_folder,
           const char *old_name,

@@ -106,7 +106,7 @@ def take(context):
 def take_under_layer(device):
     """Runs in a separate process under the OpenCL layer, which emulates the extension that PoCL
     lacks. Leaks at exit do not fail the test, because Python does not free all objects. Misuses
-    do."""
+    fail the test."""
     layer = os.path.join(os.environ.get("G_TEST_BUILDDIR", ""),
                          "opencl-layer/.libs/gpumem-opencl-layer.so")
     if not os.path.exists(layer):

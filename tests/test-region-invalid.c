@@ -136,8 +136,8 @@ refused_bounds (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
-/* Origins whose product with the pitch overflows to an offset within the buffer, byte 0 or byte 16,
- * are refused. */
+/* An origin is refused if its product with the pitch overflows to an offset within the buffer, here
+ * to byte 0 or byte 16. */
 static void
 refused_origin_overflow (TestFixture *fixture)
 {

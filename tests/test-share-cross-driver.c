@@ -403,8 +403,8 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* Returns TRUE, and checks the error, if the driver rejects work on imported memory behind a
- * pending user event. */
+/* If the driver rejects work on imported memory behind a pending user event, checks the error and
+ * returns TRUE. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
 {

@@ -116,7 +116,7 @@ fail_and_go_on (TestFixture *fixture)
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
 
-  /* The stream reported the last write as failed, so the memory is also failed. */
+  /* The stream reported the last write as failed, so a read of the memory must fail. */
   g_assert_false (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "last write", "go on");
   fill (a, buffer, 4);

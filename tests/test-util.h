@@ -140,7 +140,8 @@ void          test_check_no_objects (void);
     g_assert_true (test_ok_); \
   } G_STMT_END
 
-/* Clears the error after checking its code and that its message contains each of the words. */
+/* Checks the code of the error, and that the message contains each of the words. Clears the
+ * error. */
 #define test_assert_gpu_error(error, code, ...) \
   test_assert_error_at (G_STRLOC, &(error), GPU_ERROR, code, __VA_ARGS__ __VA_OPT__ (,) NULL)
 #define test_assert_any_error(error, domain, code, ...) \

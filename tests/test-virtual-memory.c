@@ -427,7 +427,7 @@ virtual_all_memory (TestFixture *fixture)
     destroy (&range, chunks->pdata[i]);
 }
 
-/* Makes each driver call of a mapping fail. Then nothing stays mapped, and the next attempt
+/* Makes each driver call of a mapping fail. After a failure nothing is mapped, and the next attempt
  * succeeds. */
 static void
 virtual_map_fails (TestFixture *fixture)

@@ -341,8 +341,7 @@ copy_mapped (GpumemBench  *bench,
   return gpu_mapping_unmap (mapping, error);
 }
 
-/* Copies through page-locked memory. Replaces a mapping on drivers that cannot map device memory,
- * such as CUDA. */
+/* Copies through page-locked memory, on drivers that cannot map device memory, such as CUDA. */
 static gboolean
 detour_raw (GpumemBench  *bench,
             guint         lane,

@@ -74,7 +74,7 @@ option_names[] = {
   { "minimal", OPTION_IGNORED, NULL },
 };
 
-/* Returns the index in the table, and the start of the value if it is in the same word. */
+/* Returns the index in the table, and the start of the value if the same word has the value. */
 static gssize
 find_option (const char  *option,
              const char **value)

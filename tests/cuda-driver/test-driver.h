@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the tests of the stand-in. The tests load the stand-in in the same way as the
- * library. */
+/* Shared by the tests of the stand-in. The tests load the stand-in as the library loads a
+ * driver. */
 #pragma once
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Program sources: the translators from OpenCL C for the host and for CUDA, and C++ names. */
+/* Program sources: the translators of OpenCL C for the host and for CUDA, and the parser of C++
+ * names. */
 #include "config.h"
 
 #include "gpumem/host/compiler/gpu-host-source.h"
