@@ -159,15 +159,6 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * Reads like gpu_buffer_read_bytes() without blocking, except where gpu_stream_read() blocks.
  * @callback is called in the thread-default main context of the calling thread.
  *
- * @progress reports a long copy, as in g_file_copy_async(): it is called in the same context, at
- * most 25 times per second, with increasing numbers of bytes. If the read succeeds, @progress is
- * called once with the total, right before @callback; after an error or cancellation it is never
- * called with the total. The bytes arrive in parts: a staged copy (see
- * gpu_context_set_staging_limit()) in chunks of at most 4 MiB, any other copy in parts of 16 MiB or
- * more, each of which is an operation of @stream. With @progress, this function does not block for
- * a staged copy. Other calls that submit work to @stream may block until the copy has been
- * submitted.
- *
  * Since: 0.1
  */
 void

@@ -48,24 +48,4 @@ void         _gpu_memory_end_task           (GTask                *task,
                                              GDestroyNotify        result_free,
                                              GError               *error);
 
-/* A linear copy between memory and the whole of @bytes. */
-typedef struct
-{
-  const char *function;
-  GpuMemory  *memory;
-  gsize       offset;
-  GBytes     *bytes;                /* NULL only with an error */
-  gboolean    write;
-} GpuMemoryCopy;
-
-/* Submits a copy. @task returns once all work submitted to @timeline so far has completed; the task
- * of a read returns the bytes. If @error is not NULL, nothing is submitted, and @task returns
- * @error at once. Takes ownership of @error. Reports to @progress, which is nullable. Later work of
- * the calling thread is ordered after the copy. */
-void         _gpu_memory_copy_async         (GTask                *task,
-                                             GpuTimeline          *timeline,
-                                             const GpuMemoryCopy  *copy,
-                                             GpuProgress          *progress,
-                                             GError               *error);
-
 G_END_DECLS

@@ -130,21 +130,6 @@ has_piece_locked (const GpuTransfer *transfer)
   return !transfer->aborted && transfer->chunk < transfer->n_ready;
 }
 
-/* Called when the CPU has copied the next chunk. */
-static void
-open_chunk_locked (GpuTransfer *transfer)
-{
-  if (transfer->copy.progress != NULL)
-    {
-      GpuTransferBox box;
-
-      _gpu_transfer_get_box (&transfer->chunking, transfer->n_opened, &box);
-      _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
-    }
-
-  signal_host_wait_locked (transfer, transfer->n_opened++);
-}
-
 static void
 end_piece_locked (GpuTransfer *transfer,
                   guint        chunk)
