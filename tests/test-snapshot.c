@@ -229,7 +229,7 @@ static const struct
   { "[{'address': <uint64 0>, 'blocks': <[{'state': <'held'>, 'size': <uint64 0>}]>}]",
     "without a size" },
   { "[{'address': <uint64 0>, 'blocks': <[{'state': <'held'>, 'size': <uint64 1>,"
-    " 'requested': <uint64 2>}]>}]", "more requested" },
+    " 'requested': <uint64 2>}]>}]", "requested size exceeds" },
   { "[{'address': <uint64 9223372036854775807>, 'blocks': <[{'state': <'held'>,"
     " 'size': <uint64 1>}]>}]", "beyond" },
   { "[{'address': <uint64 9223372036854775808>, 'blocks': <[{'state': <'held'>,"

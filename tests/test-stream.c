@@ -670,7 +670,7 @@ stream_wrapped_foreign (TestFixture *fixture)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
   else
     test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_new_wrapped",
-                           "not of context");
+                           "context");
 }
 
 /* An event on a borrowed stream completes after the owner's earlier work. */

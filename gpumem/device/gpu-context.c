@@ -956,8 +956,8 @@ gpu_context_get_build_options (GpuContext *context)
  * @options: (nullable): compiler options, such as "-cl-fast-relaxed-math"
  *
  * Sets the compiler options of @context, which precede the options of each program built in
- * @context from now on. Existing programs keep their options. This function does not check
- * @options: an option that the compiler does not know makes later builds fail.
+ * @context from now on. Existing programs keep their options. This function does not check the
+ * options: an option that the compiler does not know makes later builds fail.
  *
  * Since: 0.1
  */

@@ -163,7 +163,7 @@ set_segment (GpuPoolCore    *core,
                                      : make_address (core, memory->size);
   gsize lead = -base % core->unit;
 
-  if (base == 0 || lead > get_slack (core)
+  if (base == 0 || lead > get_slack (core) || lead > memory->size
       || (has_sub_buffers (core) && lead % core->context->devices[0]->base_alignment != 0))
     return FALSE;
 

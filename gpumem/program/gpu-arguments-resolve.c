@@ -978,7 +978,6 @@ add_read (GpuArguments           *arguments,
   gboolean is_right = read_argument (info, ap, &number, &value, &memory);
 
   if ((info->kind == GPU_ARGUMENT_KIND_MEMORY && memory == NULL)
-      || (info->kind == GPU_ARGUMENT_KIND_IMAGE && value.data == NULL)
       || (info->kind == GPU_ARGUMENT_KIND_SAMPLER && value.data == NULL))
     return fail_null (kernel, info, index, error);
 

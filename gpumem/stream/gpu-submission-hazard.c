@@ -387,12 +387,12 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
   for (guint i = s->waits->len; i > 0; i--)
     {
       const GpuFenceWait *wait = get_wait (s, i - 1);
-      GError *failure = NULL;
+      g_autoptr (GError) failure = NULL;
 
       if (ops->query (wait->fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
         continue;
 
-      if (!drop_wait (s, wait, failure, error))
+      if (!drop_wait (s, wait, g_steal_pointer (&failure), error))
         return FALSE;
 
       g_array_remove_index_fast (s->waits, i - 1);

@@ -406,6 +406,8 @@ query_fence (GpuTimeline  *timeline,
       if (ops->query (earlier->event, &failure) == GPU_EVENT_STATUS_PENDING)
         {
           g_clear_error (error);
+          if (failure != NULL)
+            g_propagate_error (error, g_steal_pointer (&failure));
           status = GPU_EVENT_STATUS_PENDING;
         }
       else

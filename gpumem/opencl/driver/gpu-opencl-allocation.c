@@ -191,7 +191,7 @@ _gpu_opencl_buffer_read_address (GpuNativeContext  *context,
                             sizeof buffer->address, error))
     return FALSE;
 
-  if (buffer->parent == NULL)
+  if (buffer->address != 0 && buffer->parent == NULL)
     add_range ((GpuOpenclContext *) context, buffer);
 
   return TRUE;
