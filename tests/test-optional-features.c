@@ -58,7 +58,8 @@ driver_flags (TestFixture *fixture)
   g_assert_null (gpu_context_new (fixture->device,
                                   GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD,
                                   &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags sched-spin | sched-yield cannot");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
+                         "flags sched-spin | sched-yield cannot");
   g_assert_null (gpu_context_new (fixture->device, 1 << 20, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x100000");
   g_clear_object (&context);
