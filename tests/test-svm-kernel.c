@@ -19,18 +19,7 @@ struct _Node
 };
 
 static const char source[] =
-  "struct node { __global struct node *next; int value; int visits; };\n"
-  "__kernel void walk (__global struct node *first, __global int *sum)\n"
-  "{\n"
-  "  __global struct node *node;\n"
-  "  int total = 0;\n"
-  "  for (node = first; node != 0; node = node->next)\n"
-  "    {\n"
-  "      total += node->value;\n"
-  "      node->visits += 1;\n"
-  "    }\n"
-  "  sum[0] = total;\n"
-  "}\n"
+  TEST_WALK_SOURCE
   "__kernel void add (__global int *to, __global const int *from, int n)\n"
   "{\n"
   "  int i = (int) get_global_id (0);\n"

@@ -178,4 +178,19 @@ void          test_assert_content_at (const char *location,
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestHold, test_hold_free)
 
+/* A kernel that follows the pointers of a list, adds up the values and counts the visits. */
+#define TEST_WALK_SOURCE \
+  "struct node { __global struct node *next; int value; int visits; };\n" \
+  "__kernel void walk (__global struct node *first, __global int *sum)\n" \
+  "{\n" \
+  "  __global struct node *node;\n" \
+  "  int total = 0;\n" \
+  "  for (node = first; node != 0; node = node->next)\n" \
+  "    {\n" \
+  "      total += node->value;\n" \
+  "      node->visits += 1;\n" \
+  "    }\n" \
+  "  sum[0] = total;\n" \
+  "}\n"
+
 G_END_DECLS

@@ -37,22 +37,6 @@ static cl_version version;
 static GMutex lock;
 static GHashTable *sizes;           /* by the address of the buffer */
 
-static cl_int
-answer (const void *from,
-        size_t      needed,
-        size_t      size,
-        void       *value,
-        size_t     *size_ret)
-{
-  if (value != NULL && size < needed)
-    return CL_INVALID_VALUE;
-  if (value != NULL)
-    memcpy (value, from, needed);
-  if (size_ret != NULL)
-    *size_ret = needed;
-  return CL_SUCCESS;
-}
-
 /* Queries a value of the driver, and appends @n_more bytes of zeros. */
 static guint8 *
 get_info (cl_device_id    device,
@@ -85,13 +69,13 @@ get_device_info (cl_device_id   device,
     {
       own = get_info (device, info, 1, &own_size);
       text = g_strjoin (" ", (char *) own, EXTENSION, NULL);
-      return answer (text, strlen (text) + 1, size, value, size_ret);
+      return layer_answer (text, strlen (text) + 1, size, value, size_ret);
     }
   if (info != CL_DEVICE_EXTENSIONS_WITH_VERSION)
     return driver.clGetDeviceInfo (device, info, size, value, size_ret);
   own = get_info (device, info, sizeof entry, &own_size);
   memcpy (own + own_size, &entry, sizeof entry);
-  return answer (own, own_size + sizeof entry, size, value, size_ret);
+  return layer_answer (own, own_size + sizeof entry, size, value, size_ret);
 }
 
 static void CL_CALLBACK
@@ -182,7 +166,7 @@ get_mem_info (cl_mem       mem,
   if (data == NULL || !is_start (data - offset))
     return CL_INVALID_MEM_OBJECT;
   address = (guintptr) data;
-  return answer (&address, sizeof address, size, value, size_ret);
+  return layer_answer (&address, sizeof address, size, value, size_ret);
 }
 
 static cl_int CL_API_CALL

@@ -52,22 +52,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static GHashTable *externals;       /* cl_mem -> External */
 static __thread cl_command_queue current_queue;
 
-static cl_int
-answer (const void *from,
-        size_t      needed,
-        size_t      size,
-        void       *value,
-        size_t     *size_ret)
-{
-  if (value != NULL && size < needed)
-    return CL_INVALID_VALUE;
-  if (value != NULL)
-    memcpy (value, from, needed);
-  if (size_ret != NULL)
-    *size_ret = needed;
-  return CL_SUCCESS;
-}
-
 static char *
 get_extensions (cl_device_id device)
 {
@@ -97,10 +81,10 @@ get_device_info (cl_device_id   device,
     {
       g_autofree char *text = get_extensions (device);
 
-      return answer (text, strlen (text) + 1, size, value, size_ret);
+      return layer_answer (text, strlen (text) + 1, size, value, size_ret);
     }
   if (info == CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR)
-    return answer (types, n_types * sizeof *types, size, value, size_ret);
+    return layer_answer (types, n_types * sizeof *types, size, value, size_ret);
   return driver.clGetDeviceInfo (device, info, size, value, size_ret);
 }
 

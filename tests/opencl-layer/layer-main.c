@@ -172,6 +172,22 @@ const char *const layer_names[LAYER_N_CALLS] = {
 CREATE_SUB_DEVICES (clCreateSubDevices, cl_device_partition_property)
 CREATE_SUB_DEVICES (clCreateSubDevicesEXT, cl_device_partition_property_ext)
 
+cl_int
+layer_answer (const void *from,
+              size_t      needed,
+              size_t      size,
+              void       *value,
+              size_t     *size_ret)
+{
+  if (value != NULL && size < needed)
+    return CL_INVALID_VALUE;
+  if (value != NULL)
+    memcpy (value, from, needed);
+  if (size_ret != NULL)
+    *size_ret = needed;
+  return CL_SUCCESS;
+}
+
 static cl_int CL_API_CALL
 layer_clCreateKernelsInProgram (cl_program program,
                                 cl_uint    n,

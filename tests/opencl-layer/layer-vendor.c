@@ -22,22 +22,6 @@ static cl_device_pci_bus_info_khr bus;
 static gboolean is_nvidia;
 static const char *platform_name;
 
-static cl_int
-answer (const void *from,
-        size_t      needed,
-        size_t      size,
-        void       *value,
-        size_t     *size_ret)
-{
-  if (value != NULL && size < needed)
-    return CL_INVALID_VALUE;
-  if (value != NULL)
-    memcpy (value, from, needed);
-  if (size_ret != NULL)
-    *size_ret = needed;
-  return CL_SUCCESS;
-}
-
 static char *
 get_extensions (cl_device_id device)
 {
@@ -63,15 +47,15 @@ get_device_info (cl_device_id   device,
     {
       g_autofree char *text = get_extensions (device);
 
-      return answer (text, strlen (text) + 1, size, value, size_ret);
+      return layer_answer (text, strlen (text) + 1, size, value, size_ret);
     }
   if (info == CL_DEVICE_VENDOR && is_nvidia)
-    return answer (vendor, sizeof vendor, size, value, size_ret);
+    return layer_answer (vendor, sizeof vendor, size, value, size_ret);
   if (info == CL_DEVICE_PCI_BUS_INFO_KHR && is_nvidia)
-    return answer (&bus, sizeof bus, size, value, size_ret);
+    return layer_answer (&bus, sizeof bus, size, value, size_ret);
   if (info == CL_DEVICE_GLOBAL_FREE_MEMORY_AMD && !is_nvidia)
-    return answer (free_memory, free_memory[0] != 0 ? sizeof free_memory : 0, size, value,
-                   size_ret);
+    return layer_answer (free_memory, free_memory[0] != 0 ? sizeof free_memory : 0, size, value,
+                         size_ret);
   return driver.clGetDeviceInfo (device, info, size, value, size_ret);
 }
 
@@ -83,7 +67,7 @@ get_platform_info (cl_platform_id   platform,
                    size_t          *size_ret)
 {
   if (info == CL_PLATFORM_NAME)
-    return answer (platform_name, strlen (platform_name) + 1, size, value, size_ret);
+    return layer_answer (platform_name, strlen (platform_name) + 1, size, value, size_ret);
 
   return driver.clGetPlatformInfo (platform, info, size, value, size_ret);
 }

@@ -63,6 +63,11 @@ gboolean  layer_has_failed      (void);
 /* layer-signal.c */
 void      layer_restore_signals (void);
 
+/* layer-main.c */
+/* Answers a query of the program with @needed bytes @from, as the functions clGet...Info() do. */
+cl_int    layer_answer          (const void *from, size_t needed, size_t size, void *value,
+                                 size_t *size_ret);
+
 /* layer-view.c */
 void      layer_add_views       (void);
 
