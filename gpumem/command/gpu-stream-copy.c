@@ -550,21 +550,21 @@ gpu_stream_migrate (GpuStream        *stream,
  * gpu_stream_write() or gpu_stream_read() would.
  *
  * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
- * in chunks, at most 16 MiB at a time, by commands in @stream and in a second stream, which the
- * library creates in the other context for copies of @stream (CUDA: cuMemcpyDtoHAsync,
- * cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL: clEnqueueReadBuffer, clEnqueueWriteBuffer,
- * clCreateUserEvent). The copy is ordered with other uses of both memory objects like any
- * operation, and completes in @stream when both halves have completed. @stream keeps the context of
- * the other memory alive.
+ * in chunks of at most 4 MiB. A copy has at most 16 MiB in flight. Commands in @stream and in a
+ * second stream copy the chunks. The library creates the second stream in the other context, for
+ * copies of @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
+ * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). The copy is ordered with other
+ * uses of both memory objects like any operation, and completes in @stream when the commands in
+ * both streams have completed. @stream keeps the context of the other memory alive.
  *
  * If no page-locked memory is left, or a driver cannot make streams wait for the host, the calling
  * thread performs such a copy itself: the call blocks until the copy has completed, and fails if
- * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs such copies. More than about 50
- * pending chunks of 4 MiB can also block the caller. If these chunks are ordered after an event of
- * gpu_event_new_user(), the caller blocks until another thread completes that event.
+ * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs such copies. The caller may also
+ * block while about 50 chunks of the stream are pending. If these chunks are ordered after an event
+ * of gpu_event_new_user(), the caller blocks until another thread completes that event.
  *
- * If either half fails, the contents of @destination are undefined, and the events of @stream fail.
- * Events of other streams fail if their work is ordered after the copy.
+ * If a command in either stream fails, the contents of @destination are undefined, and the events
+ * of @stream fail. Events of other streams fail if their work is ordered after the copy.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds its memory, the
  *   ranges overlap, neither memory is of the stream's context, or the flags of a memory deny the

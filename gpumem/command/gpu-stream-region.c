@@ -510,9 +510,9 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * clEnqueueCopyBufferToImage, clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync,
  * cuMemcpy3DPeerAsync).
  *
- * The layout of an image counts texels, rows and slices, and its pitches are 0. The layers of a 1D
- * array are its rows; the layers of a 2D array and the sides of a cube are its slices. The layout
- * of a buffer counts bytes, even if the other memory is an image.
+ * The layout of an image counts texels, rows and slices, and its pitches are 0. The rows of a 1D
+ * array are its layers; the slices of a 2D array are its layers, and the slices of a cube map are
+ * its faces. The layout of a buffer counts bytes, even if the other memory is an image.
  *
  * The two regions must not overlap, and two images must have texels of the same size. An empty
  * region does nothing. The operation holds references to both memory objects until it completes.

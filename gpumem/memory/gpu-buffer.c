@@ -663,9 +663,9 @@ _gpu_buffer_new_view (GpuContext      *context,
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
  *   back end
  * @size: size in bytes, or 0 to use the size that the driver reports, if it reports one
- * @mode: the owner of @handle
- * @owner: (nullable): bytes to keep until the last work that uses the memory has completed and
- *   no object refers to the memory, or %NULL
+ * @mode: whether the caller keeps the ownership of @handle, or the buffer takes it
+ * @owner: (nullable): a #GBytes to keep a reference to, until no object refers to the memory and
+ *   all work that uses it has completed
  * @error: return location for an error
  *
  * Creates a buffer for memory that was allocated outside this library and that other code may

@@ -96,8 +96,8 @@ struct _GpuStorage
   GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
                                      * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
-  GpuPoint          writer;         /* the last write, or a use of another kind, see `writer_kind`;
-                                     * all later uses wait for this point */
+  GpuPoint          writer;         /* the use that all later uses wait for: the last write, or a
+                                     * use of the kind in `writer_kind` */
   GpuPoint          reader;         /* the last read by one of the streams */
   GArray           *readers;        /* of GpuPoint: the last reads by other streams, or NULL */
   GpuUseKind        writer_kind;    /* the kind of the use at `writer` */

@@ -720,8 +720,8 @@ transfer_new (GpuNativeContext          *context,
   return transfer;
 }
 
-/* Allocates at most a quarter of the wanted slots, so that allocation does not take longer than
- * staging saves. */
+/* Allocates at most a quarter of the wanted slots, so that the allocation does not cost more
+ * time than staging saves. */
 static void
 lease (GpuTransfer *transfer)
 {

@@ -466,8 +466,8 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
 }
 
-/* Returns whether the awaited event failed the work. The fence, if any, has completed, except if
- * PoCL has ended the work early. */
+/* Returns whether the work failed because the awaited event failed. The fence, if any, has
+ * completed, except if PoCL has ended the work early. */
 static gboolean
 has_failed (GpuTimeline  *timeline,
             GpuUserWait  *wait,
