@@ -250,7 +250,8 @@ install_knobs (void)
    *
    * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
    * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts each size rounded up to the size of its bin,
-   * see gpu_memory_pool_alloc_size(). A request may therefore fail although the requested size is
+   * see gpu_memory_pool_alloc_size(). On OpenCL, a segment of memory with addresses includes the
+   * bytes that its alignment may need. A request may therefore fail although the requested size is
    * within the limit.
    *
    * Since: 0.1
