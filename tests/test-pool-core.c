@@ -522,6 +522,7 @@ test_use_all_memory (Fixture       *fixture,
   give (fixture, blocks[0], fixture->a);
 }
 
+/* A request above the limit fails, and allocates nothing. */
 static void
 test_limit (Fixture       *fixture,
             gconstpointer  data)
@@ -529,12 +530,15 @@ test_limit (Fixture       *fixture,
   GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64, .waste = 0.03 };
   g_autoptr (GError) error = NULL;
   GpuMemoryBlock *block, *other;
+  guint64 n_allocs;
 
   _gpu_pool_set_limits (fixture->pool, &limits);
   block = take (fixture, 12 * MIB, fixture->a);
+  n_allocs = get_sim_stats (fixture).n_allocs;
   g_assert_null (_gpu_pool_alloc (fixture->pool, 8 * MIB, 0, fixture->a, &error));
   g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
   g_assert_nonnull (strstr (error->message, "the limit is 16777216"));
+  g_assert_cmpuint (get_sim_stats (fixture).n_allocs, ==, n_allocs);
 
   other = take (fixture, 3 * MIB, fixture->a);
   g_assert_cmpuint (get_stats (fixture).peak_managed_bytes, <=, 16 * MIB);

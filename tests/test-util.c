@@ -569,8 +569,16 @@ struct _TestHold
 {
   gint      *go;                    /* NULL if an event is used */
   GpuBuffer *buffer;
+  GpuEvent  *done;                  /* of the kernel */
   GpuEvent  *gate;
 };
+
+/* CUDA waits for all kernels of the device before it unregisters host memory. Until then it blocks
+ * the calls of other threads, so a thread that has yet to end a polling kernel may never continue.
+ * Therefore the buffers of all holds are freed together, when no kernel polls. */
+static GMutex holds_lock;
+static guint n_polling;
+static GPtrArray *freed_holds;      /* of TestHold */
 
 /* Returns TRUE if a polling kernel cannot block the stream. A GPU does not see writes of the host
  * during a kernel. Intel's CPU driver may run the kernel on the thread that waits for the stream.
@@ -608,12 +616,16 @@ test_hold (GpuStream *stream)
     }
 
   kernel = test_kernel (&fixture, source, "hold");
+  g_mutex_lock (&holds_lock);
+  n_polling++;
+  g_mutex_unlock (&holds_lock);
   hold->go = g_aligned_alloc0 (1, HOLD_SIZE, HOLD_SIZE);
   bytes = g_bytes_new_with_free_func (hold->go, HOLD_SIZE, g_aligned_free, hold->go);
   hold->buffer = gpu_buffer_new_for_host_bytes (fixture.context, GPU_MEMORY_FLAGS_NONE, bytes,
                                                 &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_launch (stream, kernel, &one, &one, &error, hold->buffer), error);
+  hold->done = test_record (stream);
   test_assert_ok (gpu_stream_flush (stream, &error), error);
   return hold;
 }
@@ -627,13 +639,38 @@ test_hold_release (TestHold *hold)
     test_open (hold->gate);
 }
 
-void
-test_hold_free (TestHold *hold)
+static void
+hold_free (gpointer data)
 {
-  test_hold_release (hold);
+  TestHold *hold = data;
+
+  if (hold->done != NULL)
+    gpu_event_wait (hold->done, NULL, NULL);
+  g_clear_object (&hold->done);
   g_clear_object (&hold->buffer);
   g_clear_object (&hold->gate);
   g_free (hold);
+}
+
+void
+test_hold_free (TestHold *hold)
+{
+  g_autoptr (GPtrArray) holds = NULL;
+
+  test_hold_release (hold);
+  if (hold->go == NULL)
+    {
+      hold_free (hold);
+      return;
+    }
+
+  g_mutex_lock (&holds_lock);
+  if (freed_holds == NULL)
+    freed_holds = g_ptr_array_new_with_free_func (hold_free);
+  g_ptr_array_add (freed_holds, hold);
+  if (--n_polling == 0)
+    holds = g_steal_pointer (&freed_holds);
+  g_mutex_unlock (&holds_lock);
 }
 
 /* --- data -------------------------------------------------------------------- */
