@@ -138,13 +138,14 @@ read_sections (Sections *self,
 static GBytes *
 write_sections (Sections *self)
 {
+  static const guint8 padding[7] = { 0, };
   Elf64_Ehdr *header = (Elf64_Ehdr *) self->file->data;
   Elf64_Shdr *names = &g_array_index (self->sections, Elf64_Shdr, header->e_shstrndx);
 
   names->sh_offset = self->file->len;
   names->sh_size = self->names->len;
   g_byte_array_append (self->file, self->names->data, self->names->len);
-  g_byte_array_set_size (self->file, (self->file->len + 7) & ~7u);
+  g_byte_array_append (self->file, padding, -self->file->len & 7u);
   header = (Elf64_Ehdr *) self->file->data;
   header->e_shoff = self->file->len;
   header->e_shnum = self->sections->len;
