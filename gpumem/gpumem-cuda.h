@@ -33,7 +33,7 @@ G_BEGIN_DECLS
  * @device: a device
  * @handle: (out): the handle
  *
- * Gets the CUDA handle of @device, which may be 0. Any thread may call it.
+ * Gets the CUDA handle of @device, which may be 0. Any thread may call this function.
  *
  * Returns: %TRUE, or %FALSE if @device is not a CUDA device
  *
@@ -56,9 +56,9 @@ gpu_device_get_cu_device (GpuDevice *device,
  * @handle: the handle of a device
  *
  * Finds the device with the CUDA handle @handle. The first call in a process starts the drivers, as
- * gpu_device_list() does. Any thread may call it.
+ * gpu_device_list() does. Any thread may call this function.
  *
- * Returns: (transfer full) (nullable): the device; %NULL if it is not listed
+ * Returns: (transfer full) (nullable): the device; %NULL if gpu_device_list() does not contain it
  *
  * Since: 0.1
  */
@@ -86,7 +86,7 @@ gpu_device_find_cu_device (CUdevice handle)
  * gpu_context_get_cu_context: (skip)
  * @context: a context
  *
- * Gets the CUDA handle of @context. Any thread may call it.
+ * Gets the CUDA handle of @context. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @context; %NULL if @context is not a CUDA context
  *
@@ -132,9 +132,10 @@ gpu_context_new_for_cu_context (GpuDevice    *device,
  * @stream: a stream
  * @handle: (out): the handle
  *
- * Gets the CUDA handle of @stream, which for default streams is one of the driver's constants. Any
- * thread may call it. Work that the program enqueues on the handle is ordered with the work of
- * @stream; points of @stream recorded later include it.
+ * Gets the CUDA handle of @stream. For a default stream, the handle is one of the driver's
+ * constants. Work that the program enqueues on the handle is ordered with the work of @stream. An
+ * event that gpu_stream_record() later records on @stream completes after this work. Any thread may
+ * call this function.
  *
  * Returns: %TRUE, or %FALSE if @stream is not a CUDA stream
  *
@@ -180,7 +181,7 @@ gpu_stream_new_for_cu_stream (GpuContext   *context,
  * @buffer: a buffer
  *
  * Gets the device address of @buffer. The address of a slice is that of its first byte. Any thread
- * may call it.
+ * may call this function.
  *
  * Returns: the address; 0 if @buffer is not CUDA memory or was released
  *
@@ -197,7 +198,7 @@ gpu_buffer_get_cu_deviceptr (GpuBuffer *buffer)
 
 /**
  * gpu_buffer_new_for_cu_deviceptr: (skip)
- * @context: a context that reaches the memory
+ * @context: a context that can access the memory
  * @address: the address of memory that the program allocated
  * @size: the size in bytes, or 0 for the rest of the allocation from @address on
  * @mode: whether the program keeps the memory, or the new object frees it
@@ -226,7 +227,7 @@ gpu_buffer_new_for_cu_deviceptr (GpuContext   *context,
  *
  * Gets the CUDA array of @image. An image with mip levels has a mipmapped array instead;
  * gpu_image_get_level() returns images with the arrays of the levels. An image over a buffer has no
- * array. Any thread may call it.
+ * array. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @image; %NULL if @image has no such array, is not a
  *   CUDA image or was released
@@ -247,7 +248,7 @@ gpu_image_get_cu_array (GpuImage *image)
  * gpu_image_get_cu_mipmapped_array: (skip)
  * @image: an image
  *
- * Gets the CUDA mipmapped array of @image. Any thread may call it.
+ * Gets the CUDA mipmapped array of @image. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @image; %NULL if @image has no mip levels, is not a
  *   CUDA image or was released
@@ -271,7 +272,7 @@ gpu_image_get_cu_mipmapped_array (GpuImage *image)
  * @error: return location for a #GError
  *
  * Gets the texture object with which kernels read @image through @sampler:
- * gpu_image_get_native_object() with a typed result. Any thread may call it.
+ * gpu_image_get_native_object() with a typed result. Any thread may call this function.
  *
  * Returns: the handle, owned by @image; 0 with @error set
  *
@@ -292,8 +293,8 @@ gpu_image_get_cu_tex_object (GpuImage    *image,
  * @image: an image
  * @error: return location for a #GError
  *
- * Gets the surface object with which kernels write @image: gpu_image_get_native_object() with
- * types. Any thread may call it.
+ * Gets the surface object with which kernels write @image: gpu_image_get_native_object() with a
+ * typed result. Any thread may call this function.
  *
  * Returns: the handle, owned by @image; 0 with @error set
  *
@@ -310,8 +311,8 @@ gpu_image_get_cu_surf_object (GpuImage  *image,
  * gpu_image_new_for_cu_array: (skip)
  * @context: the context of @handle
  * @handle: an array that the program created
- * @format: (nullable): the texel format; %NULL to derive it from @handle, with integers that are
- *   not normalized
+ * @format: (nullable): the texel format; %NULL to derive it from @handle, in which case integer
+ *   channels are not normalized
  * @mode: whether the program keeps @handle, or the new object destroys it
  * @error: return location for a #GError
  *
@@ -337,7 +338,7 @@ gpu_image_new_for_cu_array (GpuContext            *context,
  * gpu_kernel_get_cu_function: (skip)
  * @kernel: a kernel
  *
- * Gets the CUDA function of @kernel. Any thread may call it.
+ * Gets the CUDA function of @kernel. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is not a CUDA kernel
  *

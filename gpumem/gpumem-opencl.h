@@ -16,16 +16,16 @@ G_BEGIN_DECLS
  * @short_description: conversion between objects and OpenCL handles
  * @include: gpumem/gpumem-opencl.h
  *
- * These functions are for C programs that call OpenCL directly beside this library. They return
- * the typed handle of an object, or create an object that wraps a handle. All of them are inline;
- * a program that uses them links the OpenCL loader itself. Other languages use the same handles
- * as numbers, through gpu_memory_get_native_handle(), gpu_buffer_new_wrapped() and similar
+ * These functions are for C programs that use this library and also call OpenCL directly. They
+ * return the typed handle of an object, or create an object that wraps a handle. All of them are
+ * inline; a program that uses them links the OpenCL loader itself. Other languages use the same
+ * handles as numbers, through gpu_memory_get_native_handle(), gpu_buffer_new_wrapped() and similar
  * functions.
  *
- * An object owns its handle; a program that keeps the handle for longer must retain it. The
- * library does not track commands that the program enqueues itself, so the program must order
- * them against the library's work. The easiest way is to enqueue them on the queue of a stream
- * that the program also uses through the library.
+ * An object owns its handle; a program that keeps the handle longer than the object must retain
+ * it. The library does not track commands that the program enqueues itself, so the program must
+ * order them against the library's work. The easiest way is to enqueue them on the queue of a
+ * stream that the program also uses through the library.
  *
  * The library never creates on-device queues, and calls no OpenCL function before the program
  * requests the first device.
@@ -128,8 +128,8 @@ gpu_context_new_for_cl_context (GpuDevice    *device,
  * @stream: a stream
  *
  * Gets the command queue of @stream. If @stream is in order, commands that the program enqueues on
- * the queue are ordered with those of @stream, and points of @stream that are recorded later cover
- * them. Any thread may call this function.
+ * the queue are ordered with those of @stream, and an event that gpu_stream_record() later records
+ * on @stream completes after them. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @stream; %NULL if @stream is not an OpenCL stream
  *
@@ -266,7 +266,7 @@ gpu_image_new_for_cl_mem (GpuContext   *context,
  * gpu_sampler_get_cl_sampler: (skip)
  * @sampler: a sampler
  *
- * Gets the sampler object of @sampler. Any thread may call this function.
+ * Gets the OpenCL sampler of @sampler. Any thread may call this function.
  *
  * Returns: (nullable): the handle, owned by @sampler; %NULL if @sampler is not an OpenCL sampler
  *
@@ -308,8 +308,8 @@ gpu_sampler_new_for_cl_sampler (GpuContext   *context,
  * gpu_kernel_get_cl_kernel: (skip)
  * @kernel: a kernel
  *
- * Gets the kernel object of @kernel. A launch through the library sets all arguments of the kernel
- * object under a lock that the program cannot take, so the program must not set arguments while
+ * Gets the OpenCL kernel of @kernel. A launch through the library sets all arguments of the OpenCL
+ * kernel under a lock that the program cannot take, so the program must not set arguments while
  * another thread launches @kernel.
  *
  * Returns: (nullable): the handle, owned by @kernel; %NULL if @kernel is not an OpenCL kernel
