@@ -86,8 +86,8 @@ _gpu_backend_check_process (GError **error)
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     return TRUE;
 
-  /* Do not call GLib unless the caller wants an error: threads of the parent process may have held
-   * locks of GLib during the fork, even the lock of the quarks. */
+  /* Do not call GLib unless the caller wants an error: another thread of the parent process may
+   * have held a lock of GLib during the fork, and this lock then stays locked in the child. */
   if (error != NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
                  "process %d was forked from a process that had used a device; drivers and "

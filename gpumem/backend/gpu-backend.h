@@ -16,17 +16,17 @@
  *  - No op emits a signal, calls back into a public class, or uses another back end.
  *  - "any thread" ops may be called from any thread at any time, including from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream, because the caller holds the
- *    lock of the timeline. They must not block on the device, except ops whose names end in "_now".
- *    The CUDA driver breaks this rule for pageable host memory: reads of any size, and writes of
- *    several megabytes, block until they have completed. Meanwhile the caller holds the locks of
- *    the timeline and of the memory.
+ *    lock of the stream's GpuTimeline. They must not block on the device, except ops whose names
+ *    end in "_now". The CUDA driver breaks this rule for pageable host memory: reads of any size,
+ *    and writes of several megabytes, block until they have completed. Meanwhile the caller holds
+ *    the locks of the GpuTimeline and of the memory.
  *  - Ops that enqueue an operation take @event: if @event is not NULL, they set it to a new event
  *    for exactly that operation; if @event is NULL, they create no event.
  *  - If back ends declare an op in a header, the op has a function type that is named after its
  *    table and member, such as GpuBufferWriteOp. The comment in the table describes what the op
  *    must do.
  *  - An op may enqueue several commands, and fail after some of them are in the stream. It then
- *    sets @partial of the stream. If @event is not NULL, the op may then set it to an event that
+ *    sets GpuNativeStream.partial. If @event is not NULL, the op may then set it to an event that
  *    must be retained until these commands complete.
  */
 #pragma once

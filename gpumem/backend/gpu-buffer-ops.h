@@ -152,7 +152,8 @@ typedef gpointer GpuBufferMapOp (GpuNativeStream *stream,
 
 typedef struct
 {
-  /* The largest pattern that fill() accepts even if its size is not a power of two; 0 if none. */
+  /* Up to this size in bytes, fill() accepts patterns whose size is not a power of two. 0 if it
+   * accepts none of them. */
   gsize              max_fill_pattern;
   /* The maximum number of bytes for write_now() and read_now(): up to this size, a copy takes
    * little longer than a copy of 0 bytes, or write() and read() block as well. 0 if write_now() and
@@ -184,8 +185,9 @@ typedef struct
    * @flags to the flags in effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of
    * memory. */
   GpuBufferAllocHostOp *alloc_host;
-  /* @data belongs to the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in
-   * @flags, the memory must not be written: its pages may be write-protected. */
+  /* Uses @data in place, and page-locks it if the back end has page-locked memory. @data belongs to
+   * the program and outlives the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in @flags, the memory
+   * must not be written: its pages may be write-protected. */
   GpuBufferRegisterHostOp *register_host;
   /* Like register_host(), but leaves pageable memory pageable. Kernels need not be able to access
    * the memory. */
@@ -233,7 +235,7 @@ typedef struct
    * caller owns the descriptor, which refers to an allocation of @whole_size bytes; the buffer
    * begins at @offset. */
   GpuBufferShareFdOp *share_fd;
-  /* The program passed @whole_size, so the value may be wrong. The @size bytes at @offset lie
+  /* @whole_size comes from the program, so the value may be wrong. The @size bytes at @offset lie
    * within @whole_size. The caller keeps ownership of @fd. If the memory cannot be written, sets
    * is_constant of the buffer. */
   GpuBufferOpenFdOp *open_fd;
@@ -274,13 +276,13 @@ typedef struct
    * public class then fills row by row. @pattern_size is as for fill(), and all members of @side
    * and the width of @extent are multiples of @pattern_size. */
   GpuBufferFillRegionOp *fill_region;
-  /* Both may be NULL if is_external is FALSE for all memory. acquire() makes the writes of the
-   * other API visible to later commands of @n_buffers buffers, at least one; release() makes the
-   * writes of the back end visible to the other API. The buffers are not slices. Commands that use
-   * the buffers or their slices are enqueued between the two calls, to this stream or to other
-   * streams. No buffer is acquired or released twice in a row. Both ops are ordinary commands: on
-   * an out-of-order stream, GpuStream puts barriers between them and the work that uses the
-   * memory. */
+  /* Both may be NULL if is_external is FALSE for all memory. The memory of @n_buffers buffers, at
+   * least one, is shared with another API. acquire() makes the writes of the other API visible to
+   * later commands; release() makes the writes of the back end visible to the other API. The
+   * buffers are not slices. Commands that use the buffers or their slices are enqueued between the
+   * two calls, to this stream or to other streams. No buffer is acquired or released twice in a
+   * row. Both ops are ordinary commands: on an out-of-order stream, GpuStream puts barriers between
+   * them and the work that uses the memory. */
   GpuBufferAcquireOp *acquire;
   GpuBufferReleaseOp *release;
   /* May be NULL. Returns the pointer immediately; its contents are valid once the operation

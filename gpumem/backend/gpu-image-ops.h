@@ -13,8 +13,9 @@ typedef struct
   GpuImageType   type;
   GpuImageFormat format;
   gsize          texel_size;        /* bytes */
-  GpuExtent      extent;            /* texels of the first level; the dimension after those of a
-                                     * layer is the number of layers; a cubemap has 6 layers */
+  GpuExtent      extent;            /* of the first level, in texels; in arrays, the number of
+                                     * layers is the height (1D) or the depth (2D and cubemaps); a
+                                     * cubemap has 6 layers */
   guint          n_levels;          /* 1 without mip levels */
 } GpuImageDescription;
 
@@ -22,8 +23,8 @@ struct _GpuNativeImage
 {
   GpuNativeMemory     base;
   GpuImageDescription description;
-  gsize               row_pitch;    /* bytes; if not linear, the pitch without gaps */
-  gsize               slice_pitch;  /* bytes; if not linear, the pitch without gaps */
+  gsize               row_pitch;    /* bytes; the size of a row if the image is not linear */
+  gsize               slice_pitch;  /* bytes; the size of a slice if the image is not linear */
 };
 
 typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,
@@ -75,7 +76,8 @@ typedef struct
 
   /* any thread. Appends a GpuImageFormat for each format of images of @type with @flags. */
   GpuImageListFormatsOp *list_formats;
-  /* any thread. Gets the maximum extent of images of @type, all zeros if there are none. */
+  /* any thread. Gets the maximum extent of images of @type. All members are 0 if there are no such
+   * images. */
   GpuImageGetMaxExtentOp *get_max_extent;
   /* any thread. The format is one of list_formats(), the extent is not empty and at most the
    * maximum, and the number of levels is valid: it is 1 without GPU_CAPABILITIES_MIPMAPS. @data, if

@@ -31,7 +31,8 @@ struct _GpuNativeMemory
                                      * export */
 };
 
-/* One side of a region copy: linear memory of the device or of the host, or an image. */
+/* The source or the destination of a region copy: linear memory of the device or of the host, or an
+ * image. */
 typedef struct
 {
   GpuNativeContext *context;        /* the context of @memory */
@@ -76,7 +77,8 @@ typedef gboolean GpuMemoryUnmapOp (GpuNativeStream *stream,
 /* Ops of all memory, buffers and images alike. */
 typedef struct
 {
-  /* Whether copy_region() accepts memory of another context of the back end on one side. */
+  /* Whether the source or the destination of copy_region() may belong to another context of the
+   * back end. */
   gboolean          copies_peers;
 
   /* any thread. Called when no submitted work uses the memory any more, or when the context is
@@ -100,10 +102,10 @@ typedef struct
 
   /* All ops below are stream ops. */
 
-  /* Copies between two sides, of which at most one is host memory. @extent is not empty. Its width
-   * is in bytes, or in texels if a side is an image; two images have texels of the same size. The
-   * regions do not overlap, and lie within their memory. Host memory must not change until the
-   * operation completes. */
+  /* Copies a region. At most one of source and destination is host memory. @extent is not empty.
+   * Its width is in texels if the source or the destination is an image, otherwise in bytes; two
+   * images have texels of the same size. The regions do not overlap, and lie within their memory.
+   * Host memory must not change until the operation completes. */
   GpuMemoryCopyRegionOp *copy_region;
   gboolean          (*migrate)        (GpuNativeStream         *stream,
                                        GpuNativeMemory *const  *memories,

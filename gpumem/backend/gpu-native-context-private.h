@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Sets an error: the context is lost, or was created before the process forked. */
+/* Sets the error of a context that is lost or that was created before the process forked. */
 GPU_COLD gboolean _gpu_native_context_fail          (GpuNativeContext  *context,
                                                      GError           **error);
 

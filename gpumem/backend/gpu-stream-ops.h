@@ -57,8 +57,8 @@ typedef struct
                                    GpuEventFlags            flags,
                                    GError                 **error);
   /* stream. Orders all later work after @events. None of @events has failed, but the context of a
-   * foreign event may be lost. If the op fails after the stream waits for some of @events, it may
-   * still set @event. */
+   * foreign event may be lost. If the op fails after it has enqueued a wait for some of @events, it
+   * may still set @event. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,

@@ -18,9 +18,9 @@ G_BEGIN_DECLS
 /* Requirements of the staging engine, in addition to GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* Whether the driver already reads host memory during the call that enqueues a copy, unless the
-   * driver has page-locked that memory. For a copy that is ordered after a host-signalled wait,
-   * this read is too early. */
+  /* Whether copies that are ordered after a host-signalled wait require host memory that the driver
+   * has page-locked. The driver then reads any other host memory during the call that enqueues the
+   * copy, which is too early. */
   gboolean          needs_page_locked;
   /* any thread. Gets the size from which copies of pageable memory should be staged: copies to the
    * device if @write is TRUE, otherwise copies from the device. Copies should be staged if staging

@@ -35,7 +35,7 @@ typedef struct
 typedef struct
 {
   char           *name;         /* as in the source; may be a macro call such as NAME ( scale ) */
-  GpuSourceRange  head;         /* the definition before the body */
+  GpuSourceRange  head;         /* the tokens of the definition that precede its body */
   GpuSourceRange  words;        /* the tokens of the name */
   GpuSourceRange  parameters;
   GpuSourceRange  body;
