@@ -136,7 +136,7 @@ host_buffer_use_host (GpuNativeContext  *context,
   return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_FLAGS_NONE, data, size, error);
 }
 
-/* Adopted memory must come from malloc(). */
+/* With GPU_WRAP_MODE_ADOPT, the memory must come from malloc(). */
 static GpuNativeBuffer *
 host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
                   guint64            handle,

@@ -59,8 +59,8 @@ struct _GpuHostFile
   guint8      *data;
   gsize        size;
   gboolean     is_constant;         /* read-only, and not shared by other buffers */
-  GpuHostFile *first;               /* nullable; an older mapping of the same file, used by this
-                                     * mapping */
+  GpuHostFile *first;               /* nullable; the first mapping of the same file. This mapping
+                                     * counts as one of its users */
 };
 
 static GMutex lock;
@@ -202,7 +202,7 @@ file_use_locked (int        fd,
 
   files = g_slist_prepend (files, file);
 
-  /* Track all mappings of a file as the same memory. */
+  /* Track all writable mappings of a file as the same memory. */
   if (found != NULL && !file->is_constant)
     {
       file->first = found->first != NULL ? found->first : found;
@@ -229,8 +229,9 @@ file_use (int        fd,
   return file;
 }
 
-/* If the first mapping begins at the start of the file, its address identifies the file, as for
- * wrapped memory. */
+/* All writable mappings of a file get the id of the first one. If the first mapping begins at the
+ * start of the file, its id is its address, which is also the id of other memory at that address.
+ * Otherwise, its id is the address of the structure. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies of regions; both sides are memory of the process. */
+/* Copies of regions. The source and the destination are memory of the process. */
 #include "config.h"
 
 #include <string.h>

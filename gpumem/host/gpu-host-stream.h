@@ -8,15 +8,17 @@ G_BEGIN_DECLS
 struct _GpuHostEpoch
 {
   GpuHostEpoch   *next;
-  gsize           n_running;        /* operations of this epoch on the pool */
-  GpuHostEvent   *event;            /* of the record that ended the epoch; NULL before the end */
+  gsize           n_running;        /* incomplete operations of this epoch that were passed to the
+                                     * thread pool */
+  GpuHostEvent   *event;            /* of the record that ended the epoch; NULL until then */
   GpuHostFailure *failure;
 };
 
 struct _GpuHostStream
 {
   GpuNativeStream   parent;
-  gatomicrefcount   refs;           /* held by the GpuStream, the thread, the pool and events */
+  gatomicrefcount   refs;           /* held by the GpuStream, the thread, events, and operations on
+                                     * the thread pool */
   GpuStreamFlags    flags;
 
   GMutex            lock;           /* protects the fields up to epoch */
@@ -27,7 +29,7 @@ struct _GpuHostStream
   GpuHostOperation *head;
   GpuHostOperation *tail;
   guint64           submitted;
-  gsize             n_running;      /* operations on the pool */
+  gsize             n_running;      /* incomplete operations that were passed to the thread pool */
   GpuHostEpoch     *epochs;         /* list from the oldest incomplete epoch; NULL if in order */
   GpuHostEpoch     *epoch;          /* the newest */
 

@@ -3,14 +3,14 @@
  * A stream is a queue of operations and a thread, which the first operation starts.
  *
  * The thread of an in-order stream runs the operations itself. The thread of an out-of-order stream
- * passes them to the pool in random order, and waits only for barriers and events. On an
- * out-of-order stream, a record ends an epoch: its event completes after the operations of its
- * epoch and of all previous epochs.
+ * passes them to the thread pool in random order, and waits only for barriers and events. The
+ * operations of an out-of-order stream between two records are an epoch. The event of a record
+ * completes after all operations of the epoch that the record ends, and of all previous epochs.
  *
  * A stream fails when an operation that its thread runs fails, or when an event that it waits for
  * fails. The operations that were submitted before the thread detected the failure then fail
- * without running. Later operations fail in the same way until a caller has received the error. An
- * operation that fails on the pool only fails the event of its epoch.
+ * without running. Later operations fail in the same way until a caller has received the error. If
+ * an operation fails on a thread of the pool, only the event of its epoch fails.
  */
 #include "config.h"
 

@@ -14,7 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this back end. Objects of this back end have this address in `backend`. */
+/* The ops tables of this back end. In each object of this back end, the member `backend` points to
+ * this structure. */
 extern const GpuBackend _gpu_host_backend;
 
 #define GPU_HOST_MAX_WORK_GROUP_SIZE 1024
@@ -23,15 +24,16 @@ extern const GpuBackend _gpu_host_backend;
 #define GPU_HOST_STACK_SIZE_MIN      (32 * 1024)
 #define GPU_HOST_STACK_SIZE_MAX      (64 * 1024 * 1024)
 
-/* Largest number of texels, rows, slices and layers of images, and of texels over a buffer. Sizes
- * must fit into the int that kernels use for them. */
+/* The maximum width, height, depth and number of layers of images, and the maximum width of images
+ * over buffers. Sizes must fit into the int that kernels use for them. */
 #define GPU_HOST_IMAGE_MAX_SIZE        (64 * 1024)
 #define GPU_HOST_IMAGE_MAX_BUFFER_SIZE (1024 * 1024 * 1024)
 
 typedef struct
 {
   GpuNativeContext parent;
-  gsize            stack_size;      /* atomic; stack of a work-item with barriers, in bytes */
+  gsize            stack_size;      /* atomic; bytes of the stack of each work-item in kernels with
+                                     * barriers */
 
   GMutex           chunks_lock;     /* protects the next two members */
   int              chunks_fd;       /* the file that contains all chunks; -1 until needed */
@@ -50,7 +52,8 @@ typedef struct
 typedef struct
 {
   gatomicrefcount  refs;
-  guint64          reported;        /* atomic; the last operation whose error was returned */
+  guint64          reported;        /* atomic; number of the last operation whose error was
+                                     * returned */
   GError          *error;
 } GpuHostFailure;
 
@@ -59,7 +62,8 @@ struct _GpuHostEvent
   GpuNativeEvent  parent;
   gboolean        is_user;
   gboolean        is_timed;
-  guint64         seq;              /* result of the stream up to this operation */
+  guint64         seq;              /* the event reports the result of the stream up to the
+                                     * operation with this number */
   gint            status;           /* atomic, GpuEventStatus; written under lock */
   GpuHostFailure *failure;          /* set before the status is FAILED */
   guint64         times[4];         /* by GpuProfilingPoint; set before the status is COMPLETE */
@@ -192,7 +196,7 @@ GpuBufferAllocForHostOp _gpu_host_buffer_alloc_for_host;
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
-/* Sets the key of the address @data in the mapping @file. */
+/* Sets the alias key of memory that begins at the address @data in the mapping @file. */
 void            _gpu_host_file_identify       (GpuHostFile             *file,
                                                gconstpointer            data,
                                                GpuAliasKey             *alias_key);

@@ -19,8 +19,8 @@ restore_sigchld (gpointer data G_GNUC_UNUSED)
   signal (SIGCHLD, SIG_DFL);
 }
 
-/* Returns NULL unless this process ignores SIGCHLD, because GLib cannot use posix_spawn() with a
- * setup function and falls back to fork(). */
+/* Returns restore_sigchld() if this process ignores SIGCHLD, otherwise NULL: with a setup function,
+ * GLib cannot use posix_spawn() and falls back to fork(). */
 static GSpawnChildSetupFunc
 get_child_setup (void)
 {

@@ -172,8 +172,9 @@ append_run (GString    *output,
   g_string_append (output, ");\n}\n");
 }
 
-/* Appends an expression for the type code of gpu_kernel_declare_arguments(), because only the
- * compiler can resolve the type. */
+/* Appends a C expression whose value is the type code of @type, as in
+ * gpu_kernel_declare_arguments(). The program contains an expression instead of a letter, because
+ * only the compiler can resolve typedefs. */
 static void
 append_type_code (GString    *output,
                   const char *type)

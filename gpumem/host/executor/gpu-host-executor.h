@@ -53,8 +53,8 @@ struct _GpuHostOperation
   GpuHostReleaseFunc    release;    /* nullable; called at the end, also if run was not called */
   guint64               seq;
   GpuHostEvent         *event;      /* nullable */
-  GpuHostStream        *stream;     /* referenced; set while on the pool */
-  GpuHostEpoch         *epoch;      /* set while on the pool */
+  GpuHostStream        *stream;     /* referenced; set while the operation is on the thread pool */
+  GpuHostEpoch         *epoch;      /* set while the operation is on the thread pool */
 };
 
 /* A grid of work-groups that several threads process together. */

@@ -34,11 +34,11 @@ typedef struct
   GpuImageFormat      formats[GPU_READ_MODE_NORMALIZED + 1]; /* texel format for each read mode */
 } GpuHostTexture;
 
-/* Index of a place outside the image. */
+/* The index that stands for a position outside the image. */
 #define GPU_HOST_OUTSIDE -1
 
-/* Returns the index of the texel that @mode selects for @place, or GPU_HOST_OUTSIDE if it selects
- * none. @place may be any number. */
+/* Returns the index of the texel that @mode selects for the position @place, or GPU_HOST_OUTSIDE if
+ * it selects none. @place may be any number. */
 gssize _gpu_host_texture_find   (gint64                       place,
                                  gint64                       size,
                                  GpuAddressMode               mode);
