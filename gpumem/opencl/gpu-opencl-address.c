@@ -43,11 +43,11 @@ _gpu_opencl_device_read_addresses (GpuOpenclDevice *device)
     || (device->base.capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0;
 }
 
-/* Drivers have separate functions for addresses of buffers and of shared virtual memory. The wrong
- * function may accept an address without making the memory accessible to the kernel. Therefore the
- * function for buffers is used at once if the library knows a buffer at the address. Otherwise, it
- * is tried last: the address is that of shared virtual memory, or of a buffer that the library does
- * not know. */
+/* Drivers have separate functions for addresses of buffers (clSetKernelArgDevicePointerEXT()) and
+ * of shared virtual memory. The wrong function may accept an address without making the memory
+ * accessible to the kernel. If the library knows a buffer at @address, it therefore calls only the
+ * function for buffers. Otherwise, @address belongs to shared virtual memory, or to a buffer that
+ * the library does not know, so the function for buffers is tried last. */
 cl_int
 _gpu_opencl_set_address (cl_kernel        kernel,
                          GpuOpenclStream *stream,
@@ -124,8 +124,8 @@ typedef struct
   cl_ulong    *addresses;           /* of buffers */
   guint        n_addresses;
   GpuSvmFlags  usm_kinds;
-  cl_bool      has_system;          /* memory that the library did not allocate. It is not part of
-                                     * the list of pointers:
+  cl_bool      has_system;          /* whether the launch uses memory that the library did not
+                                     * allocate. `pointers` does not contain such memory:
                                      * CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM enables access to
                                      * all host memory. */
 } Indirect;

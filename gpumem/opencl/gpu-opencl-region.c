@@ -47,9 +47,9 @@ enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *from,
                const GpuExtent     *extent);
 
-/* Returns whether to retry in smaller pieces. NVIDIA's driver counts whole slices, and therefore
- * refuses regions that end near the end of a buffer. PoCL reports an overlap for interleaved
- * regions of one buffer. */
+/* Returns whether to retry in smaller pieces. NVIDIA's driver counts the last slice of a region as
+ * a whole slice, and therefore refuses regions that end near the end of a buffer. PoCL reports an
+ * overlap for interleaved regions of one buffer. */
 static gboolean
 is_refused (const GpuOpenclRegion *region)
 {
@@ -211,8 +211,8 @@ enqueue_or_layers (GpuOpenclRegion     *region,
          && enqueue_layers (region, to, from, extent, event);
 }
 
-/* Enqueues the first half of the copy, to @between, or the second half, from @between. If no image
- * is involved, extents are in bytes. */
+/* Enqueues the first of two copies, from the source to @between, or the second, from @between to
+ * the destination. If neither memory is an image, extents are in bytes. */
 static gboolean
 enqueue_half (GpuOpenclRegion             *whole,
               gboolean                     is_first,

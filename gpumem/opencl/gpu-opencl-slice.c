@@ -17,7 +17,8 @@ struct _GpuOpenclSlice
   cl_buffer_region  region;
   GpuOpenclBuffer  *root;
   GPtrArray        *older;      /* nullable; of referenced GpuOpenclSlice, the newest first */
-  gboolean          is_held;    /* directly or indirectly referenced by the slice in creation */
+  gboolean          is_held;    /* directly or indirectly referenced by the slice that is being
+                                 * created */
 };
 
 static gboolean

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Operations for the staging engine, which copies pageable memory through page-locked buffers.
- * NVIDIA's driver copies pageable memory slowly and inside the call, so such copies are staged. On
- * CPU devices, staging has no advantage. */
+ * NVIDIA's driver copies pageable memory slowly and blocks the caller meanwhile, so such copies are
+ * staged. On CPU devices, staging has no advantage. */
 #include "config.h"
 
 #include "gpumem/opencl/driver/gpu-opencl.h"

@@ -88,8 +88,8 @@ _gpu_opencl_device_read_usm (GpuOpenclDevice *device)
     }
 }
 
-/* Drivers refuse alignments beyond the size of the largest type; larger alignments are implemented
- * here. */
+/* Drivers refuse alignments beyond the size of the largest type. For larger alignments, this file
+ * allocates more memory and aligns the start within it. */
 #define MAX_ALIGNMENT 128
 
 static gpointer

@@ -26,8 +26,8 @@ typedef cl_int (CL_API_CALL *GpuOpenclSetDeviceAddress) (cl_kernel kernel,
                                                          cl_uint   index,
                                                          cl_ulong  address);
 
-/* The ops tables of the OpenCL back end. Objects of this back end have this address in
- * `backend`. */
+/* The ops tables of the OpenCL back end. In each object of this back end, the member `backend`
+ * points to this structure. */
 extern const GpuBackend _gpu_opencl_backend;
 
 /* Limits in texels and, for arrays, in layers. All are 0 if the device has no images. */
@@ -161,9 +161,9 @@ typedef struct
   gpointer          svm_allocation;             /* nullable; result of clSVMAlloc() */
   gpointer          svm_argument;               /* nullable; pointer passed to kernels instead of
                                                  * mem */
-  const GpuOpenclUsm *usm;                      /* not NULL for unified shared memory at svm. In
-                                                 * this case mem is NULL, and the next three members
-                                                 * are set */
+  const GpuOpenclUsm *usm;                      /* not NULL if the memory at svm is unified shared
+                                                 * memory. In this case mem is NULL, and the next
+                                                 * three members are set */
   GpuSvmFlags       usm_kind;
   gpointer          usm_start;                  /* aligned start of the memory that contains svm */
   gpointer          usm_allocation;             /* returned by the driver; NULL for a slice */
