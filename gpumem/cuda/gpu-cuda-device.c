@@ -91,7 +91,7 @@ read_size (GpuCudaDevice  *device,
   return TRUE;
 }
 
-/* Formats the ID in lower case, as the OpenCL back end does; the driver uses upper case. */
+/* Formats the PCI bus ID in lower case, as the OpenCL back end does; the driver uses upper case. */
 static void
 read_pci_bus_id (GpuCudaDevice *device)
 {

@@ -58,8 +58,8 @@ transfer_signal_host_wait (GpuNativeEvent *native)
   __atomic_store_n (host_wait->word, host_wait->value, __ATOMIC_RELEASE);
 }
 
-/* Tests host-signalled waits with a wait that is already signalled. If a call before the wait
- * fails, the result is unknown. */
+/* Tests host-signalled waits with a wait that is already signalled. The result is unknown if a call
+ * before the wait fails, or if the driver is out of memory. */
 static GpuCudaHostWaits
 try_host_wait (GpuCudaContext *context)
 {
@@ -90,8 +90,8 @@ try_host_wait (GpuCudaContext *context)
 }
 
 /* The driver has cuStreamWaitValue32(), but only supports it on some devices. Returns TRUE while
- * the result of the test is unknown: if the first host-signalled wait of a copy fails, the copy is
- * not staged. */
+ * the result of the test is unknown. This is safe: if the first host-signalled wait of a copy
+ * fails, the copy is not staged. */
 static gboolean
 transfer_has_host_waits (GpuNativeContext *native)
 {

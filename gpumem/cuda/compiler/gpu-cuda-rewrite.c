@@ -562,7 +562,7 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
-  /* An included file can use images and samplers, also through macros that remain options. */
+  /* An included file can use images and samplers, directly or through macros of @options. */
   gboolean has_file = _gpu_cuda_options_include (options);
   gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
                      || _gpu_cuda_options_have (options, "--relocatable-device-code");

@@ -109,7 +109,7 @@ void
 _gpu_cuda_host_waits_clear (GpuCudaContext *context,
                             gboolean        can_free)
 {
-  /* The wait that try_host_wait() enqueued on this stream may still read its word. */
+  /* The wait that try_host_wait() enqueued on the internal stream may still read its word. */
   if (can_free && context->host_wait_blocks != NULL && context->internal != NULL)
     _gpu_cuda.cuStreamSynchronize (context->internal);
 

@@ -14,8 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* The ops tables of this back end. Objects of this back end have the address of this structure in
- * `backend`. */
+/* The ops tables of this back end. In each object of this back end, the member `backend` points to
+ * this structure. */
 extern const GpuBackend _gpu_cuda_backend;
 
 typedef struct
@@ -64,9 +64,10 @@ typedef struct
   CUstream          internal;           /* stream of the library; NULL until first needed */
   CUstream          clock_stream;       /* stream for clock events only; NULL until first needed */
   CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
-  guint64           peers;              /* bitmap of peer devices with access to this memory */
-  GHashTable       *accessors;          /* CUcontext to CUdevice: contexts with peer access to this
-                                         * memory; nullable */
+  guint64           peers;              /* bitmap of the peer devices with access to memory of this
+                                         * context */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: the contexts with peer access to
+                                         * memory of this context; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
   CUfunction        fill_function;
   GMutex            freeing_lock;       /* guards freeing */
@@ -119,9 +120,11 @@ typedef struct
 {
   GpuNativeBuffer  base;
   CUdeviceptr      address;
-  CUdeviceptr      whole;               /* start of the allocation; 0: query the driver */
+  CUdeviceptr      whole;               /* start of the allocation, or 0 if the driver must be
+                                         * queried */
   gsize            whole_size;          /* size of that allocation in bytes */
-  CUdeviceptr      around;              /* wrapped memory: start of the driver's range; else 0 */
+  CUdeviceptr      around;              /* for wrapped memory: start of the range that the driver
+                                         * reports for the address; otherwise 0 */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
@@ -168,8 +171,9 @@ typedef struct
   GMutex            lock;               /* guards the fields below */
   CUsurfObject      surface;            /* 0 until first needed */
   GHashTable       *textures;           /* of GpuCudaTexture, one per sampler state; nullable */
-  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* textures of the constant
-                                                              * samplers, by number, or 0 */
+  /* Texture objects for samplers that are constants in the kernel source, indexed by
+   * GPU_CUDA_SAMPLER_NUMBER(); 0 until first needed. */
+  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS];
 } GpuCudaImage;
 
 typedef struct _GpuCudaModule GpuCudaModule;
@@ -318,8 +322,8 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
                                     gsize            offset,
                                     gsize            size);
 /* Makes all exported descriptors of the allocation at @address share one open file description, so
- * that importers can compare the descriptors. Takes ownership of @fd. Returns the descriptor to
- * export. */
+ * that importers can detect that two descriptors refer to the same allocation. Takes ownership of
+ * @fd. Returns the descriptor to export. */
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);
@@ -400,11 +404,12 @@ GpuBufferRegisterHostOp _gpu_cuda_register_host;
 GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
-/* Called before a copy from or to memory of @context, which may be NULL. */
+/* Called before a copy from or to memory of @context, which may be NULL. If the staging engine has
+ * used pageable memory of @context, makes later copies on @stream wait for staged writes. */
 void        _gpu_cuda_copy_staging_flag (GpuNativeStream    *stream,
                                          GpuNativeContext   *context);
-/* Caller has entered the context. Called before a copy from or to @a and @b, each of which may be
- * NULL. */
+/* Caller has entered the context. Called before a copy between @a and @b, each of which may be
+ * NULL. If the driver may copy before earlier work of @stream completes, waits for that work. */
 CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *a,
                                        GpuNativeMemory    *b);

@@ -172,8 +172,9 @@ fail_pooled (GpuCudaContext  *context,
   return _gpu_cuda_fail_ipc (error);
 }
 
-/* Makes all exported descriptors of the pool share one open file description, so that importers can
- * compare the descriptors. Takes ownership of @fd. Returns the descriptor to export. */
+/* Makes all exported descriptors of the context's pool share one open file description, so that
+ * importers can detect that two descriptors refer to the same pool. Takes ownership of @fd. Returns
+ * the descriptor to export. */
 static int
 share_pool_fd (GpuCudaContext *context,
                int             fd)

@@ -7,8 +7,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* Size in bytes of the kernel's table, which contains the pattern, repeated until the size is a
- * multiple of the unit size. */
+/* Size in bytes of the kernel's table. The table contains the pattern, repeated until it fills a
+ * whole number of units. */
 #define TABLE_SIZE   3072
 #define BLOCK_SIZE   256
 #define N_BLOCKS_MAX 2048

@@ -28,10 +28,11 @@ typedef struct
   CUevent   done;                   /* after the last copy */
   gboolean  used;                   /* by a mapping or a fill */
   gboolean  write;                  /* unmapping copies the block back */
-  gsize     mapped_size;            /* of a buffer */
-  gsize     offset;                 /* of the mapping within the buffer */
-  GpuRegionSide side;               /* for images; rows in the block are not padded */
-  GpuExtent extent;                 /* texels */
+  gsize     mapped_size;            /* for buffers: size of the mapping in bytes */
+  gsize     offset;                 /* for buffers: offset of the mapping in the buffer */
+  GpuRegionSide side;               /* for images: the mapped region; the block contains its rows
+                                     * without gaps */
+  GpuExtent extent;                 /* for images: extent of the region in texels */
 } GpuCudaStaging;
 
 /* Caller has entered the context and must not hold its lock, because the driver may wait for the

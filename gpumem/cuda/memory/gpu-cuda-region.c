@@ -13,7 +13,8 @@
 /* The longest pitch that the driver accepts. */
 #define PITCH_MAX ((gsize) G_MAXINT32)
 
-/* One side of a copy: memory of the host, of a device or of both, or an array. */
+/* The source or the destination of a copy: memory of the host, of a device or of both, or an
+ * array. */
 typedef struct
 {
   CUmemorytype  type;

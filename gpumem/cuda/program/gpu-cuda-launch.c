@@ -320,8 +320,8 @@ set_arguments (const GpuCudaKernel     *kernel,
 
 /* --- local memory ----------------------------------------------------------------------------- */
 
-/* All kernel objects of one function share the driver's limit. The lock ensures that the recorded
- * value equals the driver's limit. */
+/* All kernel objects of one CUfunction share the driver's limit of dynamic shared memory. The lock
+ * ensures that the recorded value equals the driver's limit. */
 CUresult
 _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
                             int            size)
@@ -338,7 +338,8 @@ _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
   return code;
 }
 
-/* Raises the limit to the device maximum, so that concurrent launches never lower it. */
+/* Raises the kernel's limit of dynamic shared memory to the device maximum, so that concurrent
+ * launches never lower it. */
 G_GNUC_NO_INLINE static gboolean
 raise_dynamic_shared (GpuCudaKernel   *kernel,
                       GpuCudaContext  *context,
