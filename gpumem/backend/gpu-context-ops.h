@@ -17,10 +17,12 @@ struct _GpuNativeContext
   GpuContextFlags    flags;         /* the flags in effect, set by create() and wrap() */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gsize              allocated_host; /* atomic; bytes of GpuHostMemory, not part of allocated */
-  gint               stages_host_memory; /* atomic; the staging engine copies, or has copied,
-                                     * pageable memory of the library in stream order: an op that
-                                     * accesses such memory directly must first drain the stream */
-  gint               n_active;      /* atomic; timelines with work not known to be complete */
+  gint               stages_host_memory; /* atomic; TRUE once the staging engine has begun to copy
+                                          * pageable memory of the library in stream order. An op
+                                          * that accesses such memory at once must then first wait
+                                          * for the stream */
+  gint               n_active;      /* atomic; number of timelines whose work is not known to be
+                                     * complete */
   GMutex             failure_lock;  /* held while a thread fails a user event, or enqueues a wait
                                      * for an event that may fail: PoCL hangs if a wait is enqueued
                                      * after the event has failed */

@@ -14,8 +14,8 @@ struct _GpuNativeProgram
 
 typedef struct
 {
-  /* any thread; each may be NULL. Block until the program is built. A failed build is
-   * GPU_ERROR_BUILD_FAILED with the log in the message. */
+  /* any thread; all ops up to link() may be NULL. They block until the program is built. If the
+   * build fails, the error is GPU_ERROR_BUILD_FAILED with the log in the message. */
   GpuNativeProgram * (*build_source)  (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,
