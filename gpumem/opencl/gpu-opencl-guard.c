@@ -100,8 +100,8 @@ _gpu_opencl_set_guards (GpuNativeStream *stream,
   queue->guards = guards != NULL ? g_ptr_array_ref (guards) : NULL;
 }
 
-/* Releases the first held event if it has been held long enough. Otherwise, moves it to the end of
- * the queue. */
+/* Releases the first held event if its command ended more than HOLD_TIME ago. Otherwise, moves the
+ * event to the end of the queue. */
 static void
 check_first (GQueue *all)
 {

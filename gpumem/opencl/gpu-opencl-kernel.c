@@ -105,7 +105,7 @@ typedef struct
 {
   const char *nick;
   cl_uint     info;
-  const char *type;         /* of the variant; z for a size, 3 for three sizes */
+  const char *type;         /* "t" for a cl_ulong, "z" for a size, "3" for three sizes */
   guint       level;        /* first version of OpenCL that has the info */
 } KernelEntry;
 

@@ -160,7 +160,7 @@ memory_get_attributes (GpuNativeContext  *context,
   {
     const char  *nick;
     cl_mem_info  info;
-    const char  *type;      /* of the variant; z for a size or a pointer */
+    const char  *type;      /* type string of the GVariant; "z" for a size or a pointer */
     guint        api;       /* first version of OpenCL that has the info */
   } entries[] =
   {

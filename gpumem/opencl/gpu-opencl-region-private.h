@@ -37,8 +37,8 @@ gboolean _gpu_opencl_region_enqueue (GpuOpenclRegion       *region,
                                      const GpuExtent       *extent,
                                      cl_event              *event);
 
-/* Returns whether at least one side is host memory or unified shared memory, given by its
- * address. */
+/* Returns whether the source or the destination is host memory or unified shared memory. The driver
+ * accesses such memory by its address. */
 static inline gboolean
 _gpu_opencl_region_has_host (const GpuOpenclRegion *region)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies of regions. OpenCL has functions for such copies, with restrictions: the slice pitch must
- * be a multiple of the row pitch, copies within one buffer need the same pitches on both sides,
- * buffers in copies from and to images must not have gaps, and two images must have the same
- * format. A region that does not meet the restrictions is split into slices or rows, or copied
- * through an intermediate buffer.
+ * be a multiple of the row pitch. A copy within one buffer needs the same pitches for the source
+ * and the destination. In a copy between a buffer and an image, the buffer must not have gaps
+ * between rows or slices. Two images must have the same format. A region that does not meet the
+ * restrictions is split into slices or rows, or copied through an intermediate buffer.
  */
 #include "config.h"
 
@@ -541,8 +541,8 @@ use_parent (GpuOpenclRegionMemory *memory,
 }
 
 /* Called after a failure with commands in flight. base.partial makes the caller retain the memory
- * that these commands use. @event, if not NULL, receives their events. Takes ownership of
- * @pieces. */
+ * that these commands use. If @event is not NULL, sets it to the event of the last of them, which
+ * retains the events of the others. Takes ownership of @pieces. */
 static void
 leave_pieces (GpuOpenclStream  *stream,
               GArray           *pieces,

@@ -256,8 +256,8 @@ stream_record (GpuNativeStream  *native,
 /* Enqueues a second barrier without a wait list, which waits for all previous work including
  * @first. Without the second barrier, PoCL drops the dependencies of @first at the next barrier
  * with a wait list. If a user event may fail @first, the second barrier also waits for a marker
- * behind @guards: see gpu-opencl-guard.c. The events of @first and of the marker are retained, even
- * if the second barrier fails, because PoCL aborts when a command fails whose event was
+ * that waits for @guards: see gpu-opencl-guard.c. @first and the event of the marker are retained,
+ * even if the second barrier fails, because PoCL aborts if a command fails after its event was
  * released. */
 static cl_int
 repeat_barrier (GpuNativeStream  *native,

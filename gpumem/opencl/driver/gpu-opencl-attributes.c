@@ -20,6 +20,7 @@
 #define CL_DEVICE_SPIRV_CAPABILITIES_KHR              0x12BB
 #endif
 
+/* The kinds of values, each with the type string of its GVariant. */
 typedef enum
 {
   KIND_BOOL,                /* b */
