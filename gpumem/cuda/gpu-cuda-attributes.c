@@ -11,6 +11,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/core/gpu-cuda.h"
 
+/* The kinds of values, each with the type string of its GVariant. */
 typedef enum
 {
   KIND_BOOL,                /* b */

@@ -172,9 +172,10 @@ open_memory (GpuCudaContext  *peer,
   return TRUE;
 }
 
-/* Changes the access to the context, and to the library's pool and mappings. Code outside the
- * library may already have changed the access to the context; the pool and the mappings still need
- * the change. If the change of the pool or the mappings fails, undoes the change of the context. */
+/* Enables or disables the access of @context to @peer: in the driver, which covers memory of
+ * cuMemAlloc(), and for the pool and the mapped memory of @peer. Code outside the library may
+ * already have enabled or disabled the access in the driver; the pool and the mapped memory still
+ * need the change. If their change fails, undoes the change in the driver. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,

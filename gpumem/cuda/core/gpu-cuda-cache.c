@@ -64,7 +64,8 @@ _gpu_cuda_recycle_event (GpuCudaContext *context,
   _gpu_cuda_leave (entered);
 }
 
-/* Caller has entered the context. @place is a stream field of the context. */
+/* Caller has entered the context. Gets the stream from @place, a member of @context. If the member
+ * is NULL, creates the stream first. */
 static gboolean
 get_stream (GpuCudaContext  *context,
             CUstream        *place,

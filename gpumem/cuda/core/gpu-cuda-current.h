@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The current context of a thread. Every op calls _gpu_cuda_enter() before its driver calls, and
- * _gpu_cuda_leave() after them to restore the current context of the application. Comments mark the
- * functions that need no current context.
+ * The current context of a thread. Ops call _gpu_cuda_enter() before driver calls that need a
+ * current context, and _gpu_cuda_leave() after them to restore the current context of the
+ * application. If the comment of a function begins with "Caller has entered the context", the
+ * function must be called between the two.
  */
 #pragma once
 

@@ -50,8 +50,9 @@ typedef struct
   enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
   int               least_priority;     /* numerically the greatest value */
   int               greatest_priority;
-  GMutex            recycled_lock;      /* guards the lists below; never held during a driver call,
-                                         * which may block: copies on other threads need the lock */
+  GMutex            recycled_lock;      /* guards the next four members. Never held during a driver
+                                         * call, which may block, because copies on other threads
+                                         * need the lock */
   GPtrArray        *recycled_events;    /* of CUevent without timing, for later fences */
   GPtrArray        *recycled_timers;    /* of CUevent with timing */
   GPtrArray        *host_wait_blocks;   /* page-locked blocks of host-wait words; nullable */

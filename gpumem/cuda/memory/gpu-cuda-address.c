@@ -3,6 +3,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
+/* The kinds of values, each with the type string of its GVariant. */
 typedef enum
 {
   KIND_BOOL,                /* b */

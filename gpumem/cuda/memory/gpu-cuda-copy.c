@@ -69,7 +69,7 @@ end_copy (GpuNativeStream  *stream,
                         destination->size);
 }
 
-/* Copies between memories of which at least one is accessible to the host. */
+/* Copies if the host can access the source or the destination. */
 GPU_COLD static CUresult
 copy_after_host (GpuNativeStream *stream,
                  GpuNativeBuffer *destination,
@@ -114,8 +114,8 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
-/* Sets the flag `stages_host_memory` of the context of @stream if @context, which owns one of the
- * memories, has the flag: copies on @stream must then wait for staged writes. */
+/* If the flag `stages_host_memory` of @context is set, also sets it in the context of @stream:
+ * copies on @stream from or to memory of @context must wait for staged writes. */
 void
 _gpu_cuda_copy_staging_flag (GpuNativeStream  *stream,
                              GpuNativeContext *context)
