@@ -23,8 +23,9 @@ check_address (const char  *function,
 }
 
 /* Returns the timeline of @stream, or NULL without an error if the stream has pending work. Queries
- * the driver, because GpuPending.if_idle counts work as pending until its completion is known.
- * Called before a copy is staged, so that a large copy is not staged in vain. */
+ * the driver, because GpuPending.if_idle also counts completed work as pending if the library has
+ * not queried it yet. Called before a copy is staged, so that a large copy is not staged in
+ * vain. */
 static GpuTimeline *
 get_idle_timeline (GpuBuffer   *buffer,
                    GpuStream   *stream,

@@ -156,8 +156,9 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * @callback: (scope async) (nullable): called when the bytes are available
  * @user_data: data for @callback
  *
- * Reads like gpu_buffer_read_bytes() without blocking, except where gpu_stream_read() blocks.
- * @callback is called in the thread-default main context of the calling thread.
+ * Reads like gpu_buffer_read_bytes(), but does not wait until the operation completes. May block
+ * under the same conditions as gpu_stream_read(). @callback is called in the thread-default main
+ * context of the calling thread.
  *
  * Since: 0.1
  */
@@ -271,8 +272,9 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: data for @callback
  *
- * Writes like gpu_buffer_write_bytes() without blocking, except where gpu_stream_write() blocks.
- * @callback is called in the thread-default main context of the calling thread.
+ * Writes like gpu_buffer_write_bytes(), but does not wait until the operation completes. May block
+ * under the same conditions as gpu_stream_write(). @callback is called in the thread-default main
+ * context of the calling thread.
  *
  * Since: 0.1
  */
@@ -486,9 +488,9 @@ copy_in_thread (GTask        *task,
  * @user_data: data for @callback
  *
  * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
- * context of the calling thread. If gpu_stream_copy() would block until the copy completes, as
- * between two back ends without page-locked memory, a worker thread performs the copy. Later work
- * in @stream does not wait for such a copy.
+ * context of the calling thread. If gpu_stream_copy() would block until the copy completes, for
+ * example between two back ends if no page-locked memory is left, a worker thread performs the
+ * copy. Later work in @stream does not wait for such a copy.
  *
  * Since: 0.1
  */

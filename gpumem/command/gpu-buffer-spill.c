@@ -120,7 +120,8 @@ end_move (GpuMemory      *memory,
   _gpu_storage_unuse (storage);
 }
 
-/* Creates a buffer with the same storage, which is usable while @memory is in the state MOVING. */
+/* Creates a second buffer over the storage of @memory. The second buffer is usable while @memory is
+ * in the state MOVING. */
 static GpuBuffer *
 make_twin (GpuMemory *memory)
 {
@@ -190,8 +191,9 @@ notify_spilled (GpuBuffer *buffer)
  *
  * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles,
  * addresses and gpu_memory_hash() have new values. Streams registered with gpu_memory_add_stream()
- * are no longer registered. Objects that wrap the memory and exported handles of the memory become
- * invalid, so the program must not use them any more. Spilling a spilled buffer does nothing.
+ * are no longer registered. Exported handles of the memory, and objects that wrap the memory,
+ * become invalid, so the program must not use them any more. Spilling a spilled buffer does
+ * nothing.
  *
  * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). The
  * read is ordered after the last work that wrote the memory, on any stream. If @buffer is not from
@@ -199,8 +201,8 @@ notify_spilled (GpuBuffer *buffer)
  * from any thread.
  *
  * Returns: %TRUE, or %FALSE with @buffer unchanged. The error is %GPU_ERROR_NOT_SUPPORTED for a
- *   slice, for pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory tracked
- *   by an adaptor of allocators, or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while
+ *   slice, for pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a
+ *   #GpuAllocatorAdaptor tracks, or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while
  *   slices, images, mappings or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if
  *   the flags do not let the host read and write the memory, or if @stream belongs to another
  *   context; %GPU_ERROR_RELEASED; or the driver's error
@@ -352,9 +354,10 @@ unspill (GpuMemory    *memory,
  * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks only
  * during the allocation. May be called from any thread.
  *
- * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
- *   %GPU_ERROR_BUSY if another thread is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream
- *   belongs to another context, %GPU_ERROR_RELEASED, or the driver's error
+ * Returns: %TRUE, or %FALSE with @buffer still spilled. The error is
+ *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_BUSY if another thread is moving @buffer,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, %GPU_ERROR_RELEASED, or the
+ *   driver's error
  *
  * Since: 0.1
  */

@@ -65,8 +65,9 @@ typedef struct
 {
   gpointer         data;
   gsize            size;            /* bytes */
-  const GpuLayout *layout;          /* nullable: offset 0, tightly packed */
-  GBytes          *bytes;           /* nullable: the owner of `data`, which the operation refs */
+  const GpuLayout *layout;          /* NULL for offset 0 and tightly packed rows */
+  GBytes          *bytes;           /* nullable: the owner of `data`; the operation holds a
+                                     * reference to it */
 } GpuHostBytes;
 
 gboolean     _gpu_timeline_write_region   (GpuTimeline         *timeline,
@@ -85,8 +86,8 @@ gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
                                            const GpuExtent     *extent,
                                            GpuPending          *pending,
                                            GError             **error);
-/* Returns FALSE with an error if the region exceeds @memory. @name is for the error, such as
- * "destination". */
+/* Returns FALSE with an error if the region exceeds @memory. @name is the name of @memory in the
+ * error message, such as "destination". */
 gboolean     _gpu_region_check            (GpuMemory           *memory,
                                            const GpuLayout     *layout,
                                            const GpuExtent     *extent,

@@ -10,9 +10,9 @@ G_BEGIN_DECLS
 gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source);
-/* (transfer none): gets the stream in @context that executes the other half of the cross-driver
- * copies of @timeline. After such a copy, later work on either stream is ordered after all earlier
- * work on both streams. */
+/* (transfer none): gets the stream in @context that executes cross-driver copies together with
+ * @timeline. After such a copy, later work on either stream is ordered after all earlier work on
+ * both streams. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
@@ -22,11 +22,12 @@ GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
 typedef struct
 {
   GCancellable *cancellable;        /* nullable */
-  gboolean      must_not_block;     /* submit nothing and set would_block instead */
+  gboolean      must_not_block;     /* instead of blocking, submit nothing and set would_block */
   gboolean      would_block;
 } GpuPatience;
 
-/* The ranges were checked and are not empty. If @patience is NULL, the call may block. */
+/* Caller has checked that the ranges are within the memory and not empty. If @patience is NULL, the
+ * call may block. */
 gboolean _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
                                           const char   *function,
                                           GpuMemory    *destination,

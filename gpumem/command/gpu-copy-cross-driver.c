@@ -12,25 +12,27 @@
 /* The chunk size of a copy that the calling thread performs itself, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
 
-/* Data of the thread that drives a copy. */
+/* Data of a copy for explain() and end_drive(). */
 typedef struct
 {
   GpuTimeline *partner;
-  GPtrArray   *user_events[2];      /* by side, nullable: user events whose failure fails the
-                                     * copy */
+  GPtrArray   *user_events[2];      /* nullable; the user events whose failure fails the copy, for
+                                     * the stream of the source and for that of the destination */
 } DriveData;
 
+/* A copy. Its arrays have two elements, called sides: GPU_CROSS_DRIVER_FROM is the index of the
+ * source, and GPU_CROSS_DRIVER_TO is the index of the destination. */
 typedef struct
 {
   const char  *function;
-  GpuTimeline *timelines[2];        /* by side, like the other arrays */
+  GpuTimeline *timelines[2];
   GpuMemory   *memories[2];
   gsize        offsets[2];
   gsize        size;
-  guint        user;                /* the side of the user's stream */
+  guint        user;                /* the side of the stream that the caller passed */
   GpuCrossDriver *cross;
-  DriveData   *drive_data;          /* of @cross */
-  gboolean     is_submitted;        /* to at least one stream */
+  DriveData   *drive_data;          /* passed to `cross`, which frees it with end_drive() */
+  gboolean     is_submitted;        /* whether at least one stream has commands of the copy */
   GpuPending  *pending;             /* nullable */
   GpuPatience *patience;            /* nullable */
 } Copy;
@@ -141,9 +143,9 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Returns the error of a failed user event, or NULL if none failed. Drivers do not report this
- * cause: if a user event fails, they report only the failure of the work ordered after the event,
- * or nothing. */
+/* Returns the error of a user event of @side that failed, or NULL if none failed. Drivers do not
+ * report this error: they report only that the work ordered after the user event failed, or
+ * nothing. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -158,7 +160,7 @@ explain (gpointer data,
   return cause;
 }
 
-/* Drops the retained objects of the partner, even if no thread ever waits for work of the
+/* Drops the objects that the partner retains, because perhaps no thread ever waits for work of the
  * partner. */
 static void
 end_drive (gpointer data)
@@ -192,8 +194,8 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
-/* Called for the first submission, for which the caller holds the locks of both streams. A later
- * submission of one side waits for no user events. */
+/* Called only when the copy is first submitted: the caller then holds the locks of both streams. If
+ * the sides are submitted one after the other, the second side waits for no user events. */
 static void
 list_user_events_locked (Copy *copy)
 {
@@ -274,7 +276,7 @@ get_cancellable (const Copy *copy)
   return copy->patience != NULL ? copy->patience->cancellable : NULL;
 }
 
-/* Cancellation is safe: the operation holds a reference to the bytes. */
+/* The wait may be cancelled, because the operation holds a reference to the bytes of the chunk. */
 static gboolean
 wait_for_chunk (Copy         *copy,
                 GpuTimeline  *timeline,
@@ -357,8 +359,8 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
-  /* Check before the streams wait for each other, and without a lock that a spill may hold for
-   * long. */
+  /* Check before the streams wait for each other. Take no lock of the memory, because a spill may
+   * hold that lock for long. */
   if (!_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, error)
       || !_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, error))
     return FALSE;

@@ -10,12 +10,13 @@
 #include "gpumem/memory/gpu-host-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
-/* The uses that the host waits for, in sequence. */
+/* The uses of the memory that the host waits for, one after another. */
 typedef struct
 {
   GArray   *uses;                   /* of GpuUse */
   guint     next;
-  gboolean  reads;                  /* the host reads: a failed last write is an error */
+  gboolean  reads;                  /* the host reads the memory, so it is an error if the last
+                                     * write failed */
 } Wait;
 
 static void

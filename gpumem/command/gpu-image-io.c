@@ -197,8 +197,9 @@ gpu_image_read_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are available
  * @user_data: data for @callback
  *
- * Reads like gpu_image_read_bytes() without blocking, except where gpu_stream_read() blocks.
- * @callback is called in the thread-default main context of the calling thread.
+ * Reads like gpu_image_read_bytes(), but does not wait until the operation completes. May block
+ * under the same conditions as gpu_stream_read(). @callback is called in the thread-default main
+ * context of the calling thread.
  *
  * Since: 0.1
  */
@@ -363,8 +364,9 @@ gpu_image_write_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: data for @callback
  *
- * Writes like gpu_image_write_bytes() without blocking, except where gpu_stream_write() blocks.
- * @callback is called in the thread-default main context of the calling thread.
+ * Writes like gpu_image_write_bytes(), but does not wait until the operation completes. May block
+ * under the same conditions as gpu_stream_write(). @callback is called in the thread-default main
+ * context of the calling thread.
  *
  * Since: 0.1
  */

@@ -17,16 +17,17 @@
  * @see_also: #GpuStream, #GpuBuffer, #GpuImage, #GpuSvm
  */
 
-/* A mapped range, shared by the mapping and the bytes made from it. Dropping the last reference
- * unmaps the range. */
+/* A mapped range, shared by the GpuMapping and the bytes of gpu_mapping_get_bytes(). Dropping the
+ * last reference unmaps the range. */
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* guards `data` against range_ref() during range_take() */
+  GMutex           lock;            /* keeps range_take() from clearing `data` while range_ref()
+                                     * adds a reference */
   GpuTimeline     *timeline;
-  GpuStorage      *storage;         /* the range holds a use of it */
+  GpuStorage      *storage;         /* in use until the range is freed */
   gpointer         data;            /* atomic; NULL once unmapped */
-  gsize            offset;          /* within the root */
+  gsize            offset;          /* from the start of the memory of `storage->root` */
   gsize            size;
   gboolean         write;
   gsize            row_pitch;       /* of an image; 0 for a buffer */
@@ -318,7 +319,7 @@ typedef struct
   GpuMapFlags          flags;
   gsize                offset;
   gsize                size;
-  const GpuRegionSide *side;        /* of an image; NULL for a buffer */
+  const GpuRegionSide *side;        /* origin of the region of an image; NULL for a buffer */
   const GpuExtent     *extent;
   gboolean             write;
   MappedRange         *range;
@@ -348,8 +349,8 @@ map_image (const MapOperation  *map,
   return data;
 }
 
-/* Exclusive memory is acquired for the host through its root, even if the mapped object is only a
- * wrapper of that memory. */
+/* For exclusive memory, always maps the native buffer of the root: even if the mapped object only
+ * wraps the memory, the back end must acquire the memory itself for the host. */
 static gpointer
 map_buffer (const MapOperation  *map,
             GpuNativeStream     *stream,
@@ -421,8 +422,8 @@ check_map (const char        *function,
       return FALSE;
     }
 
-  /* The caller has checked a region of an image in texels. A check in bytes could fail, because the
-   * padding of rows does not count in the size of the memory. */
+  /* For an image, the caller has already checked the region in texels. A check in bytes could fail
+   * wrongly, because the size of the memory does not include the padding of rows. */
   return (map->side != NULL
           || _gpu_memory_check_range (map->memory, function, "memory", map->offset, map->size,
                                       error))

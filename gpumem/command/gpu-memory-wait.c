@@ -6,12 +6,12 @@
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
-/* The uses that a task waits for, in sequence. */
+/* The uses of the memory that a task waits for, one after another. */
 typedef struct
 {
   GArray *uses;                     /* of GpuUse */
   guint   next;
-  GError *failure;                  /* of the first failed use */
+  GError *failure;                  /* the error of the first use that failed */
 } Wait;
 
 static void

@@ -7,8 +7,8 @@
 
 G_BEGIN_DECLS
 
-/* The maximum size of copies that are never staged: callers need not call _gpu_timeline_stage() for
- * them. */
+/* Copies of up to this number of bytes are never staged, so callers need not call
+ * _gpu_timeline_stage() for them. */
 #define GPU_STAGING_SIZE_MIN (16 * 1024)
 
 /* Returns NULL if the copy should be submitted to the driver directly. */

@@ -16,13 +16,13 @@
  * page-locked memory of its own: several threads copy the next chunks while the device transfers
  * the previous ones.
  *
- * Staging applies to all operations that read or write host memory, and to gpu_stream_copy() from
- * or to #GpuHostMemory that is not page-locked, with the drivers for CUDA and NVIDIA's driver for
- * OpenCL. Blocking operations are staged if staging is faster: reads of at least 2 MiB and writes
- * of at least 8 MiB. Other operations are staged if the driver would block the caller: reads of at
- * least 64 KiB and writes of at least 2 MiB. Other drivers do not need staging, nor does memory
- * that the library or the program has page-locked. Copies on profiling or out-of-order streams, and
- * copies that wait for user events, are not staged.
+ * With CUDA and with NVIDIA's driver for OpenCL, staging applies to all operations that read or
+ * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
+ * Blocking operations are staged if staging is faster: reads of at least 2 MiB and writes of at
+ * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
+ * 64 KiB and writes of at least 2 MiB. Other drivers do not need staging, nor does memory that the
+ * library or the program has page-locked. Copies on profiling or out-of-order streams, and copies
+ * that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are
@@ -36,9 +36,10 @@
  * and freed when memory runs short. If no page-locked memory can be allocated, or no thread can be
  * started, copies are not staged, and the library logs this once.
  *
- * All contexts of the process share the threads, which exit after some idle time. The environment
- * variable `GPUMEM_COPY_THREADS` sets their initial number. `GPUMEM_DEBUG=transfer` shows which
- * copies are staged, and which may block their caller.
+ * All contexts of the process share the threads that copy to and from page-locked memory. The
+ * threads exit after some idle time. The environment variable `GPUMEM_COPY_THREADS` sets their
+ * initial number. `GPUMEM_DEBUG=transfer` shows which copies are staged, and which may block their
+ * caller.
  *
  * All functions may be called from any thread.
  */
@@ -85,7 +86,7 @@ _gpu_submit_staged (GpuTimeline    *timeline,
                     GpuPending     *pending,
                     GError        **error)
 {
-  /* The timeline holds the transfer until it has queried the result. */
+  /* Keeps a reference to the transfer until the timeline has queried the result. */
   const GpuRetain retain = { transfer, &retain_transfer, 1, submission->retain };
   GError *failure = NULL;
   gboolean success;
@@ -122,9 +123,9 @@ gpu_staging_get_n_threads (void)
  * gpu_staging_set_n_threads:
  * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
- * Sets the number of threads that copy pageable host memory concurrently. The driver copies as fast
- * as one such thread: with one thread, copies are staged only to avoid blocking the caller. The
- * call does not affect copies in flight.
+ * Sets the number of threads that copy pageable host memory concurrently. The driver itself copies
+ * as fast as one such thread. Therefore, with one thread, copies are staged only to avoid blocking
+ * the caller. The call does not affect copies in flight.
  *
  * Since: 0.1
  */
@@ -208,9 +209,9 @@ gpu_context_get_staging_size (GpuContext *context)
  * gpu_context_trim_staging:
  * @context: a #GpuContext
  *
- * Frees the page-locked memory for staging that is not in use. Later copies allocate such memory
- * again, which takes some milliseconds. May block until the device is idle. The library also frees
- * this memory before it emits #GpuContext::memory-pressure.
+ * Frees the page-locked memory that is allocated for staging but not in use. Later copies allocate
+ * such memory again, which takes some milliseconds. May block until the device is idle. The library
+ * also frees this memory before it emits #GpuContext::memory-pressure.
  *
  * Since: 0.1
  */

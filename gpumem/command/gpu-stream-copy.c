@@ -17,7 +17,7 @@ typedef struct
   gsize        size;
   gpointer     data;
   GpuTransfer *staged;              /* NULL if the copy is not staged */
-  GpuOperationFunc direct;          /* the operation without staging */
+  GpuOperationFunc direct;          /* the function that copies without staging */
 } Transfer;
 
 /* @operation is an array of two accesses: the source and the destination. */
@@ -35,8 +35,8 @@ run_copy (gconstpointer     operation,
                                         error);
 }
 
-/* A copy between device memory and pageable memory of the library. The accesses must be the first
- * member: if staging fails, the struct is passed to run_copy(). */
+/* A copy between device memory and GpuHostMemory that is not page-locked. The accesses must be the
+ * first member: if staging fails, the struct is passed to run_copy(). */
 typedef struct
 {
   GpuAccess    accesses[2];
@@ -245,7 +245,8 @@ set_peers (GpuTimeline    *timeline,
   GpuNativeContext *from = source->storage->context;
   const GpuBackend *backend = timeline->context->backend;
 
-  /* _gpu_submit() rejects any other combination as memory of a foreign context. */
+  /* If neither memory belongs to the stream's context, or one belongs to another back end,
+   * _gpu_submit() rejects the copy. */
   if ((to != timeline->context && from != timeline->context) || to->backend != backend
       || from->backend != backend)
     return TRUE;
@@ -546,8 +547,8 @@ gpu_stream_migrate (GpuStream        *stream,
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
  * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
  * not overlap. The operation holds references to both memory objects until it completes. Does not
- * block, but a copy from or to #GpuHostMemory that is not page-locked may block where
- * gpu_stream_write() or gpu_stream_read() would.
+ * block, except that a copy from or to #GpuHostMemory that is not page-locked may block under the
+ * same conditions as gpu_stream_write() or gpu_stream_read().
  *
  * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
  * in chunks of at most 4 MiB. A copy has at most 16 MiB in flight. Commands in @stream and in a
@@ -655,8 +656,9 @@ gpu_stream_write (GpuStream  *stream,
  * Copies from the device into memory of the caller (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync). The caller must keep @data valid and must not access it until the operation
  * completes; gpu_stream_read_bytes() has no such requirement. Does not block if @data is
- * page-locked, or under the conditions under which gpu_stream_write() does not block. Exception: on
- * CUDA, a copy of less than 64 KiB to pageable memory completes before the call returns.
+ * page-locked. If @data is pageable, may block under the same conditions as gpu_stream_write(). In
+ * addition, on CUDA a copy of less than 64 KiB to pageable memory completes before the call
+ * returns.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
@@ -697,9 +699,9 @@ gpu_stream_read (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into new host memory (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Blocks only where gpu_stream_read() blocks. The bytes are valid once the
- * operation has completed, so wait with gpu_stream_synchronize() or an event before reading them.
- * gpu_stream_map() is an alternative that never blocks.
+ * cuMemcpyDtoHAsync). May block under the same conditions as gpu_stream_read(). The bytes are valid
+ * once the operation has completed, so wait with gpu_stream_synchronize() or an event before
+ * reading them. gpu_stream_map() is an alternative that never blocks.
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read() or
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -747,8 +749,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync). @bytes must wrap writable memory of the program, for example with
  * gpu_bytes_new_for_address() or g_bytes_new_with_free_func(), and must not be accessed until the
- * operation completes. The operation holds references to @bytes and @source until it completes.
- * Blocks only where gpu_stream_read() blocks.
+ * operation completes. The operation holds references to @bytes and @source until it completes. May
+ * block under the same conditions as gpu_stream_read().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read()
  *

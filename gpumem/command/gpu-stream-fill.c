@@ -13,8 +13,8 @@
 /* The largest pattern that every driver supports, in bytes. */
 #define MAX_NATIVE_PATTERN 128
 
-/* The maximum number of bytes that compose_fill() writes from the host, except for a larger
- * pattern. */
+/* The maximum number of bytes that compose_fill() writes from the host, unless one pattern is
+ * larger. */
 #define SEED_SIZE (64 * 1024)
 
 typedef struct
@@ -361,8 +361,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  * @destination: memory of the stream's context
  * @layout: (nullable): origin and pitches of the region in @destination; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: the width in bytes, which is a multiple of @pattern_size, the
- *   number of rows and the number of slices
+ * @extent: size of the region: the width in bytes (a multiple of @pattern_size), the number of rows
+ *   and the number of slices
  * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error

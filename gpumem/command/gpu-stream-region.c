@@ -94,7 +94,7 @@ is_image (const Side *side)
   return side->memory != NULL && GPU_IS_IMAGE (side->memory);
 }
 
-/* Checks that the memory is usable, then sets the native memory and the size of the side. */
+/* Checks that the memory is usable, then sets the native memory and the size of @side. */
 static gboolean
 check_side (const char  *function,
             Side        *side,
@@ -277,7 +277,7 @@ check_region_overlap (const RegionCopy  *copy,
   return FALSE;
 }
 
-/* Checks a copy that involves memory of another context on one side. */
+/* Checks a copy whose source or destination is memory of another context. */
 static gboolean
 check_peers (GpuTimeline       *timeline,
              const RegionCopy  *copy,
@@ -322,7 +322,8 @@ add_access (GpuSubmission *submission,
       (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
 }
 
-/* Returns NULL if both sides are device memory or the copy should not be staged. */
+/* Returns NULL if neither the source nor the destination is host memory, or if the copy should not
+ * be staged. */
 static GpuTransfer *
 stage_region (GpuTimeline      *timeline,
               const RegionCopy *copy,
@@ -500,8 +501,8 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  *   context
  * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: the width in bytes, or in texels if either memory is an image, the
- *   number of rows and the number of slices
+ * @extent: size of the region: the width (in texels if @destination or @source is an image,
+ *   otherwise in bytes), the number of rows and the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices on the device, between buffers, between images, or between a
@@ -558,15 +559,15 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @bytes: the bytes to write
  * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
- *   the number of slices
+ * @extent: size of the region: the width (in texels if @destination is an image, otherwise in
+ *   bytes), the number of rows and the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
  * called several times or replaced by clEnqueueWriteBuffer if the driver rejects the pitches;
  * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts have the same units as in
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
- * and @destination until it completes. Blocks only where gpu_stream_write() blocks.
+ * and @destination until it completes. May block under the same conditions as gpu_stream_write().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not let the host write it
@@ -605,15 +606,15 @@ gpu_stream_write_region (GpuStream        *stream,
  * @source: memory of the stream's context
  * @source_layout: (nullable): origin and pitches of the region in @source; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
- *   the number of slices
+ * @extent: size of the region: the width (in texels if @source is an image, otherwise in bytes),
+ *   the number of rows and the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into new host memory with tightly packed rows
  * (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
  * Layouts have the same units as in gpu_stream_copy_region(). An empty region results in empty
- * bytes. Blocks only where gpu_stream_read() blocks. The bytes are valid once the operation has
- * completed.
+ * bytes. May block under the same conditions as gpu_stream_read(). The bytes are valid once the
+ * operation has completed.
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_copy_region(), with
  *   %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not let the host read it, or with
@@ -662,16 +663,16 @@ gpu_stream_read_region (GpuStream        *stream,
  * @bytes: writable memory, large enough for the region with the pitches of @bytes_layout
  * @bytes_layout: (nullable): origin and pitches of the region in @bytes; %NULL for offset 0 and
  *   tightly packed rows
- * @extent: size of the region: the width in bytes, or in texels of an image, the number of rows and
- *   the number of slices
+ * @extent: size of the region: the width (in texels if @source is an image, otherwise in bytes),
+ *   the number of rows and the number of slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into the memory of @bytes, like
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
  * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts have the same
  * units as in gpu_stream_copy_region(). An empty region does nothing. The operation holds
- * references to @bytes and @source until it completes. The bytes are valid from then on. Blocks
- * only where gpu_stream_read() blocks.
+ * references to @bytes and @source until it completes. After that, @bytes contains the region. May
+ * block under the same conditions as gpu_stream_read().
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region()
  *

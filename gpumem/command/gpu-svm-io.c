@@ -355,9 +355,9 @@ is_cut (const GpuStorage *storage)
  * Operations of the library do not need this call: if the host and the device cannot access the
  * memory at the same time, the library attaches the memory before each use. This call also
  * determines how the library attaches the memory from now on. With %GPU_SVM_ATTACHMENT_STREAM, the
- * initial value, it attaches the memory to the stream of the next use. With
- * %GPU_SVM_ATTACHMENT_GLOBAL it attaches the memory to all streams, for memory that other libraries
- * use on their own streams. On a default stream of CUDA, which cannot own memory,
+ * initial value, the library attaches the memory to the stream of the next use. With
+ * %GPU_SVM_ATTACHMENT_GLOBAL, the library attaches the memory to all streams, for memory that other
+ * libraries use on their own streams. On a default stream of CUDA, which cannot own memory,
  * %GPU_SVM_ATTACHMENT_STREAM attaches to all streams.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an unknown attachment,
