@@ -24,12 +24,13 @@ typedef enum
   GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
-/* An item stores a number in each type that the argument may have: the launch has no place to store
- * converted values. */
+/* An argument in the list. An item for a number stores the number in every type to which a launch
+ * may convert it, because the launch has no memory for converted values. */
 typedef struct
 {
   GpuArgumentItemType type;
-  gsize               size;         /* LOCAL, BYTES: bytes; MEMORY: bytes in use, 0 for all */
+  gsize               size;         /* of LOCAL and BYTES, in bytes; for MEMORY, the number of bytes
+                                     * that the kernel uses, 0 for all */
   union
   {
     struct

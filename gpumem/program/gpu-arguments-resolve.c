@@ -356,7 +356,7 @@ resolve_image (GpuImage               *image,
 
   value->kind = GPU_ARGUMENT_KIND_IMAGE;
 
-  /* An image without a sampler is passed as a surface object. Kernels may write a surface. */
+  /* An image without a sampler is passed as a surface object, which the kernel may write. */
   if (takes_object (kernel, info))
     return check_access (image, TRUE, kernel, info, index, error);
 

@@ -426,9 +426,10 @@ gpu_arguments_add_value (GpuArguments *arguments,
  * The library does not track the memory at @address: it neither retains that memory nor orders the
  * kernel after other uses of it.
  *
- * On OpenCL, the library first calls the function for addresses of buffers if @address lies in a
- * #GpuBuffer, or else the function for shared virtual memory. If the driver refuses the address,
- * the library tries the other functions.
+ * On OpenCL, if @address lies in a #GpuBuffer, the library calls clSetKernelArgDevicePointerEXT.
+ * Otherwise, it tries clSetKernelArgSVMPointer, clSetKernelArgMemPointerINTEL and
+ * clSetKernelArgDevicePointerEXT, in this order, until the driver accepts the address. It skips the
+ * functions that the device does not support.
  *
  * On OpenCL devices without shared virtual memory and without cl_ext_buffer_device_address, a
  * launch that passes an address other than 0 for a pointer fails with %GPU_ERROR_NOT_SUPPORTED.

@@ -5,8 +5,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
-/* Returns (transfer none) the driver's side of the kernel, or NULL with an error if @kernel was
- * never initialised or its context is lost. */
+/* Returns (transfer none) the GpuKernelCore of @kernel, or NULL with an error if @kernel was never
+ * initialised or its context is lost. */
 static GpuKernelCore *
 begin_call (GpuKernel   *kernel,
             const char  *function,

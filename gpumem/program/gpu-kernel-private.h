@@ -10,7 +10,8 @@ G_BEGIN_DECLS
 
 typedef struct _GpuKernelCore GpuKernelCore;
 
-/* The driver's side of a GpuKernel. Launches in flight hold references to this structure. */
+/* The part of a GpuKernel that owns the driver's kernel object. Launches in flight hold references
+ * to this structure, so the GpuKernel may be finalized earlier. */
 struct _GpuKernelCore
 {
   gatomicrefcount   refs;
@@ -66,8 +67,8 @@ GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel
 /* Returns (transfer floating) a description of the arguments of all kernels of the program, for the
  * program cache. Returns NULL if the driver cannot list the kernels. */
 GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
-/* @descriptions comes from _gpu_kernel_describe_all(). Fills in the fields of @arguments that the
- * driver did not report. @descriptions still owns the strings. */
+/* Fills in the fields of @arguments that the driver did not report. @descriptions is the result of
+ * _gpu_kernel_describe_all(), and keeps the ownership of the strings in @arguments. */
 void                   _gpu_kernel_complete      (GVariant               *descriptions,
                                                   const char             *name,
                                                   GpuArgumentInfo        *arguments,

@@ -19,7 +19,7 @@ struct _GpuLaunch
   const GpuExtent  *block;          /* NULL to let the driver choose */
   gsize             shared_size;
   GpuLaunchFlags    flags;
-  gboolean          is_prepared;    /* the values contain the buffers */
+  gboolean          is_prepared;    /* a prepared launch: `values` contain the native buffers */
   gboolean          has_options;    /* the launch needs GpuLaunchOptions */
   gboolean          has_samplers;
   guint             n_arguments;

@@ -39,9 +39,9 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * @options: (nullable): options of the compiler, appended to the options of the context
  * @error: return location for an error
  *
- * Compiles source without linking or loading it (CUDA: nvrtcCompileProgram, to relocatable code
- * unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until the source is
- * compiled.
+ * Compiles source without linking or loading it (CUDA: nvrtcCompileProgram, which generates
+ * relocatable code unless @options contain `-rdc=false`; OpenCL: clCompileProgram). Blocks until
+ * the source is compiled.
  *
  * The result is a part for gpu_program_new_linked(). Another process may also link the part, if it
  * uses the same driver and the same kind of device.

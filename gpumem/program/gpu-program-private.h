@@ -5,14 +5,15 @@
 
 G_BEGIN_DECLS
 
-/* The driver's side of a GpuProgram. The kernels of the program hold references to this
- * structure. */
+/* The part of a GpuProgram that owns the driver's program object. The kernels of the program hold
+ * references to this structure, so the GpuProgram may be finalized earlier. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
   GpuNativeProgram *native;
-  GVariant         *descriptions;   /* nullable; of the kernels of a program from the cache */
+  GVariant         *descriptions;   /* nullable; for a program from the cache: the arguments of its
+                                     * kernels */
   GHashTable       *lowered;        /* nullable; from names in the source to names in the binary */
 } GpuProgramCore;
 

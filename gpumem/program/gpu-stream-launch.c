@@ -69,8 +69,8 @@ static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref
                                            (GDestroyNotify) _gpu_kernel_core_unref };
 
 /* Builds a list of retained objects that contains the samplers and then @core. @core must be the
- * last object, because the timeline compares the last object of a launch with the last object of
- * the next launch. */
+ * last object: if the next launch uses the same @core and no samplers, the timeline then needs no
+ * further reference to @core. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
                  GpuRetain       *retains,
