@@ -5,9 +5,10 @@
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
 
-/* Returns the memory if the element with all indices 0 is at its start. Otherwise returns a slice
- * from that element to the end of the last element. Slices are avoided where possible, because
- * OpenCL does not define concurrent writes to a buffer and to a slice of that buffer. */
+/* Returns the memory if the element whose indices are all 0 is at the start of the memory.
+ * Otherwise returns a slice from that element to the end of the last element. Slices are avoided
+ * where possible, because OpenCL does not define concurrent writes to a buffer and to a slice of
+ * that buffer. */
 static GpuMemory *
 get_array_memory (GpuArray    *array,
                   gsize        begin,
@@ -42,12 +43,12 @@ get_array_memory (GpuArray    *array,
  * @array: (transfer none): an array of the context of the kernel
  * @error: return location for an error
  *
- * Adds a pointer to the element of @array with all indices 0, or a null pointer if @array has no
- * elements. The kernel does not get the strides: pass the structure of gpu_array_get_descriptor()
- * if the kernel needs them. The launch counts as a use of the memory from the first byte that
- * belongs to an element to the end of the last element. If the element with all indices 0 is not at
- * the start of the memory, the argument is a slice of the memory (OpenCL: clCreateSubBuffer). May
- * be called from any thread; does not block.
+ * Adds a pointer to the element of @array whose indices are all 0, or a null pointer if @array has
+ * no elements. The kernel does not get the strides: pass the structure of
+ * gpu_array_get_descriptor() if the kernel needs them. The launch counts as a use of the memory
+ * from the first byte that belongs to an element to the end of the last element. If the element
+ * whose indices are all 0 is not at the start of the memory, the argument is a slice of the memory
+ * (OpenCL: clCreateSubBuffer). May be called from any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
  *   starts at an offset that gpu_buffer_slice() rejects, with %GPU_ERROR_NOT_SUPPORTED if strides

@@ -6,7 +6,8 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 
-/* Returns whether the elements are one run of bytes, in the same order on both sides. */
+/* Returns whether the elements are one contiguous run of bytes in both layouts, in the same
+ * order. */
 static gboolean
 is_linear (const GpuArrayLayout *to,
            const GpuArrayLayout *from)
@@ -38,7 +39,7 @@ is_dense (GpuArray *array)
   return is_linear (&packed, &array->layout);
 }
 
-/* Returns the array to copy from: @source, or a new array of the same context, into which the
+/* Returns the array to copy from: @source, or a new array in the context of @source, into which the
  * caller packs the elements. */
 static GpuArray *
 get_sent (GpuArray    *array,
@@ -55,8 +56,8 @@ get_sent (GpuArray    *array,
                               error);
 }
 
-/* Returns the array to copy to: @array, or a new array of the same context, from which the caller
- * unpacks the elements. */
+/* Returns the array to copy to: @array, or a new array in the context of @array, from which the
+ * caller unpacks the elements. */
 static GpuArray *
 get_landing (GpuArray    *array,
              GpuArray    *sent,
@@ -93,9 +94,9 @@ copy_bytes (GpuTimeline  *timeline,
                              size != 0 ? size : end - from_begin, NULL, error);
 }
 
-/* If the other context packs the elements, it must do so after the earlier work of @timeline. If it
- * unpacks the elements, later work of @timeline must follow. In both cases a copy of one byte,
- * whose value does not matter, makes one stream wait for the other. */
+/* If `partner` packs the elements, it must do so after the earlier work of @timeline. If `partner`
+ * unpacks the elements, later work of @timeline must wait for that. In both cases a copy of one
+ * byte, whose value does not matter, orders the two streams. */
 gboolean
 _gpu_array_copy_cross_driver (GpuArray     *array,
                               GpuTimeline  *timeline,

@@ -31,7 +31,7 @@ typedef struct
   GpuDLVersioned  versioned;
   gint64          shape[GPU_ARRAY_MAX_DIMS];
   gint64          strides[GPU_ARRAY_MAX_DIMS];
-  GpuStorage     *storage;          /* NULL for no elements */
+  GpuStorage     *storage;          /* NULL if the array has no elements */
   guint64         origin;           /* the address or handle of the first byte of `storage` */
 } Export;
 
@@ -460,9 +460,9 @@ get_export (GpuContext *context,
          && (export->storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) == 0 ? export : NULL;
 }
 
-/* For a tensor that this library created, returns a view of the exported storage: the library could
- * not find the storage of pool memory or of a slice by its handle. For any other tensor, wraps the
- * handle. */
+/* For a tensor that this library created, returns a view of the exported storage, because the
+ * handle alone does not identify the storage of pool memory or of a slice. For any other tensor,
+ * wraps the handle. */
 static GpuBuffer *
 wrap_range (GpuContext  *context,
             guint64      handle,
@@ -474,7 +474,7 @@ wrap_range (GpuContext  *context,
   GDestroyNotify notify = versioned ? free_versioned : free_managed;
   const Export *export = get_export (context, managed, versioned);
 
-  /* Validate the range: the holder of the tensor may have changed the fields of the tensor. */
+  /* Validate the range, because another library may have changed the fields of the tensor. */
   if (export != NULL && handle >= export->origin
       && handle - export->origin <= export->storage->size
       && size <= export->storage->size - (handle - export->origin))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions that the methods for copies of arrays share. Only _gpu_array_wait() blocks. */
+/* Functions shared by the methods that copy arrays. Only _gpu_array_wait() blocks. */
 #pragma once
 
 #include "gpumem/array/gpu-array-private.h"
@@ -24,8 +24,8 @@ gboolean     _gpu_array_fill          (GpuArray              *array,
                                        gsize                  size,
                                        const char            *function,
                                        GError               **error);
-/* Sets @pending, which may be NULL, if the copy is a single command. Otherwise the caller waits for
- * all of @timeline. */
+/* Sets @pending, which may be NULL, if the copy is a single command. Otherwise the caller must wait
+ * for all work of @timeline. */
 gboolean     _gpu_array_write         (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        GBytes                *bytes,
@@ -60,7 +60,7 @@ GpuTimeline *_gpu_array_begin         (GpuArray              *array,
                                        GCancellable          *cancellable,
                                        GError               **error);
 /* Called last by all blocking methods. Waits for the command of @pending or, if there are several
- * commands or the wait may be cancelled, for the whole timeline. */
+ * commands or the wait may be cancelled, for all work of @timeline. */
 gboolean     _gpu_array_wait          (GpuTimeline           *timeline,
                                        GpuPending            *pending,
                                        const char            *function,

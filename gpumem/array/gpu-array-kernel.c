@@ -23,7 +23,7 @@
  * do. */
 #define FEW_BYTES 256
 
-/* The number of work-items is a multiple of this, also if fewer units remain. */
+/* The number of work-items of a launch is a multiple of this number, even if fewer units remain. */
 #define GROUP 256
 
 /* A unit is the number of bytes that a work-item copies: 1, 2, 4 or 8. */

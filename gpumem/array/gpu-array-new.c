@@ -256,9 +256,9 @@ gpu_array_new_filled (GpuContext     *context,
  * @bytes: the elements, without gaps
  * @error: return location for an error
  *
- * Allocates an array with a copy of @bytes (OpenCL: clEnqueueWriteBuffer; CUDA:
- * cuMemcpyHtoDAsync). Blocks like gpu_stream_write(). Later work that uses the array is ordered
- * after the copy, which holds a reference to @bytes until it completes.
+ * Allocates an array with a copy of @bytes (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync).
+ * May block under the same conditions as gpu_stream_write(). Later work that uses the array is
+ * ordered after the copy, which holds a reference to @bytes until it completes.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the size of
  *   @bytes is not the size of the array, or with an error of gpu_array_new_full() or
@@ -369,7 +369,7 @@ set_strides (GpuArrayLayout  *layout,
 /**
  * gpu_array_new_for_memory:
  * @memory: linear memory: any memory except an image
- * @offset: the offset of the element whose indices are all 0, in bytes
+ * @offset: the offset in @memory, in bytes, of the element whose indices are all 0
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
  * @n_dims: the number of dimensions, 0 for an array of one element
@@ -471,7 +471,7 @@ _gpu_array_new_like (GpuArray      *array,
 
   _gpu_array_layout_pack (&forwards, &packed);
 
-  /* The order of elements that share memory is not defined: use C order. */
+  /* If elements share memory, they have no order in memory: use C order. */
   if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
     layout = packed;
 

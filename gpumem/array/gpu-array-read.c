@@ -224,9 +224,9 @@ gpu_array_read_bytes (GpuArray       *array,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads all elements into existing host memory and blocks like gpu_array_read_bytes(). The function
- * does not write the gaps between the elements. After cancellation, @bytes may contain some of the
- * elements.
+ * Reads all elements into existing host memory and blocks until they are read, like
+ * gpu_array_read_bytes(). The gaps between the elements in @bytes are not changed. After
+ * cancellation, @bytes may contain some of the elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
  *   overlap in @bytes, or with an error of gpu_array_read_bytes()
@@ -301,8 +301,9 @@ land_finish (GAsyncResult  *result,
  * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_bytes(), but blocks only where gpu_stream_read() blocks. @callback is
- * called in the thread-default main context of the calling thread.
+ * Reads like gpu_array_read_bytes(), but does not wait until the elements are read. May block under
+ * the same conditions as gpu_stream_read(). @callback is called in the thread-default main context
+ * of the calling thread.
  *
  * Since: 0.1
  */
@@ -376,9 +377,10 @@ gpu_array_read_bytes_finish (GpuArray      *array,
  * @callback: (scope async) (nullable): called after the elements were read
  * @user_data: for @callback
  *
- * Reads like gpu_array_read_strided(), but blocks only where gpu_stream_read() blocks. @callback is
- * called in the thread-default main context of the calling thread. @bytes contains the elements
- * once gpu_array_read_strided_finish() has returned.
+ * Reads like gpu_array_read_strided(), but does not wait until the elements are read. May block
+ * under the same conditions as gpu_stream_read(). @callback is called in the thread-default main
+ * context of the calling thread. @bytes contains the elements once gpu_array_read_strided_finish()
+ * has returned.
  *
  * Since: 0.1
  */

@@ -162,8 +162,9 @@ gpu_array_write_bytes (GpuArray       *array,
  * @callback: (scope async) (nullable): called when the elements are written
  * @user_data: for @callback
  *
- * Writes like gpu_array_write_bytes(), but blocks only where gpu_stream_write() blocks. @callback
- * is called in the thread-default main context of the calling thread.
+ * Writes like gpu_array_write_bytes(), but does not wait until the elements are written. May block
+ * under the same conditions as gpu_stream_write(). @callback is called in the thread-default main
+ * context of the calling thread.
  *
  * Since: 0.1
  */

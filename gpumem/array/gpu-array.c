@@ -163,7 +163,7 @@ install_numbers (void)
   /**
    * GpuArray:offset:
    *
-   * The offset of the element with all indices 0 in the memory, in bytes.
+   * The offset in the memory, in bytes, of the element whose indices are all 0.
    *
    * Since: 0.1
    */
@@ -250,8 +250,8 @@ gpu_array_get_context (GpuArray *array)
  * gpu_array_get_memory:
  * @array: a #GpuArray
  *
- * Gets the whole memory object. gpu_array_get_offset() and gpu_array_get_range() return the
- * position of the elements in the memory.
+ * Gets the memory object that contains the elements. gpu_array_get_offset() and
+ * gpu_array_get_range() return the position of the elements in the memory.
  *
  * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements, unless the
  *   array was created for existing memory
@@ -352,8 +352,8 @@ gpu_array_get_strides (GpuArray *array,
  * gpu_array_get_offset:
  * @array: a #GpuArray
  *
- * Gets the offset of the element with all indices 0 in the memory. With negative strides, other
- * elements precede that element.
+ * Gets the offset in the memory of the element whose indices are all 0. With negative strides,
+ * other elements precede that element.
  *
  * Returns: the offset in bytes
  *
@@ -475,7 +475,8 @@ gpu_array_is_writable (GpuArray *array)
  * gpu_array_get_device_address:
  * @array: a #GpuArray
  *
- * Gets the device address of the element with all indices 0, see gpu_memory_get_device_address().
+ * Gets the device address of the element whose indices are all 0, see
+ * gpu_memory_get_device_address().
  *
  * Returns: the address, 0 if the driver does not report it, or there are no elements
  *
@@ -511,8 +512,8 @@ acquire_host (GpuArray *array)
  * gpu_array_get_host_address:
  * @array: a #GpuArray
  *
- * Gets the host address of the element with all indices 0, in memory that the host may access at
- * any time without mapping it: all memory of the host back end, fine-grain #GpuSvm, and
+ * Gets the host address of the element whose indices are all 0, in memory that the host may access
+ * at any time without mapping it: all memory of the host back end, fine-grain #GpuSvm, and
  * #GpuHostMemory. Before you read the memory, wait for the work that writes it. The address does
  * not keep the memory allocated, unlike the result of gpu_array_get_host_bytes().
  *

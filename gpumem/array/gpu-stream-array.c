@@ -220,7 +220,8 @@ _gpu_array_read (GpuArray            *array,
 
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
 
-  /* The caller waits for the only command, and holds a reference to the bytes until then. */
+  /* There is only one command. The caller waits for it, and holds a reference to the bytes until
+   * then. */
   if (plan->n_regions == 1 && pending != NULL)
     {
       transfer.pending = pending;
@@ -327,21 +328,21 @@ _gpu_array_copy_to (GpuArray     *array,
  * Copies elements between arrays on the device. @source is broadcast to the shape of @destination,
  * see gpu_array_broadcast(). The arrays may share memory.
  *
- * The function copies one or more regions. Each region is a command, see gpu_stream_copy_region().
- * A region has up to three dimensions, which must have the same order in both arrays. With a fourth
+ * The function copies one or more regions, each with one command: see gpu_stream_copy_region(). A
+ * region has up to three dimensions, which must have the same order in both arrays. With a fourth
  * dimension, the function copies one region for each index of that dimension. If one of the arrays
  * is a transposed matrix, the function copies one region for each row. For more than a few regions,
  * and for many short rows, the library launches a kernel instead, if the device has a compiler and
  * kernels can access the memory. The first such copy in a context blocks while the kernel is built,
  * or loaded from the program cache. Other copies do not block. The library holds references to the
- * memory until the copy completes.
+ * memory of both arrays until the copy completes.
  *
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
- * elements are contiguous in the same order on both sides. Otherwise the function packs the
- * elements into temporary memory on the side of @source, or unpacks them from temporary memory on
- * the side of @destination, or both. The packing and unpacking is ordered with the work in @stream.
- * Copies between back ends or OpenCL contexts may block like gpu_stream_copy(), and fail with its
- * errors.
+ * elements are contiguous in the same order in both arrays. Otherwise the function packs the
+ * elements into temporary memory in the context of @source, or unpacks them from temporary memory
+ * in the context of @destination, or both. The packing and unpacking is ordered with the work in
+ * @stream. Copies between back ends or OpenCL contexts may block under the same conditions as
+ * gpu_stream_copy(), and fail with its errors.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
  *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
@@ -378,7 +379,7 @@ gpu_stream_copy_array (GpuStream  *stream,
  * @error: return location for an error
  *
  * Sets all elements to one value on the device, see gpu_stream_fill() and gpu_stream_fill_region().
- * Does not block. The library holds a reference to the memory until the fill completes.
+ * Does not block. The library holds a reference to the memory of @array until the fill completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
  *   element or elements share memory, or with an error of gpu_stream_fill_region()
@@ -429,8 +430,8 @@ gpu_stream_fill_array (GpuStream  *stream,
  *
  * Copies elements from the host to the device, like gpu_stream_write_region(). Any strides are
  * allowed. If the elements have another order in @bytes than in @array, the calling thread reorders
- * them first. Blocks like gpu_stream_write(). The library holds references to @bytes and the memory
- * until the copy completes.
+ * them first. May block under the same conditions as gpu_stream_write(). The library holds
+ * references to @bytes and to the memory of @array until the copy completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes or
  *   if several elements of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
@@ -476,10 +477,11 @@ gpu_stream_write_array (GpuStream     *stream,
  * @error: return location for an error
  *
  * Copies elements from the device into the memory of @bytes, like gpu_stream_read_region_into().
- * The function does not write the gaps between the elements. Each region is a command, see
- * gpu_stream_copy_array(); gpu_array_read_strided() may need fewer commands, but blocks until they
- * complete. Blocks like gpu_stream_read(). The library holds references to @bytes and the memory
- * until the copy completes. After that, @bytes contains the elements.
+ * The gaps between the elements in @bytes are not changed. May block under the same conditions as
+ * gpu_stream_read(). The function copies one or more regions, each with one command: see
+ * gpu_stream_copy_array(). gpu_array_read_strided() may need fewer commands, but waits until they
+ * complete. The library holds references to @bytes and to the memory of @array until the copy
+ * completes. After that, @bytes contains the elements.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
  *   overlap in @bytes, or with an error of gpu_stream_read_region_into()
