@@ -44,8 +44,8 @@
  * # The cache # {#gpu-program-cache}
  *
  * A build takes from tens of milliseconds to minutes. If a program is built from source, the
- * library therefore stores its binary on disk. When the program builds the same source again, with
- * the same options for the same device, driver and compiler, the library loads the stored binary.
+ * library therefore stores its binary on disk. When the same source is built again with the same
+ * options, for the same device, driver and compiler, the library loads the stored binary.
  *
  * The directory of the cache is `gpumem/programs` in the user's cache directory (see
  * g_get_user_cache_dir()). The environment variable `GPUMEM_CACHE_DIR` names another directory; an
