@@ -18,7 +18,7 @@ void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,
                                           GpuNativeEvent  *start);
-/* (transfer none) (nullable) */
+/* Get the events set by _gpu_event_set_shared() and for the times (transfer none) (nullable). */
 GpuNativeEvent *_gpu_event_get_shared    (GpuEvent        *event);
 GpuNativeEvent *_gpu_event_get_timed     (GpuEvent        *event);
 /* Returns FALSE with an error if @event was never initialised. */

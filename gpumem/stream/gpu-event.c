@@ -45,12 +45,13 @@ struct _GpuEvent
   GpuContext     *context;
   GMainContext   *main_context;     /* where ::completed is emitted */
   GpuUserEvent   *user;             /* NULL for an event of a stream */
-  GpuPoint        point;            /* of a stream; no timeline for a user event */
-  GpuWatch        watch;            /* of the point */
-  GpuNativeEvent *timed;            /* records times, nullable */
-  GpuNativeEvent *start;            /* the start time, unless `timed` has it; nullable */
-  GpuNativeEvent *shared;           /* for other processes, nullable */
-  gint            watched;          /* atomic */
+  GpuPoint        point;            /* the submission that completes the event; for a user event,
+                                     * the timeline is NULL */
+  GpuWatch        watch;            /* keeps a failure of `point` until the event is finalized */
+  GpuNativeEvent *timed;            /* nullable; records the times of the event */
+  GpuNativeEvent *start;            /* nullable; records the start time if `timed` does not */
+  GpuNativeEvent *shared;           /* nullable; the event for gpu_event_export_handle() */
+  gint            watched;          /* atomic; whether gpu_event_watch() was called */
 };
 
 enum
@@ -542,7 +543,8 @@ gpu_event_wait (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete or the timeout expires. The work continues in either case.
+ * Blocks until @event is complete or the timeout expires. If the timeout expires or @cancellable is
+ * cancelled, only the wait ends: the work continues.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed, or
  *   %G_IO_ERROR_CANCELLED
@@ -719,7 +721,8 @@ gpu_event_wait_finish (GpuEvent      *event,
   return g_task_propagate_boolean (G_TASK (result), error);
 }
 
-/* Holds a reference to a watched event until its signal was emitted. */
+/* The data of an idle source. Holds a reference to a watched event until GpuEvent::completed is
+ * emitted. */
 typedef struct
 {
   GpuEvent *event;
@@ -760,8 +763,8 @@ watched_completed (gpointer      data,
   g_source_attach (source, completion->event->main_context);
 }
 
-/* A watch holds no reference to a user event, because dropping the last reference must fail the
- * event. */
+/* @data is a weak reference. gpu_event_watch() takes no reference to a user event, because the
+ * event must fail when the program drops the last reference. */
 static void
 user_completed (gpointer      data,
                 const GError *error)

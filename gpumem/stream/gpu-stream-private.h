@@ -15,7 +15,8 @@ struct _GpuStream
   GpuDevice      *device;
   GpuStreamFlags  flags;
   int             priority;
-  gboolean        is_foreign;       /* wrapped, with the handle and mode below */
+  gboolean        is_foreign;       /* created by gpu_stream_new_wrapped() for `handle` with
+                                     * `mode` */
   guint64         handle;
   GpuWrapMode     mode;
 };
@@ -45,8 +46,8 @@ GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
-/* (transfer none): like _gpu_context_get_timeline(). The timeline is valid as long as @stream or,
- * if @stream is NULL, @context. */
+/* (transfer none): like _gpu_context_get_timeline(). The timeline is valid as long as @stream
+ * exists or, if @stream is NULL, as long as @context exists. */
 GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,

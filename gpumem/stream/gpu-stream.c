@@ -329,7 +329,8 @@ clamp_priority (GpuStream        *stream,
     stream->priority = CLAMP (stream->priority, greatest, least);
 }
 
-/* Adds the prefix to errors of the back end. Errors of GpuStream already have the prefix. */
+/* Prefixes errors of the back end with the name of the function. Errors that this file sets already
+ * have that prefix. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
                GpuNativeContext  *context,
@@ -635,8 +636,8 @@ peek_handle (GpuStream *stream)
  *
  * After the first call the program may submit work to the driver's stream directly. From then on
  * gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and gpu_context_synchronize()
- * include that work, at the cost of a driver call each. To compare streams, use gpu_stream_equal()
- * and gpu_stream_hash(), which do not cause this cost.
+ * include that work, which costs a driver call each time. To compare streams, use
+ * gpu_stream_equal() and gpu_stream_hash(), which do not have this effect.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -861,8 +862,8 @@ gpu_stream_barrier (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
-/* Gets the event that records the time of the newest point, if @flags or the stream request times.
- * Caller holds the timeline's lock. */
+/* If @flags or the stream request times, sets @event to the event that records the time of the last
+ * submission. Caller holds the timeline's lock. */
 static gboolean
 get_timed_event_locked (GpuTimeline     *timeline,
                         GpuEventFlags    flags,
@@ -878,16 +879,16 @@ get_timed_event_locked (GpuTimeline     *timeline,
   else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
-  /* A newly recorded event is an operation with a point of its own. */
+  /* A newly recorded event counts as a submission of its own. */
   if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
     _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
 
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
 
-/* Appends a point after the work that the program submitted through the native handle. If @timed
- * recorded the time of the previous point, @timed also serves as the event of the new point. Caller
- * holds the timeline's lock. */
+/* If the program may have submitted work through the native handle, counts that work as a
+ * submission. If @timed is the event of the last submission so far, it becomes the event of the new
+ * submission. Caller holds the timeline's lock. */
 static void
 append_recorded_point_locked (GpuTimeline    *timeline,
                               GpuNativeEvent *timed)
@@ -969,8 +970,8 @@ record_shared_locked (GpuTimeline    *timeline,
  * the event also waits for the work that the program submitted through the handle.
  *
  * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
- * %GPU_EVENT_FLAGS_TIMING, an event for which no operation has recorded times records a time
- * itself. This happens on a %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted
+ * %GPU_EVENT_FLAGS_TIMING, the event records a time itself if no operation has recorded times for
+ * it. This happens on a %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted
  * (OpenCL: clEnqueueMarkerWithWaitList). On CUDA it also happens on every stream without
  * %GPU_STREAM_FLAGS_PROFILING (cuEventRecord). gpu_event_export_handle() shares an event with
  * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord).
@@ -1243,10 +1244,11 @@ gpu_stream_synchronize_finish (GpuStream     *stream,
  * @context: a #GpuContext
  *
  * Gets the stream that blocking calls use if their @stream argument is %NULL: an in-order stream
- * without profiling on the first device. Each call returns an object for the same stream.
+ * without profiling on the first device. All calls return the same stream. While the program holds
+ * a reference to it, they also return the same object.
  *
  * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
- *   the driver could not create the stream; gpu_stream_new() returns the error
+ *   the driver could not create the stream. To get the error, call gpu_stream_new()
  *
  * Since: 0.1
  */

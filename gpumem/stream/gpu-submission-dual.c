@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One operation in two streams. _gpu_submit_dual() holds the locks of the memory and the dual_lock
- * of the user's stream until both streams have the operation. If two such operations share streams
- * or memory, all streams therefore execute them in the same order, which prevents deadlocks.
+ * Submits one operation to two streams. Each stream, with its half of the operation, is called a
+ * side. _gpu_submit_dual() holds the locks of the memory and the dual_lock of the user's stream,
+ * which is the stream that the caller passed, until both streams have the operation. If two such
+ * operations share streams or memory, all streams therefore execute them in the same order, which
+ * prevents deadlocks.
  */
 #include "config.h"
 
@@ -21,10 +23,11 @@ typedef struct
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
   GpuNativeEvent *event;            /* of the user's stream, nullable */
-  GPtrArray    *cross[2];           /* nullable; earlier cross-driver copies by side, whose failures
-                                     * also fail the other side */
+  GPtrArray    *cross[2];           /* nullable; for each side, the pending cross-driver copies that
+                                     * it depends on. If one of these copies fails, later work of
+                                     * the other side also fails */
   guint         locked;             /* bit mask of the sides whose timeline is locked */
-  guint         failed;             /* the side that failed */
+  guint         failed;             /* the side that failed, after a failure */
 } Dual;
 
 #define BOTH 3
@@ -246,10 +249,10 @@ run_locked (Dual     *dual,
 }
 
 /* If only one side needs its failure lock, runs that side first and then unlocks the failure lock.
- * The side that runs second may block this thread until another thread sets a user event, and the
- * other thread needs the failure lock. No thread waits for the second timeline with the failure
- * lock held: only operations of the user's stream lock both timelines, and dual_lock excludes those
- * operations. */
+ * The side that runs second may block this thread until another thread sets a user event, and that
+ * thread needs the failure lock. While this thread blocks, no other thread holds the failure lock
+ * and waits for the timeline of the second side: only operations of the user's stream lock both
+ * timelines, and dual_lock excludes those operations. */
 static gboolean
 run_sides (Dual    *dual,
            GError **error)
@@ -354,7 +357,7 @@ end (Dual    *dual,
   if (failure == NULL)
     return TRUE;
 
-  /* The user's side may have been enqueued before the other side failed. */
+  /* The side of the user's stream may have been enqueued before the other side failed. */
   if (dual->pending != NULL)
     g_clear_pointer (&dual->pending->event, _gpu_native_event_unref);
 

@@ -2,9 +2,9 @@
 /*
  * External memory is memory that another API also uses. Each operation acquires the memory before
  * its own commands and releases it after them, in the same stream. Mapped memory stays acquired
- * until it is unmapped. The lock of the root is held throughout, so that acquires and releases
- * alternate in submission order. Each use counts as a write, so that streams execute the uses in
- * submission order.
+ * until it is unmapped. The lock of the root storage, which tracks the uses of the memory, is held
+ * throughout, so that acquires and releases alternate in submission order. Each use counts as a
+ * write, so that streams execute the uses in submission order.
  */
 #include "config.h"
 

@@ -10,11 +10,11 @@ G_BEGIN_DECLS
 typedef struct
 {
   GpuFence         *fence;
-  GpuNativeContext *context;        /* of that timeline; borrowed from the point */
-  GPtrArray        *user_events;    /* user events whose failure may fail the fence; nullable */
-  GPtrArray        *cross;          /* cross-driver copies that the fence depends on; nullable;
-                                     * drivers do not report their failures */
-  gboolean          is_asked;       /* the fence is of `submission->after`: its failure fails the
+  GpuNativeContext *context;        /* the context of that timeline; borrowed */
+  GPtrArray        *user_events;    /* nullable; user events whose failure may fail the fence */
+  GPtrArray        *cross;          /* nullable; cross-driver copies whose failure fails the fence;
+                                     * drivers do not report such failures */
+  gboolean          is_asked;       /* the fence is of `submission->after`, so its failure fails the
                                      * submission */
 } GpuFenceWait;
 
@@ -25,27 +25,30 @@ typedef struct
   GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
-  gboolean             is_exclusive; /* some memory is exclusive */
-  gboolean             is_external; /* some memory is external */
-  gboolean             retains_events; /* retain the events of handovers: the work may fail */
+  gboolean             is_exclusive; /* some of the memory is exclusive */
+  gboolean             is_external; /* some of the memory is external */
+  gboolean             retains_events; /* retain the events in `handover`, because the work may
+                                        * fail */
   GpuNativeEvent      *handover[5]; /* events of acquire, release and barriers */
   guint                n_handover;
   GPtrArray           *causes;      /* nullable; user events whose failure fails
                                      * `submission->after` */
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* native event of `submission->user_event`; nullable */
-  guint64              own;         /* last point of this timeline to order after */
+  guint64              own;         /* the last submission to the same stream that the operation
+                                     * must follow */
   gboolean             has_failure_lock;
-  gboolean             has_dropped; /* the submission no longer waits for some failed work, whose
-                                     * failure is not recorded yet */
-  gboolean             may_retry;   /* first attempt */
+  gboolean             has_dropped; /* the submission no longer waits for some work that has failed;
+                                     * that failure is not recorded yet */
+  gboolean             may_retry;   /* whether this is the first attempt */
   gboolean             must_retry;  /* nothing was submitted, because has_dropped was set */
   GpuNativeContext    *lost;        /* another context that was lost; nullable */
   GError              *loss;        /* the error of `lost`; reported after all locks are released */
-  gboolean             is_others;   /* the error belongs to another context */
+  gboolean             is_others;   /* the error to report belongs to another context */
 } GpuSubmitter;
 
-/* Collects the points to order after. Caller holds the locks of the roots. */
+/* Collects the earlier work that the submission must follow. Caller holds the locks of the
+ * roots. */
 gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
                                         GError       **error);
 /* Removes the waits for failed work. Fails if `submission->after` failed. Caller holds the failure
@@ -56,8 +59,8 @@ gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
  * the failure of a user event left unordered. Caller holds the timeline's lock. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
-/* Sets is_others if @failure, the error of a copy between contexts, reports that the other context
- * is lost. Caller holds no lock. */
+/* @failure is the error of a copy between contexts. Sets is_others if @failure reports that the
+ * other context is lost. Caller holds no lock. */
 void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
@@ -96,8 +99,7 @@ gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* Moves the handover events to the timeline. Called after the operation was counted as a
- * submission. */
+/* Moves the handover events to the timeline. Caller has counted the operation as a submission. */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hazards: collects the points that a submission is ordered after, and enqueues waits for them. */
+/* Hazards: collects the earlier work that a submission must follow, and enqueues waits for that
+ * work. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -37,7 +38,7 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* Returns whether a wait was added that fails if a user event fails. */
+/* Returns TRUE if it added a wait that fails if a user event fails. */
 static gboolean
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
@@ -360,8 +361,8 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Returns FALSE if a user event failed `submission->after`. Needed for drivers that run work after
- * a failed event and report no failure. */
+/* Returns FALSE if `submission->after` failed because a user event failed. Needed for drivers that
+ * run work after a failed event and report no failure. */
 static gboolean
 check_causes (GpuSubmitter  *s,
               GError       **error)
@@ -407,7 +408,7 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
 #define N_REFUSED 100
 #define REFUSED_PAUSE 100
 
-/* Returns whether the driver refused the wait because the awaited work has failed. */
+/* Returns whether the driver refused to enqueue a wait because the work to wait for has failed. */
 static gboolean
 is_refused (const GError *failure)
 {
@@ -559,8 +560,9 @@ wait_for_fences_locked (GpuSubmitter  *s,
   return wait_locked (s, events, s->waits->len, error);
 }
 
-/* Handles a wait that the driver refused. Returns TRUE to retry without the failed waits, FALSE if
- * the submission fails: the error is not a failed wait, or `submission->after` failed. */
+/* Handles a wait that the driver refused. Returns TRUE to retry without the failed waits. Returns
+ * FALSE if the submission fails, because the error is not a failed wait or because
+ * `submission->after` failed. */
 static gboolean
 drop_refused (GpuSubmitter  *s,
               guint          n_refused,

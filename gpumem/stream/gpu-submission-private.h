@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Submits an operation: locks the memory that it uses, orders it after conflicting uses on other
- * streams, calls the driver and records the new points.
+ * streams, calls the driver and records the new uses of the memory.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A use of memory. If `memory` is NULL, the caller sets `storage` and must be a user of that
- * storage, and the access is not checked. */
+/* A use of memory. If `memory` is NULL, the access is not checked. The caller must then set
+ * `storage`, and must be a user of that storage. */
 typedef struct
 {
   GpuMemory  *memory;
@@ -46,10 +46,10 @@ typedef struct
   const char       *function;       /* public function; for errors */
   GpuAccess        *accesses;
   guint             n_accesses;
-  guint             peers : 1;      /* memory may belong to other contexts of the back end */
+  guint             peers : 1;      /* the memory may belong to other contexts of the back end */
   guint             maps : 1;       /* the host owns the memory afterwards */
   guint             unmaps : 1;     /* the host owned the memory until now */
-  guint             is_marked : 1;  /* the range for profilers has begun */
+  guint             is_marked : 1;  /* submit_marked() has begun the range for profilers */
   guint             reads : 1;      /* also reads the memory that it writes, and so fails if the
                                      * last write of the memory failed */
   GpuOperationFunc  run;            /* calls the driver; NULL only to enqueue waits */
@@ -60,7 +60,7 @@ typedef struct
   gconstpointer     operation;
   const GpuRetain  *retain;         /* nullable */
   GpuUserEvent     *user_event;     /* the user event to wait for first; nullable */
-  const GpuPoint   *after;          /* the point to wait for first; nullable */
+  const GpuPoint   *after;          /* the earlier work to wait for first; nullable */
 } GpuSubmission;
 
 /* If @pending is not NULL, sets it for _gpu_pending_wait(). */
@@ -69,7 +69,8 @@ gboolean _gpu_submit       (GpuTimeline          *timeline,
                             GpuPending           *pending,
                             GError              **error);
 
-/* One operation in streams of two drivers. Each side has one access, and `run` is NULL. */
+/* A stream and its half of an operation that executes in streams of two drivers. `submission` has
+ * one access, and its `run` is NULL. */
 typedef struct
 {
   GpuTimeline   *timeline;
@@ -87,9 +88,10 @@ typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  guint                   *failed,
                                  GError                 **error);
 
-/* On success, counts a point in both streams. On failure, counts points only for commands that are
- * already enqueued. May block in a driver until user events are set, but never with a failure lock
- * held. @user is the side of the user's stream. */
+/* On success, both streams count the operation as a submission. On failure, a stream counts it only
+ * if some of its commands are already enqueued. May block in a driver until user events are set,
+ * but never with a failure lock held. @user is the index in @sides of the stream that the program
+ * passed. */
 gboolean _gpu_submit_dual  (GpuDualSide          *sides,
                             guint                 user,
                             GpuDualFunc           run,

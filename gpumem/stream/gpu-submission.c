@@ -43,7 +43,7 @@ fail_access (const GpuSubmission    *submission,
   if (!_gpu_memory_check (memory, submission->function, error))
     return FALSE;
 
-  /* Without an operation nothing is written; the access only orders later work. */
+  /* A submission without an operation writes nothing: the access only orders later work. */
   if (memory->storage->context == context || submission->peers)
     return submission->run == NULL || !_gpu_memory_is_refused (memory, access->write)
            || fail_constant (submission, access, error);
@@ -55,9 +55,10 @@ fail_access (const GpuSubmission    *submission,
   return FALSE;
 }
 
-/* Sets the storage of each access and checks the state of the memory. The check is repeated under
- * the locks, because another thread may release the memory in the meantime. The first check
- * prevents a wait for those locks while a thread holds them to spill the memory. */
+/* Sets the storage of each access and checks the state of the memory.
+ * _gpu_submission_check_locked() repeats the check, because another thread may release the memory
+ * in the meantime. The first check takes no locks, because a thread that spills the memory may hold
+ * them for long. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
@@ -257,7 +258,8 @@ set_uses_locked (GpuTimeline         *timeline,
     }
 }
 
-/* Counts an operation that the driver accepted, records its uses and retains its objects. */
+/* Counts an operation that the driver accepted, records its uses of memory and retains its
+ * objects. */
 G_ALWAYS_INLINE static inline guint64
 enter_locked (GpuTimeline         *timeline,
               const GpuSubmission *submission)
@@ -415,8 +417,8 @@ run_pending_locked (GpuTimeline          *timeline,
   return run_locked (timeline, submission, FALSE, pending, error);
 }
 
-/* Submits on the fast path: all memory is biased to the stream, and the submission waits for no
- * event. Otherwise does nothing and returns FALSE. */
+/* Fast path for a submission that waits for no event, and whose memory is all biased to the stream.
+ * For other submissions, does nothing and returns FALSE. */
 static inline gboolean
 submit_biased (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -637,8 +639,9 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-/* If @retry is not NULL, and a write has failed whose failure is not recorded yet, submits nothing
- * and sets @retry. */
+/* Submits nothing and sets @retry to TRUE if some work that the submission would wait for has
+ * failed, and that failure is not recorded yet. Otherwise submits and sets @retry to FALSE. If
+ * @retry is NULL, submits in either case. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
@@ -675,7 +678,8 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
-/* Submits, and retries once if necessary: by the second attempt the failure is recorded. */
+/* If submit_shared() sets `retry`, tries once more: by then the failure of the earlier work is
+ * recorded. */
 static gboolean
 submit_again (GpuTimeline          *timeline,
               const GpuSubmission  *submission,
@@ -784,7 +788,8 @@ _gpu_submit (GpuTimeline          *timeline,
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (G_LIKELY (check_memories (submission, timeline, &failure)))
     {
-      /* Do not report the failure to this context: it may be the loss of another context. */
+      /* Do not call fail(), which reports the error to this context: the error may be the loss of
+       * another context. */
       if (G_UNLIKELY (g_atomic_int_get (&_gpu_timeline_any_failed))
           && !_gpu_submission_check_writers (submission, error))
         return FALSE;
