@@ -530,8 +530,8 @@ wrap_tensor (GpuContext         *context,
  * @error: return location for an error
  *
  * Imports the memory of a tensor as an array, without a copy. The library calls the tensor's
- * deleter on any thread after the last use of the memory. On failure the caller keeps the tensor.
- * The function does not wait for work of other libraries on the memory.
+ * deleter on any thread after the last use of the memory. On failure the caller keeps the ownership
+ * of the tensor. The function does not wait for work of other libraries on the memory.
  *
  * The memory of a read-only tensor has %GPU_MEMORY_FLAGS_READ_ONLY and
  * %GPU_MEMORY_FLAGS_HOST_READ_ONLY. A write through this array, its memory or their slices fails
