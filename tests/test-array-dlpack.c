@@ -118,7 +118,7 @@ dlpack_read_only (TestFixture *fixture)
   g_assert_true (gpu_array_is_writable (array));
   g_assert_false (gpu_array_is_writable (repeated));
   g_assert_null (gpu_array_to_dlpack (repeated, FALSE, FALSE, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "only to be read");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "read-only");
   given = gpu_array_to_dlpack (repeated, TRUE, FALSE, &error);
   g_assert_cmpuint (given->flags, ==, GPU_DLPACK_READ_ONLY);
   gpu_dlpack_free (given, TRUE);

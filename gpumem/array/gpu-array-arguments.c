@@ -25,9 +25,9 @@ get_array_memory (GpuArray    *array,
   if (begin < offset && gpu_memory_get_device_address (memory) == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: elements of the array begin %" G_GSIZE_FORMAT " bytes before the one with "
-                   "all indices 0, where kernels of this driver do not get", function,
-                   offset - begin);
+                   "%s: elements of the array begin %" G_GSIZE_FORMAT " bytes before the element "
+                   "whose indices are all 0; kernels of this driver cannot access these elements",
+                   function, offset - begin);
       return NULL;
     }
 

@@ -133,8 +133,8 @@ set_type (Export       *export,
       if (layout->strides[i] % item != 0 && layout->shape[i] > 1)
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "%s: DLPack counts elements, and the stride %" G_GSSIZE_FORMAT
-                       " is no multiple of %" G_GSSIZE_FORMAT " bytes", function,
+                       "%s: the stride of %" G_GSSIZE_FORMAT " bytes is not a multiple of the %"
+                       G_GSSIZE_FORMAT " bytes of an element, as DLPack requires", function,
                        layout->strides[i], item);
           return FALSE;
         }
@@ -153,7 +153,7 @@ set_type (Export       *export,
     }
 
   name = gpu_dtype_get_name (array->dtype);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: DLPack has no elements like %s",
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: DLPack has no type like %s",
                function, name);
 
   return FALSE;
@@ -280,8 +280,8 @@ gpu_array_to_dlpack (GpuArray  *array,
   if (read_only && !versioned)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the array is only to be read, which a DLManagedTensor does not say",
-                   function);
+                   "%s: the array is read-only, which a DLManagedTensor cannot express; export a "
+                   "DLManagedTensorVersioned", function);
       return NULL;
     }
 
@@ -387,15 +387,15 @@ check_tensor (GpuContext         *context,
   if (tensor->n_dims < 0 || tensor->n_dims > GPU_ARRAY_MAX_DIMS
       || (tensor->n_dims > 0 && tensor->shape == NULL))
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a tensor of %d dimensions%s is no array", function, tensor->n_dims,
+                 "%s: cannot import a tensor of %d dimensions%s", function, tensor->n_dims,
                  tensor->shape == NULL ? " without a shape" : "");
   else if (find_type (tensor) == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: elements of type code %u, %u bits and %u lanes are none of an array",
-                 function, tensor->type_code, tensor->type_bits, tensor->type_lanes);
+                 "%s: arrays cannot have elements of type code %u, %u bits and %u lanes", function,
+                 tensor->type_code, tensor->type_bits, tensor->type_lanes);
   else if (!reaches (context, tensor))
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: memory of the device (%d, %d) of DLPack is not reached by %s", function,
+                 "%s: the memory of the DLPack device (%d, %d) is not accessible to %s", function,
                  tensor->device_type, tensor->device_id,
                  _gpu_context_get_native (context)->devices[0]->id);
   else
@@ -430,7 +430,7 @@ get_layout (const GpuDLTensor  *tensor,
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                        "%s: a stride of %" G_GINT64_FORMAT " elements of %" G_GSIZE_FORMAT
-                       " bytes reaches past every address", function, tensor->strides[i],
+                       " bytes exceeds the range of gssize", function, tensor->strides[i],
                        layout->item_size);
           return FALSE;
         }
@@ -508,8 +508,8 @@ wrap_tensor (GpuContext         *context,
       || !_gpu_array_layout_get_range (layout, &begin, &end))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: there is no address, or strides from 0x%" G_GINT64_MODIFIER "x and %"
-                   G_GUINT64_FORMAT " bytes on reach past every one", function, handle,
+                   "%s: the data pointer is 0, or the elements from 0x%" G_GINT64_MODIFIER "x + %"
+                   G_GUINT64_FORMAT " bytes exceed the address space", function, handle,
                    tensor->byte_offset);
       return NULL;
     }
@@ -570,7 +570,7 @@ gpu_array_new_from_dlpack (GpuContext  *context,
   if (versioned && new->major != GPU_DLPACK_MAJOR)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the tensor is of version %u.%u of DLPack, and not of %d", function,
+                   "%s: the tensor has the DLPack version %u.%u, not a version %d", function,
                    new->major, new->minor, GPU_DLPACK_MAJOR);
       return NULL;
     }

@@ -38,8 +38,8 @@ allocate (GpuContext            *context,
     return g_steal_pointer (&memory);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the allocator %s gives memory of another context than the array is for, or an "
-               "image", function, G_OBJECT_TYPE_NAME (allocator));
+               "%s: the allocator %s returned an image, or memory of another context", function,
+               G_OBJECT_TYPE_NAME (allocator));
 
   return NULL;
 }
@@ -232,8 +232,8 @@ gpu_array_new_filled (GpuContext     *context,
 
   if (array != NULL && value != NULL && size != dtype->item_size)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a value of %" G_GSIZE_FORMAT " bytes is no element of %" G_GSIZE_FORMAT,
-                 function, size, dtype->item_size);
+                 "%s: the value has %" G_GSIZE_FORMAT " bytes, but an element has %"
+                 G_GSIZE_FORMAT, function, size, dtype->item_size);
   else if (array != NULL)
     timeline = _gpu_array_peek_timeline (array, stream, function, error);
 
@@ -300,7 +300,7 @@ gpu_array_new_from_bytes (GpuContext     *context,
       g_autofree char *text = _gpu_array_numbers_to_string (shape, n_dims);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: %" G_GSIZE_FORMAT " bytes are no array of shape %s, which has %"
+                   "%s: there are %" G_GSIZE_FORMAT " bytes, but an array of shape %s has %"
                    G_GSIZE_FORMAT, function, g_bytes_get_size (bytes), text, size);
       return NULL;
     }
@@ -338,7 +338,7 @@ check_within (const GpuArrayLayout  *layout,
   strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: elements of %" G_GSIZE_FORMAT " bytes with the shape %s and the strides %s, "
-               "from offset %" G_GSIZE_FORMAT " on, reach out of the %" G_GSIZE_FORMAT
+               "from offset %" G_GSIZE_FORMAT " on, exceed the %" G_GSIZE_FORMAT
                " bytes of the %s", function, layout->item_size, shape, strides, layout->offset,
                size, what);
 
@@ -355,7 +355,7 @@ set_strides (GpuArrayLayout  *layout,
   if (n_strides != 0 && n_strides != layout->n_dims)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an array of %u dimensions does not have %u strides", function,
+                   "%s: an array of %u dimensions cannot have %u strides", function,
                    layout->n_dims, n_strides);
       return FALSE;
     }

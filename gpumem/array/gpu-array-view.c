@@ -296,8 +296,8 @@ gpu_array_split (GpuArray  *array,
   if (axis >= array->layout.n_dims || length < 1)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: an array of %u dimensions has no parts of length %" G_GSSIZE_FORMAT
-                   " along axis %u", function, array->layout.n_dims, length, axis);
+                   "%s: cannot split an array of %u dimensions into parts of length %"
+                   G_GSSIZE_FORMAT " along axis %u", function, array->layout.n_dims, length, axis);
       return NULL;
     }
 
@@ -337,8 +337,9 @@ resize_items (GpuArrayLayout  *layout,
       g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: elements of %" G_GSIZE_FORMAT " bytes in an array of shape %s are no "
-                   "elements of %" G_GSIZE_FORMAT, function, old_size, shape, item_size);
+                   "%s: cannot view elements of %" G_GSIZE_FORMAT " bytes in an array of shape %s "
+                   "as elements of %" G_GSIZE_FORMAT " bytes", function, old_size, shape,
+                   item_size);
       return FALSE;
     }
 
@@ -395,7 +396,7 @@ append_dims (GpuArrayLayout       *layout,
   if (layout->n_dims + field->n_dims > GPU_ARRAY_MAX_DIMS)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: %u dimensions and the %u of the field '%s' are more than %d", function,
+                   "%s: %u dimensions and %u of the field '%s' exceed the maximum of %d", function,
                    layout->n_dims, field->n_dims, field->name, GPU_ARRAY_MAX_DIMS);
       return FALSE;
     }

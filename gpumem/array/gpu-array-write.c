@@ -67,7 +67,7 @@ get_bytes_layout (GpuArray        *array,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %" G_GSIZE_FORMAT " bytes are not the %" G_GSIZE_FORMAT " of the array",
+               "%s: there are %" G_GSIZE_FORMAT " bytes, but the array has %" G_GSIZE_FORMAT,
                function, g_bytes_get_size (bytes), _gpu_array_layout_get_size (layout));
 
   return FALSE;

@@ -278,8 +278,8 @@ _gpu_array_copy_to (GpuArray     *array,
       g_autofree char *from_name = gpu_dtype_get_name (source->dtype);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: elements of type %s are not copied to some of type %s: arrays are not "
-                   "converted", function, from_name, to_name);
+                   "%s: cannot copy elements of type %s to elements of type %s without a "
+                   "conversion", function, from_name, to_name);
       return FALSE;
     }
 
@@ -411,7 +411,7 @@ gpu_stream_fill_array (GpuStream  *stream,
     return _gpu_array_fill (array, timeline, data, size, function, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: a value of %" G_GSIZE_FORMAT " bytes is no element of %" G_GSIZE_FORMAT,
+               "%s: the value has %" G_GSIZE_FORMAT " bytes, but an element has %" G_GSIZE_FORMAT,
                function, size, array->layout.item_size);
 
   return FALSE;
