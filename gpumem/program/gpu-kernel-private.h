@@ -74,7 +74,7 @@ void                   _gpu_kernel_complete      (GVariant               *descri
                                                   GpuArgumentInfo        *arguments,
                                                   guint                   n_arguments);
 
-/* Set by class_init. */
+/* The class of GpuKernel, for a fast check of the type. Set by class_init. */
 extern gpointer _gpu_kernel_class;
 
 static inline gboolean

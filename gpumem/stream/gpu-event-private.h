@@ -18,7 +18,8 @@ void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,
                                           GpuNativeEvent  *start);
-/* Get the events set by _gpu_event_set_shared() and for the times (transfer none) (nullable). */
+/* (transfer none) (nullable): the event of _gpu_event_set_shared(), and the event that records the
+ * times. */
 GpuNativeEvent *_gpu_event_get_shared    (GpuEvent        *event);
 GpuNativeEvent *_gpu_event_get_timed     (GpuEvent        *event);
 /* Returns FALSE with an error if @event was never initialised. */

@@ -53,7 +53,7 @@ GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      const char        *function,
                                                      GError           **error);
 
-/* Set by class_init. */
+/* The class of GpuStream, for a fast check of the type. Set by class_init. */
 extern gpointer _gpu_stream_class;
 
 static inline gboolean

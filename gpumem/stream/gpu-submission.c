@@ -376,8 +376,8 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Returns whether all memory is biased to @timeline and no user event can affect it. Sets @usable
- * to whether _gpu_submission_check_locked() can be skipped. */
+/* Returns whether all memory is biased to @timeline, and no work of @timeline waits for a user
+ * event. Sets @usable to whether _gpu_submission_check_locked() can be skipped. */
 static inline gboolean
 is_biased_locked (GpuTimeline         *timeline,
                   const GpuSubmission *submission,
