@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between a driver and the host back end, in both directions and on streams of both sides,
+/* Copies between a driver and the host back end, in both directions and on streams of each of them,
  * while driver calls fail. */
 #include "config.h"
 

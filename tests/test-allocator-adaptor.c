@@ -761,7 +761,7 @@ adaptor_threads (TestFixture *fixture)
   gpu_deferred_free_allocator_flush (lazy);
   g_assert_cmpuint (test_get_number (limit, "active-bytes"), ==, 0);
 
-  /* In the order of the log, no pointer is live twice, and all memory is freed */
+  /* In the log, no pointer is allocated again before it is freed, and all memory is freed */
   test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
   lines = parse_output (output);
   g_assert_cmpuint (lines->len, ==, 2 * N_THREADS * N_ROUNDS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Copies of arrays with all kinds of strides between memory of different drivers: every pair of the
- * chosen devices, in both directions, on streams of either side. */
+ * chosen devices, in both directions, on streams of either device. */
 #include "config.h"
 
 #include "test-util.h"
@@ -201,7 +201,7 @@ cross_driver_repeats (TestFixture *fixture)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* Copies untracked memory to the other side and back, with other strides. Only the order of the
+/* Copies untracked memory to the other device and back, with other strides. Only the order of the
  * stream prevents hazards. */
 static void
 order (TestFixture *fixture, GpuContext *other)

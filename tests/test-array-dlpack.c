@@ -362,8 +362,9 @@ assert_value (GpuBuffer *buffer, guint8 value)
   test_assert_content (buffer, expected);
 }
 
-/* One object is the array, and the other is its import. A blocked write through one object is
- * followed by a copy through the other. The copy must read the written bytes. */
+/* @writer and @reader are an array and an import of this array, in either order. Submits a write to
+ * @writer on a blocked stream, and then a copy from @reader. The copy must read the written
+ * bytes. */
 static void
 check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader)
 {
@@ -384,8 +385,9 @@ check_read_after_write (TestFixture *fixture, GpuArray *writer, GpuArray *reader
   test_hold_free (hold);
 }
 
-/* One object is the array, and the other is its import. A blocked copy through one object is
- * followed by a write through the other. The write must not overtake the copy. */
+/* @reader and @writer are an array and an import of this array, in either order. Submits a copy
+ * from @reader on a blocked stream, and then a write to @writer. The write must not overtake the
+ * copy. */
 static void
 check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer)
 {

@@ -89,7 +89,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
                                    &error), error);
 }
 
-/* If the driver fails a wait for events, it may have enqueued a part of the wait. The last barrier
+/* If a wait for events fails, the driver may have enqueued a part of the wait. The last barrier
  * then no longer orders later work, so the next dependent work needs a new barrier. */
 static void
 barrier_failed_wait (TestFixture *fixture)

@@ -148,8 +148,8 @@ check_list (TestFixture *fixture, List *list, const gint32 *visits, gint32 sum)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* A kernel follows addresses that the buffers contain. The library orders its accesses to these
- * buffers in the same way as accesses to arguments. */
+/* A kernel follows addresses that the buffers contain. The library orders the kernel's accesses to
+ * these buffers in the same way as accesses to arguments. */
 static void
 address_follow (TestFixture *fixture)
 {

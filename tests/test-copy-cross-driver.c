@@ -10,7 +10,7 @@
 /* More chunks than there are staging buffers. */
 #define LARGE ((gsize) 40 * 1024 * 1024 + 5)
 
-/* Memory on the other side of a copy. */
+/* The device and the context of the other memory of a copy. */
 typedef struct
 {
   TestFixture fixture;
@@ -198,8 +198,8 @@ cross_driver_host_memory (TestFixture *fixture)
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-/* The library orders writes on the other side before or after the copy; the test itself does not
- * wait. */
+/* The library orders writes to the memory of @other before or after the copy; the test itself does
+ * not wait. */
 static void
 order (TestFixture *fixture, TestFixture *other)
 {
@@ -329,7 +329,7 @@ cross_driver_dropped (TestFixture *fixture)
     }
 }
 
-/* Drops the buffer of this side and its stream directly after the copy is submitted. */
+/* Drops the source and the stream of a copy, both of @fixture, directly after the submission. */
 static void
 dropped_near (TestFixture *fixture, TestFixture *other)
 {
@@ -380,9 +380,9 @@ cross_driver_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
-/* If a copy fails, work on the other side that uses the destination of the copy also fails. Later
- * work on the stream of this work also fails, and a copy back fails. Work submitted after the
- * failure was reported succeeds. */
+/* If a copy to @other fails, work of @other that uses the destination of the copy also fails. Work
+ * that depends on the failed work also fails, and so does a copy back to @fixture. Work submitted
+ * after the failure was reported succeeds. */
 static void
 failed_there (TestFixture *fixture, TestFixture *other)
 {
@@ -767,7 +767,7 @@ typedef struct
 {
   TestFixture *near;
   TestFixture *far;
-  GpuBuffer   *shared[4];           /* two on each side */
+  GpuBuffer   *shared[4];           /* two of each context */
   guint        seed;
 } Mill;
 

@@ -196,7 +196,7 @@ driver_child_ipc (void)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:0");
 }
 
-/* Access of a device whose handle exceeds the limit is refused as a whole. */
+/* The library refuses access by a device whose number in the driver exceeds the limit. */
 static void
 driver_child_many_devices (void)
 {

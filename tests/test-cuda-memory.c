@@ -149,7 +149,8 @@ memory_registered_neighbours (TestFixture *fixture)
   g_object_unref (buffers[0]);
 }
 
-/* Bytes behind the end of a buffer are pageable, even on its last page. */
+/* The registration of host memory ends where the buffer ends. The bytes after it are pageable, even
+ * those in the same page. */
 static void
 memory_registered_end (TestFixture *fixture)
 {
@@ -577,7 +578,8 @@ memory_imported_forked (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* A refused descriptor is closed and not returned: a later file may get the same number. */
+/* The library cannot share a descriptor of stream-ordered memory. It closes the descriptor and does
+ * not return the number, because the next open file may get the same number. */
 static void
 memory_pooled_no_descriptor (TestFixture *fixture)
 {

@@ -804,8 +804,8 @@ event_callback_after_later_wait (TestFixture *fixture)
   test_assert_ok (gpu_event_wait_finish (second, test_await (&second_result), &error), error);
 }
 
-/* The driver fails every query of the status: the event stays pending, because its work may still
- * use memory, but each query returns the error, and a wait ends. */
+/* If the driver cannot report the status, the event stays pending, because its work may still use
+ * memory. Each query returns the error, and a wait ends. */
 static void
 event_unreported (TestFixture *fixture)
 {

@@ -105,7 +105,7 @@ class Fixture {
         return (this.device.get_capabilities() & Gpu.Capabilities.USER_EVENTS) !== 0;
     }
 
-    // Holds the stream until the event is completed.
+    // Blocks the stream until the returned event is completed.
     gate(stream) {
         if (!this.hasUserEvents())
             throw new Skip(`${this.device.get_id()} lacks user-events`);

@@ -806,7 +806,8 @@ make_registered (TestFixture *fixture, GpuHostMemoryFlags flags, GBytes *bytes)
   return memory;
 }
 
-/* Work through both registrations is ordered. Only the read-only registration refuses writes. */
+/* @constant and @writable register the same bytes. The library orders the work that uses either of
+ * them. Only @constant refuses writes. */
 static void
 check_beside (TestFixture *fixture, GpuHostMemory *constant, GpuHostMemory *writable)
 {

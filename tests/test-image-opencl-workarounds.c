@@ -172,7 +172,7 @@ over_buffer_kernels (TestFixture *fixture)
 }
 
 /* PoCL creates images only at the start of a buffer, so an image over a slice is only supported if
- * the slice begins with its buffer. */
+ * the slice begins at the start of its buffer. */
 static void
 over_slice (TestFixture *fixture)
 {

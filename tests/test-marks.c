@@ -17,7 +17,7 @@
 #endif
 
 #define SIZE 8192
-/* More than the operations after which an out-of-order stream catches up */
+/* So many operations that a submission to an out-of-order stream waits for earlier operations */
 #define N_OUT_OF_ORDER 100
 
 /* --- the child ---------------------------------------------------------------------- */

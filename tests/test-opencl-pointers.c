@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Kernel arguments that are memory objects in some launches and pointers in others. NVIDIA's driver
- * rejects such launches of one kernel, so on that driver the library creates a second kernel for
- * pointers. The OpenCL layer counts the kernels. */
+ * rejects such launches of one cl_kernel, so on that driver the library creates a second cl_kernel,
+ * which takes the pointers. The OpenCL layer counts the cl_kernels. */
 #include "config.h"
 
 #include "gpumem/device/gpu-device-private.h"
@@ -61,7 +61,7 @@ check_launch (Memories *memories, gboolean to_pointer, gboolean from_pointer, gu
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), <=, 2);
 }
 
-/* Checks that the library uses two kernels: one for memory objects, and one for pointers. */
+/* Checks that the library uses two cl_kernels: one for memory objects, and one for pointers. */
 static void
 check_kernels (Memories *memories)
 {
@@ -78,7 +78,8 @@ check_kernels (Memories *memories)
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("kernel"), ==, 2);
 }
 
-/* If the second kernel cannot be created, only the launch that needs it fails. */
+/* If the library cannot create the second cl_kernel, the one for pointers, only the launch that
+ * needs that cl_kernel fails. */
 static void
 check_failure (Memories *memories, const char *function)
 {

@@ -30,10 +30,10 @@ typedef struct
   GError      *failure;             /* of the next alloc_item(), nullable */
   GArray      *freed;               /* sizes of freed items, in order */
   GString     *steps;               /* a: alloc_item, f: free_item, rN: make_room(N) */
-  guint        n_rooms;             /* number of make_room() calls that return TRUE */
+  guint        n_rooms;             /* number of further make_room() calls that return TRUE */
   GPtrArray   *garbage;             /* items that make_room() releases */
   gboolean     trims;               /* trims the pool after refusing an item */
-  GpuPoolItem *churned;             /* released and taken again after a refusal, nullable */
+  GpuPoolItem *churned;             /* nullable; released and taken again after each refusal */
 } PoolOwner;
 
 /* A simulated stream, which counts submitted and completed work. All fields are atomic. */
@@ -42,7 +42,7 @@ typedef struct
   guint    number;
   guint    refs;
   guint64  submitted, completed;
-  guint64  waits[POOL_N_STREAMS];   /* point of each other stream for which this stream waits */
+  guint64  waits[POOL_N_STREAMS];   /* by other stream: the point that this stream waits for */
   guint    n_fences, n_waits;
   gboolean broken;                  /* recording a fence fails */
   gboolean gone;                    /* closed, and all work completed */

@@ -732,7 +732,7 @@ typedef struct
   SimStream       *stream;
   guint            n_steps;
   guint32          seed;
-  GpuMemoryBlock **shared;          /* N_SHARED, atomic: between threads */
+  GpuMemoryBlock **shared;          /* N_SHARED blocks that the threads exchange; atomic */
 } Worker;
 
 /* Allocates blocks, and frees blocks of other threads. */

@@ -10,7 +10,7 @@
 typedef struct
 {
   guint64 seq;
-  gint    after;                    /* index of a stream, or -1 */
+  gint    after;                    /* index of the stream to wait for, or -1 */
   guint64 after_seq;
   guint64 known[SIM_MAX_STREAMS];
 } SimItem;
@@ -24,7 +24,7 @@ struct _SimStream
   guint64  lag;
   guint64  submitted;
   guint64  completed;
-  guint64  known[SIM_MAX_STREAMS];  /* points that complete before the next work begins */
+  guint64  known[SIM_MAX_STREAMS];  /* by stream: the point that the next work waits for */
   GQueue   items;                   /* of SimItem, not yet completed */
 };
 
@@ -53,7 +53,7 @@ struct _Sim
 {
   GMutex      lock;
   gsize       capacity;
-  gsize       lost;                 /* bytes of each segment */
+  gsize       lost;                 /* bytes by which an allocation exceeds its segment */
   gsize       unit;
   gsize       granularity;
   gboolean    checked;
@@ -68,7 +68,7 @@ struct _Sim
   gboolean  (*make_room) (gpointer data);
   gpointer    make_room_data;
   SimStream  *streams[SIM_MAX_STREAMS];
-  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams, continued by new streams */
+  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams; new streams begin there */
   SimStats    stats;
 };
 

@@ -22,7 +22,7 @@ typedef struct
   guint64 bytes, peak_bytes;        /* current; includes chunks without an address */
   guint64 n_allocs, n_frees;        /* number of calls, for segments or chunks */
   guint64 n_maps, n_unmaps;
-  guint64 n_mapped;                 /* chunks, in all calls */
+  guint64 n_mapped;                 /* total number of chunks that were mapped */
   guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
 } SimStats;
@@ -43,7 +43,7 @@ void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,
                                  gsize                  capacity);
-/* Allocations are @lost bytes larger than their segments. */
+/* Makes each allocation @lost bytes larger than its segment. */
 void        sim_set_lost        (Sim                   *sim,
                                  gsize                  lost);
 /* Makes the @nth call from now that can fail (counted from 1) fail with @code. */
@@ -83,7 +83,8 @@ void        sim_use             (Sim                   *sim,
 void        sim_give            (Sim                   *sim,
                                  guint64                address,
                                  gsize                  size);
-/* Orders @stream after another stream, as the program may do. */
+/* Makes @stream wait for the work that was submitted to @after. Simulates a wait that the program
+ * adds itself, without the pool. */
 void        sim_order           (SimStream             *stream,
                                  SimStream             *after);
 

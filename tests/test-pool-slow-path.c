@@ -276,7 +276,7 @@ free_slowly (gpointer owner G_GNUC_UNUSED,
   g_free (data);
 }
 
-/* Allocations in progress count for the limit */
+/* Allocations in progress count towards the limit */
 static void
 check_limit (void)
 {

@@ -8,7 +8,7 @@ G_BEGIN_DECLS
 
 typedef void (*TestPoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
 
-/* Returns NULL if the device does not support the kind. Only kinds with address ranges may be
+/* Returns NULL if the device does not support the kind. Only GPU_MEMORY_POOL_EXPANDABLE may be
  * unsupported. */
 GpuMemoryPool *test_pool             (TestFixture       *fixture,
                                       GpuMemoryPoolKind  kind);

@@ -384,8 +384,8 @@ ARGUMENTS = ((), (0,), (0, 16), (None,), (None, None), (0, 0, 0), (0, 16, None),
 
 
 def keywords(method):
-    """Without a callback, PyGObject 3.58 drops a reference to the finish function that it does not
-    own, if the cancellable has the wrong type:
+    """If a call has no callback and its cancellable has the wrong type, PyGObject 3.58 drops a
+    reference to the finish function, although it does not own the reference:
     `Gio.File.new_for_path("/").read_async(0, "text")`. The next such call uses freed memory."""
     has_fault = method.endswith("_async") and hasattr(gi._gi, "Async")
     return {"callback": lambda *_: None} if has_fault else {}

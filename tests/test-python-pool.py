@@ -142,7 +142,7 @@ def test_binding(fixture):
 
 
 def test_peak_of_threads(fixture):
-    """Blocks that another thread has freed to its thread cache do not count for the peak."""
+    """Blocks that another thread has freed to its thread cache do not count towards the peak."""
     pool = Gpu.MemoryPool(fixture.context)
 
     def take_and_drop():

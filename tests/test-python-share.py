@@ -72,7 +72,7 @@ def test_file_descriptor_of_slice(fixture):
 
 def gives(device, to):
     """Returns whether @to can import memory of @device: a GPU imports memory of the same GPU, and
-    CPU devices import memory files."""
+    CPU devices import memfds."""
     is_file = device.get_backend() == "host" or device.get_name().startswith("Stand-in")
     if to.get_device_type() == Gpu.DeviceType.CPU:
         return is_file

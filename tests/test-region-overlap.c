@@ -203,7 +203,7 @@ overlap_buffer (TestFixture *fixture)
   run_copies (fixture, buffer, buffer, 0);
 }
 
-/* One side is a slice of the buffer on the other side. */
+/* Copies between a buffer and a slice of this buffer. */
 static void
 overlap_slice (TestFixture *fixture)
 {

@@ -41,12 +41,12 @@ typedef struct
 {
   const Place *place;
   GpuLayout    layout;
-  gsize        offset;              /* of the shadow, bytes */
+  gsize        offset;              /* of the region in the shadow, bytes */
   gsize        row_pitch;
   gsize        slice_pitch;
 } Side;
 
-/* A copy from one side to the other side, with the extent in texels and in bytes. */
+/* A copy between two regions, with the extent in texels and in bytes. */
 typedef struct
 {
   Side      to;
@@ -486,8 +486,8 @@ may_be_refused (const Copy *copy)
          && from < to + (get_end (copy, &copy->to) - copy->to.offset);
 }
 
-/* Submits on the stream of either side; host memory is passed as bytes. Returns FALSE and sets
- * @error if the copy is rejected. */
+/* Submits on a stream of the source or of the destination; host memory is passed as bytes. Returns
+ * FALSE and sets @error if the copy is rejected. */
 static gboolean
 submit (const Copy  *copy,
         GError     **error)

@@ -48,7 +48,7 @@ static const struct
   guint        n_dimensions;
   gboolean     has_layers;
   GpuExtent    extent;
-  const char  *between;             /* coordinates */
+  const char  *between;             /* expression for coordinates as floats */
   const char  *texel;
 }
 types[] =

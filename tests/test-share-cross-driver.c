@@ -38,7 +38,7 @@ is_stand_in (GpuDevice *device)
 }
 
 /* Returns whether @to may import memory of @device. A GPU imports memory of the same GPU. PoCL
- * under the layer imports memory files. */
+ * under the layer imports memfds. */
 static gboolean
 may_give (GpuDevice *device, GpuDevice *to)
 {
@@ -309,7 +309,7 @@ operations_on_streams (Pair *pair)
     }
 }
 
-/* Even untracked imported memory is handed over between streams. */
+/* The library hands imported memory over between streams even if the memory is untracked. */
 static void
 operations_untracked (Pair *pair)
 {
@@ -531,7 +531,8 @@ count_fds (void)
   return n;
 }
 
-/* Either side drops its buffer while work is in flight. */
+/* Drops the imported buffer while work uses it, and then the exported buffer and its context. A
+ * second import of the same memory stays usable. */
 static void
 lifetime (Pair *pair)
 {

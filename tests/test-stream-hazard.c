@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Without any wait by the program, streams that use the same memory produce the same results as all
- * their work in the order of submission. */
+/* Streams that use the same memory produce the same results as if all their work had run in the
+ * order of submission. The program does not add any waits. */
 #include "config.h"
 
 #include "test-util.h"
@@ -297,8 +297,8 @@ hazard_held_readers (TestFixture *fixture)
 }
 
 /* Before a stream writes the memory, it waits for the read of another stream, even if the writing
- * stream has read the memory itself. If @is_first, the read of the writing stream
- * was recorded first. */
+ * stream has read the memory itself. If @is_first is TRUE, the library has recorded the read of the
+ * writing stream before the read of the other stream. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {
@@ -604,8 +604,8 @@ hazard_wrapped_twice (TestFixture *fixture)
   test_same_memory (fixture, second, 0, first, 0);
 }
 
-/* Uses of a new buffer over the memory wait for pending work that used a finalized buffer over the
- * same memory. */
+/* If a program wraps the memory of a finalized buffer in a new buffer, uses of the new buffer wait
+ * for the pending work of the finalized buffer. */
 static void
 hazard_wrapped_again (TestFixture *fixture)
 {

@@ -127,8 +127,8 @@ svm_busy (TestFixture *fixture)
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
-  /* While the memory is mapped, the device may read it only if the SVM has no exclusive
-   * handover. */
+  /* While the memory is mapped for reading, the device may read it, unless the host and a stream
+   * must not use SVM at the same time. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)

@@ -195,7 +195,8 @@ kernel_map_waits (TestFixture *fixture)
     }
 }
 
-/* Memory with exclusive handover is handed over between streams even for reads. */
+/* Two streams read the same memory in turn. If only one stream at a time may use the memory, the
+ * library hands it over between the streams even for reads. */
 static void
 kernel_readers (TestFixture *fixture)
 {

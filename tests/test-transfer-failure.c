@@ -359,7 +359,7 @@ copy_without (TestFixture *fixture,
 
 /* Runs in a separate process, in which the library has started no threads yet. At first no thread
  * can be started; later all threads except the copying threads can be started. The copies have more
- * chunks than the staging memory. */
+ * chunks than the staging memory can hold. */
 static void
 failure_of_threads_alone (TestFixture *fixture)
 {

@@ -97,7 +97,7 @@ failure_later_writer_out_of_order (TestFixture *fixture)
 }
 
 /* Work submitted after the failure also counts as failed until a wait has reported the failure,
- * because all points that one wait covers have the same result. */
+ * because a wait reports one result for all work that it covers. */
 static void
 fail_and_go_on (TestFixture *fixture)
 {
@@ -350,7 +350,7 @@ failure_pooled_unused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "lost bytes");
   g_clear_error (&error);
 
-  /* From its first use on, the memory has its own failures. */
+  /* After the first use of the memory, waits for it report the failures of its own uses. */
   gpu_stream_synchronize (stream, NULL, NULL);
   fill (other, buffer, 7);
   test_assert_ok (gpu_buffer_read (buffer, other, 0, data, SIZE, NULL, &error), error);
@@ -431,7 +431,7 @@ assert_reported_by (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
 }
 
-/* Each function that reports the failure puts its own name before it. */
+/* Each function that reports the failure puts its own name before the message. */
 static void
 failure_function_names (TestFixture *fixture)
 {

@@ -622,8 +622,8 @@ virtual_peers (TestFixture *fixture)
     destroy (&range, chunks[i]);
 }
 
-/* If enabling access to one mapping fails, no mapping is accessible. The next attempt enables
- * access to all mappings. */
+/* If the library cannot enable the access of a peer to one mapping, the peer can access no mapping.
+ * The next attempt enables access to all mappings. */
 static void
 virtual_peers_fail (TestFixture *fixture)
 {

@@ -107,7 +107,8 @@ completion_stream_dropped_during_wait (TestFixture *fixture)
   context->backend = real;
 }
 
-/* A failure recorded in a fence is still reported if the wait finishes the stream instead. */
+/* If a wait cannot record a fence, it finishes the stream. The library still reports a failure that
+ * an earlier fence has recorded. */
 static void
 completion_keeps_failures (TestFixture *fixture)
 {

@@ -6,8 +6,8 @@
 
 #include "test-util.h"
 
-/* The calling thread holds the lock. If there are no deferred jobs, a retry must not take the lock,
- * because it would deadlock. */
+/* The calling thread holds the lock of the workers. If there are no deferred jobs, a retry must not
+ * take this lock, because the thread would deadlock. */
 static void
 workers_retry (void)
 {

@@ -152,7 +152,7 @@ g_rw_lock_writer_unlock (GRWLock *lock)
   __tsan_mutex_post_unlock (lock, 0);
 }
 
-/* --- once: the macros in front of these functions read the same place atomically --- */
+/* --- once: the macros that call these functions first read the location atomically --- */
 
 gboolean
 g_once_init_enter (volatile void *location)

@@ -25,8 +25,8 @@ CUDA_DRIVER_EXPORT guint64  gpumem_cuda_driver_get_count  (const char *function)
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_live   (const char *kind);
 /* Gets the number of misuses, each of which aborts the program under strict=yes. */
 CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_misuse (void);
-/* Replaces the option fail= of GPUMEM_CUDA_DRIVER, and counts calls from now on. "" removes the
- * option. */
+/* Injects other faults, in the syntax of the option fail= of GPUMEM_CUDA_DRIVER. The numbers of
+ * calls in @spec count from now on. With "" no further call fails. */
 CUDA_DRIVER_EXPORT gboolean gpumem_cuda_driver_set_fail   (const char *spec);
 
 /* Returns NULL unless the stand-in is the loaded driver. */

@@ -205,7 +205,7 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* sum of the unseen bytes of all streams; a trim keeps them */
+  guint64       unseen;           /* sum over all streams; a trim of a pool keeps these bytes */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -259,7 +259,7 @@ struct _Point
   guint         stream_id;
   guint64       sequence;
   gint64        time;             /* nanoseconds, once done */
-  GHashTable   *before;           /* nullable; stream id -> sequence complete at this point */
+  GHashTable   *before;           /* nullable; stream id -> sequence that completes before */
 };
 
 struct CUstream_st
@@ -318,7 +318,8 @@ void        op_wait         (Op            *op,
                              Point         *point);
 /* Removes complete points from a list. */
 void        points_forget   (GPtrArray     *points);
-/* Checks that @stream is ordered after the allocation, and retains the memory until @op is done. */
+/* Checks that @stream is ordered after the allocation of @memory, and retains @memory until @op is
+ * done. */
 CUresult    op_use          (Op            *op,
                              Stream        *stream,
                              Memory        *memory);
@@ -458,8 +459,8 @@ void        memory_kill     (Memory        *memory);
  * handle of the memory. */
 gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
-/* Waits until no operation uses the memory. A pending use is misuse unless the context failed with
- * @error. */
+/* Waits until no operation uses the memory. @error is the error of a failed context; if it is
+ * CUDA_SUCCESS, a pending use is misuse. */
 void        memory_wait     (Memory        *memory,
                              CUresult       error);
 /* Checks that @op may access the range. */

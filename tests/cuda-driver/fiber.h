@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  KernelThread    template;     /* block, sizes, shared memory */
+  KernelThread    template;     /* values that all threads of the block share */
   KernelThread  **place;        /* where the kernel reads its current thread */
   void          (*run) (void (*function) (void), void **arguments);
   void          (*function) (void);

@@ -550,7 +550,7 @@ gpumem_describe (const char *name, void (*function) (P...), int max_threads = 0)
            signature::alignments, sizeof... (P), max_threads };
 }
 
-/* The linker merges the pointers of all units into one section. */
+/* The linker merges the pointers to the kernel descriptions of all units into one section. */
 extern "C" __attribute__ ((weak, visibility ("hidden"))) gpumem_kernel *__start_gpumem_kernels;
 extern "C" __attribute__ ((weak, visibility ("hidden"))) gpumem_kernel *__stop_gpumem_kernels;
 

@@ -73,7 +73,8 @@ typedef struct
 char *scan_source       (const char  *text,
                          GPtrArray   *kernels);
 
-/* compiler.c, which is part of both stand-ins. Runs c++ and appends its output to @log. */
+/* compiler.c, which is part of the stand-ins for the driver and for NVRTC. Runs c++ and appends its
+ * output to @log. */
 gboolean compiler_run   (GPtrArray   *arguments,
                          GString     *log);
 /* Reads an object file or shared object, and writes the machine type and the compute capability of
@@ -93,7 +94,8 @@ gsize    image_get_size (gconstpointer data,
 /* Returns a copy with the ELF header of the host, which undoes image_mark(). */
 gpointer image_unmark   (gconstpointer data,
                          gsize         size);
-/* describe.c, which is part of both stand-ins: a kernel of a shared object. */
+/* describe.c, which is part of the stand-ins for the driver and for NVRTC: a kernel of a shared
+ * object. */
 typedef struct
 {
   char  *name;              /* as in the source, or an expression */

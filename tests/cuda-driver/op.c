@@ -99,7 +99,8 @@ points_forget (GPtrArray *points)
       g_ptr_array_remove_index_fast (points, i - 1);
 }
 
-/* Checks that @stream is ordered after the allocation, and retains the memory until @op is done. */
+/* Checks that @stream is ordered after the allocation of @memory, and retains @memory until @op is
+ * done. */
 CUresult
 op_use (Op     *op,
         Stream *stream,
