@@ -86,8 +86,8 @@ omit (GpumemBench      *bench,
 }
 
 /* Gets the free memory of the host and of the device. limit_sizes() leaves half of this memory
- * unused. If the device has no memory of its own, the source and the destination of a copy in
- * either direction are in host memory. */
+ * unused. Copies in both directions at once need two allocations in device memory and two in host
+ * memory. If the device has no memory of its own, all four are in host memory. */
 static gboolean
 get_free_memory (GpumemBench  *bench,
                  guint64      *host_size,

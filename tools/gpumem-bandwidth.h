@@ -45,7 +45,7 @@ typedef struct
 {
   GpumemPlace  near;
   GpumemPlace  far;
-  GpumemPlace  detour;          /* for raw calls if the driver cannot map */
+  GpumemPlace  detour;          /* for raw calls if the driver cannot map device memory */
   GBytes      *bytes;           /* nullable; the memory of `near` if it is pageable */
 } GpumemLane;
 

@@ -10,8 +10,8 @@
 #define KIB ((gsize) 1024)
 #define MIB ((gsize) 1024 * KIB)
 #define N_ROUNDS     5              /* the median is reported */
-#define PART         4096           /* pairs between checks for Ctrl-C */
-#define WARM_UP      4              /* minimum pairs for each live block */
+#define PART         4096           /* pairs (allocation, free) between checks for Ctrl-C */
+#define WARM_UP      4              /* minimum number of pairs in a round, for each live block */
 #define MAX_OWN_LIVE 1000           /* live blocks of driver memory */
 
 typedef enum
@@ -45,7 +45,7 @@ static const Workload workloads[] = {
 };
 
 #define MAX_GROWN (256 * MIB)
-#define SLOW      1000000           /* workloads with as many holes need --slow */
+#define SLOW      1000000           /* workloads with at least this number of holes need --slow */
 
 static const char *const source_names[GPUMEM_N_SOURCES] = {
   "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns"
@@ -60,7 +60,7 @@ typedef struct
   GpuMemoryPool         *pool;
   GpuStream             *stream;
   GPtrArray             *memories;
-  GArray                *sizes;     /* of gsize, by memory */
+  GArray                *sizes;     /* of gsize; the size of each element of memories */
   gsize                  bytes;     /* the sum */
   guint64                seed;
   guint64                n_pairs;
@@ -281,8 +281,8 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* First runs pairs until the pool is filled, and until the pairs of a round take long enough for
- * the resolution of the clock. Then measures the rounds. */
+/* First doubles the number of pairs until they take as long as one round must take, which also fills
+ * the pool. Then measures the rounds, each with this number of pairs. */
 static gboolean
 run_rounds (Worker *worker)
 {

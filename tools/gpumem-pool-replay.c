@@ -6,9 +6,9 @@
 
 #include "tools/gpumem-pool.h"
 
-#define TOUCHED    64               /* bytes */
-#define N_LOOPS    3                /* the fastest is reported */
-#define CHECK_EACH 4096             /* operations */
+#define TOUCHED    64               /* bytes of each allocation */
+#define N_LOOPS    3                /* measurements of the empty loop; the fastest counts */
+#define CHECK_EACH 4096             /* operations between checks for Ctrl-C */
 
 /* The functions that the loop calls for allocations and frees. */
 typedef struct
@@ -29,9 +29,9 @@ typedef struct
   const Verbs        *verbs;
   GpuMemoryPool      *pool;
   GPtrArray          *streams;      /* of GpuStream */
-  gpointer           *memories;     /* by block of the trace */
+  gpointer           *memories;     /* by number of the block in the trace */
   GpumemRecord       *record;       /* nullable */
-  const gsize        *moments;      /* of samples */
+  const gsize        *moments;      /* operations at which to take samples */
   gsize               done;         /* operations */
   guint64             live, peak_live;
   guint64             n_refused;
