@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Measures the most frequent calls from C. calls.py runs this program and its versions in other
- * languages in turns.
+ * languages in turn.
  *
  *   benchmarks/calls DEVICE
  *

@@ -7,7 +7,7 @@ above its peak of live memory.
 
     benchmarks/pool-rivals.py [OPTION...] [TRACE...]
 
-Python 3.9 without the bindings of gpumem is enough: the script runs the gpumem command and, if it
+Needs Python 3.9, but not the bindings of gpumem: the script runs the gpumem command and, if it
 finds the library file, calls the library through ctypes. Each pool runs in a separate process.
 Nanoseconds are medians of five rounds. The overhead of the loop and of a Python call is measured
 with empty calls of the same form, and subtracted. The workloads are those of 'gpumem pool bench',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs rounds of worker processes in turns. Each line on the standard input of a worker starts a
+"""Runs rounds of worker processes in turn. Each line on the standard input of a worker starts a
 round. At the end of the round, the worker prints a JSON object with all figures."""
 
 import json
