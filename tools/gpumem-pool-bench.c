@@ -281,7 +281,7 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* First doubles the number of pairs until they take as long as one round must take, which also fills
+/* First doubles the number of pairs until they take as long as one round must take. This also fills
  * the pool. Then measures the rounds, each with this number of pairs. */
 static gboolean
 run_rounds (Worker *worker)
