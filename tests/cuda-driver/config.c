@@ -8,9 +8,8 @@
  *   version=13000        CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION=13000 has the same effect
  *   delay=300            maximum delay before an operation, in microseconds; 0: none
  *   peers=no             devices cannot access each other's memory
- *   concurrent=1         number of devices, from the first, that share managed memory with the
- *                        host page by page and access pageable memory; the other devices and
- *                        the host cannot use managed memory at the same time
+ *   concurrent=1         number of devices, from the first, that can use managed memory at the
+ *                        same time as the host, and can access pageable memory
  *   ipc=no               no IPC handles
  *   strict=no            misuse returns an error code instead of aborting
  *   protect=no           the application may access device memory

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Managed memory. On a device that does not share managed memory with the host page by page, the
+ * Managed memory. On a device that cannot use managed memory at the same time as the host, the
  * memory is attached to the host, to one stream or to all streams. An attachment begins at a point
  * of a stream. The stand-in reports misuse if a stream or the host uses memory that is not attached
  * to it. On processors with protection keys the host cannot access memory attached to streams.

@@ -157,7 +157,8 @@ freed_in_use (void)
   driver.cuMemFree (memory);
 }
 
-/* Without protection keys nothing detects this access: abort as the access would. */
+/* On processors with protection keys, the access crashes the program. On other processors the
+ * access succeeds, so the program aborts itself. */
 static void
 touched_while_of_stream (void)
 {

@@ -163,7 +163,8 @@ device_as_host (void)
   driver.cuMemcpyHtoD (memory, (void *) (gsize) memory, 16);
 }
 
-/* Without protection keys nothing detects this access: abort as the access would. */
+/* On processors with protection keys, the access crashes the program. On other processors the
+ * access succeeds, so the program aborts itself. */
 static void
 touch_on_host (void)
 {
