@@ -92,7 +92,7 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
   image_wanted = g_bytes_new (image_model, test_count_texels (whole) * TEXEL);
   test_assert_texels (image, image_wanted);
 
-  /* Write the image back from the buffer, over other texels. */
+  /* Restore the whole image, then copy a part from the buffer, which has the same texels. */
   test_assert_ok (gpu_image_write_bytes (image, fixture->stream, NULL, whole, texels, 0, 0, NULL,
                                          &error), error);
   test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &at,

@@ -16,7 +16,7 @@ typedef struct
 {
   gsize    size;
   guint8   byte;                    /* value that the user wrote */
-  guint    n_uses;                  /* number of uses when it was freed; optional */
+  guint    n_uses;                  /* number of valid entries in the arrays below */
   guint    streams[POOL_N_STREAMS];
   guint64  points[POOL_N_STREAMS];
 } PoolMemory;

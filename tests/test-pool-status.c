@@ -25,7 +25,7 @@ static char *runtime;               /* the user's runtime directory of this proc
 static char *folder;                /* gpumem in that directory */
 static char *path;                  /* the file of this process */
 
-/* The states of a slow disk. */
+/* The state of the simulated slow disk. */
 static int is_slow, is_waiting, was_late;
 
 /* The signals that the writer's thread blocks, which it stores here while the disk is slow. */

@@ -308,7 +308,7 @@ timeline_keeps_late_failures (TestFixture *fixture)
   g_assert_cmpuint (timeline->failures->len, <, 2500);
 }
 
-/* One fence is enough for all waits for points at or before the fence. */
+/* A fence also serves waits for the work before it, so the library records no second fence. */
 static void
 timeline_shares_fences (TestFixture *fixture)
 {
@@ -509,13 +509,13 @@ timeline_driver_calls (TestFixture *fixture)
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueFillBuffer"), ==, N_WORK);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, N_WORK);
 
-  /* Points without waiters */
+  /* If no thread waits for an event, the library makes no driver call for the event */
   before = GPUMEM_LAYER (get_count) ("");
   for (guint i = 0; i < N_WORK; i++)
     g_object_unref (test_record (stream));
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 
-  /* A point with a waiter needs one event of the driver */
+  /* The first wait needs one event of the driver, and later calls need no driver call */
   event = test_record (stream);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
   g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueMarkerWithWaitList"), ==, 1);

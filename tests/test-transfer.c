@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Copies of pageable memory through page-locked memory (staging). GPUMEM_DEBUG=stage enables
- * staging on every device for all but small copies. The tests check the copied bytes for each shape
- * and with concurrent copies. They also check that the library releases the caller's memory exactly
- * when the API promises it. */
+ * staging on every device for all but small copies. The tests check the copied bytes for each kind
+ * of copy and with concurrent copies. They also check that the library releases the caller's memory
+ * exactly when the API promises it. */
 #include "config.h"
 
 #include "test-util.h"

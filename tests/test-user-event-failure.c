@@ -35,10 +35,10 @@ assert_waits (GpuStream *stream)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* Stream A writes, waits for an event and writes again; the event fails while the first write is
- * blocked. A write of stream B runs after the first write of A in any case; a read of B fails. The
- * write of B fails only if the driver detects the failure of the event in time. Then B reports the
- * reason, as does stream C, which waits for B. */
+/* Stream A writes, waits for an event and writes again. The event fails while the first write is
+ * blocked. A read on stream B then fails. A write on stream B always runs after the first write of
+ * A. The write succeeds or fails, because drivers detect the failure of the event at different
+ * times. If it fails, stream B and stream C, which waits for B, report the reason. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -135,8 +135,8 @@ failure_work_after_failure (TestFixture *fixture)
 
 /* --- every waiter, with any result of the driver ---------------------------------------------- */
 
-/* Checks the results of points that have a fence each, and of one point that gets its fence after
- * all work has completed. */
+/* Checks the results of four operations behind a failed event. The first three are queried before
+ * the failure, so each of them has a fence. The last operation gets its fence after the failure. */
 static void
 every_point (TestFixture *fixture, GpuStreamFlags flags)
 {

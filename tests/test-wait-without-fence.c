@@ -179,7 +179,7 @@ ignore (GObject *source, GAsyncResult *result, gpointer user_data)
   test_assert_ok (gpu_stream_synchronize_finish (GPU_STREAM (source), result, NULL), NULL);
 }
 
-/* Memory of completed work is freed even while a thread waits for a later point that is blocked. */
+/* Memory of completed work is freed even while a thread waits for later work that is blocked. */
 static void
 completion_frees_completed_first (TestFixture *fixture)
 {
