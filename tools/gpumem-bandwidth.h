@@ -88,7 +88,7 @@ struct _GpumemBench
   GPtrArray        *paths;      /* of GpumemPath */
   GArray           *sizes;      /* of guint64, ascending */
   double            min_time;   /* seconds for each line of the table */
-  guint             n_rounds;   /* at least */
+  guint             n_rounds;   /* minimum for each line of the table */
   char             *plot;       /* nullable: the output file */
 
   GpumemProgress   *progress;

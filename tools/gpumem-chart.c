@@ -25,7 +25,7 @@ typedef struct
 {
   double     least;
   double     most;
-  double     step;          /* a factor if logarithmic */
+  double     step;          /* between two ticks; a factor if logarithmic */
   guint      n_ticks;
   gboolean   logarithmic;
   GpumemUnit unit;

@@ -17,7 +17,7 @@ typedef struct
   char   *name;
   guint   colour;             /* lines with the same number have the same colour */
   gboolean dashed;
-  GArray *xs;                 /* of double, as ys */
+  GArray *xs;                 /* of double, like ys */
   GArray *ys;
 } GpumemSeries;
 

@@ -36,7 +36,7 @@ typedef struct
   gboolean   csv;
   gboolean   json;
   gboolean   once;
-  gboolean   with_header;   /* of CSV */
+  gboolean   with_header;   /* print the line of CSV titles */
   double     interval;      /* seconds */
 } Monitor;
 

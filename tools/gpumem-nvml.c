@@ -52,7 +52,7 @@ static struct
   int      (*get_name)      (unsigned int     pid,
                              char            *name,
                              unsigned int     size);
-  ListFunc   lists[2];                                    /* compute and graphics */
+  ListFunc   lists[2];                                    /* list compute and graphics processes */
 } nvml;
 
 /* Loads version 3 of the functions that list processes, or version 2, which uses the same

@@ -61,7 +61,7 @@ typedef struct
   GpuStream             *stream;
   GPtrArray             *memories;
   GArray                *sizes;     /* of gsize; the size of each element of memories */
-  gsize                  bytes;     /* the sum */
+  gsize                  bytes;     /* the sum of `sizes` */
   guint64                seed;
   guint64                n_pairs;
   GpumemTimes            times;

@@ -32,7 +32,7 @@ typedef struct
   gpointer           *memories;     /* by number of the block in the trace */
   GpumemRecord       *record;       /* nullable */
   const gsize        *moments;      /* operations at which to take samples */
-  gsize               done;         /* operations */
+  gsize               done;         /* number of replayed operations */
   guint64             live, peak_live;
   guint64             n_refused;
   gsize               refused_at;

@@ -38,7 +38,7 @@ typedef struct
 {
   gsize   operation;                /* counted from 1 */
   guint64 live;
-  guint64 used;                     /* with rounding */
+  guint64 used;                     /* live bytes, with rounding */
   guint64 managed;
 } GpumemSample;
 
@@ -48,7 +48,7 @@ typedef struct
   guint64     time;                 /* microseconds */
   guint64     address;
   guint64     size;                 /* bytes */
-  guint64     device_free;          /* bytes, of oom */
+  guint64     device_free;          /* bytes; only for the action oom */
   guint32     stream;
 } GpumemPoolEvent;
 
@@ -57,7 +57,7 @@ typedef struct
 {
   GArray          *samples;         /* of GpumemSample */
   GpumemPoolEvent *events;          /* NULL if not recorded */
-  gsize            n_events;        /* in total */
+  gsize            n_events;        /* total number, with overwritten events */
   guint64          managed;         /* bytes at the last event */
   GVariant        *snapshot;        /* at the end, or at the first failed allocation */
 } GpumemRecord;
@@ -72,13 +72,13 @@ typedef struct
   char              *name;          /* of the file */
   GpuMemoryPoolKind  kind;
   gboolean           has_blocks;    /* TRUE: blocks were allocated; FALSE: buffers */
-  gsize              n_operations;  /* replayed */
+  gsize              n_operations;  /* number of replayed operations */
   guint64            peak_live;     /* bytes, as requested */
   guint64            peak_managed;
   double             nanoseconds;   /* per operation, without the loop */
   double             loop;          /* overhead of the loop per operation */
   guint64            n_refused;
-  gsize              refused_at;    /* operation, from 1 */
+  gsize              refused_at;    /* number of the refused operation, from 1; or 0 */
   char              *refusal;       /* nullable: the first error */
   GVariant          *statistics;
 } GpumemReplayed;

@@ -8,7 +8,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   const char *title;
-  gboolean    right;      /* aligned */
+  gboolean    right;      /* align the text to the right */
   guint       narrowest;  /* minimum width if the table is too wide; 0: does not shrink */
 } GpumemColumn;
 

@@ -38,7 +38,7 @@ typedef struct
   guint        n_columns;
   GArray      *operations;
   GHashTable  *live;                /* of Live, by id */
-  GHashTable  *streams;             /* name to number + 1 */
+  GHashTable  *streams;             /* name -> number + 1 */
   GByteArray  *text;                /* after the last complete line */
 } Reader;
 

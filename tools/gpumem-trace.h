@@ -27,7 +27,7 @@ typedef struct
   GPtrArray            *streams;    /* names of the streams */
   char                 *comment;    /* the first comment, nullable */
   guint64               peak_live;  /* bytes */
-  guint64               live;       /* bytes never freed */
+  guint64               live;       /* bytes that the trace never frees */
   gsize                 peak_blocks;
 } GpumemTrace;
 
