@@ -104,7 +104,7 @@ typedef struct
   guint64   memory;         /* bytes of each device */
   guint     delay;          /* maximum delay before an operation, in microseconds */
   int       capability;     /* 90 for 9.0 */
-  gboolean  strict;         /* misuse aborts */
+  gboolean  strict;         /* misuse aborts the program */
   gboolean  protect;        /* protection keys hide device memory from the host */
   gboolean  leaks;          /* leaks at exit are an error */
   gboolean  peers;          /* devices can access each other's memory */
@@ -218,9 +218,9 @@ struct CUctx_st
   Device       *device;
   guint         flags;
   gboolean      primary;
-  CUresult      error;            /* sticky */
+  CUresult      error;            /* if set, calls in the context return this error */
   Stream       *legacy;
-  GHashTable   *per_thread;       /* pthread_t: Stream */
+  GHashTable   *per_thread;       /* pthread_t -> the per-thread default Stream */
   GPtrArray    *streams;          /* Stream, alive or draining */
   GHashTable   *peers;            /* contexts whose memory kernels of this context may access */
   guint64       limits[8];
@@ -400,8 +400,8 @@ struct _Memory
   guint64       size;
   guint64       id;
   guint         flags;
-  Context      *context;    /* nullable: for device memory */
-  Device       *device;     /* nullable: for host memory */
+  Context      *context;    /* NULL for memory that belongs to no context, such as a pool's */
+  Device       *device;     /* NULL for host memory */
   guint8       *map;        /* the mapping, with its guard pages */
   guint64       map_size;
   guint8       *data;       /* the page-aligned part that holds the memory */
@@ -512,10 +512,10 @@ struct CUmod_st
   gpointer       handle;          /* nullable; the shared object */
   int            file;            /* open while the module is loaded; -1 if there is none */
   int            capability;
-  guint          n_registers;     /* per thread */
+  guint          n_registers;     /* registers per thread */
   GPtrArray     *functions;       /* of Function */
   GPtrArray     *globals;         /* of Memory */
-  guint          n_launches;      /* pending */
+  guint          n_launches;      /* number of pending launches */
   gsize          shared_size;     /* total size of the variables in shared memory */
 };
 
@@ -526,7 +526,7 @@ struct CUfunc_st
   char          *name;
   gpointer       entry;           /* KernelEntry; NULL if the stand-in cannot run the kernel */
   gboolean       is_builtin;
-  int            max_shared;      /* per launch */
+  int            max_shared;      /* limit of dynamic shared memory per launch */
   int            carveout;
 };
 

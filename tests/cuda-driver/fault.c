@@ -25,7 +25,7 @@
 
 static struct
 {
-  guint64   n;              /* 0: none */
+  guint64   n;              /* number of the first call that fails; 0: no call fails */
   guint64   times;
   guint64   code;           /* 0: a plausible code of the function */
   gboolean  lost;           /* the device is lost; only calls that do not use it succeed */

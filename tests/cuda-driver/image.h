@@ -32,7 +32,7 @@ struct CUarray_st
   FormatInfo               format;
   Memory                  *memory;      /* owned; for a level, the memory of its mipmapped array */
   Mipmapped               *parent;      /* nullable; the mipmapped array of a level */
-  guint64                  offset;      /* in the memory */
+  guint64                  offset;      /* of the array in `memory`, in bytes */
   guint                    element;     /* bytes */
   guint64                  width;       /* elements */
   guint64                  height;      /* 1 if unused */

@@ -28,7 +28,7 @@ typedef struct
   int        architecture;
   gboolean   compute_only;
   gboolean   relocatable;
-  GPtrArray *flags;             /* of the preprocessor */
+  GPtrArray *flags;             /* flags for the preprocessor */
   char      *standard;          /* nullable */
 }
 NvrtcOptions;

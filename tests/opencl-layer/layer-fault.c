@@ -40,7 +40,7 @@ static guint n_failable;
 static LayerFault fault;
 static guint64 n_matched;
 static guint n_failed;
-static gboolean has_failed;                    /* since the start */
+static gboolean has_failed;                    /* a fault was injected since the start */
 static LayerCall first_failed;
 static guint max_delay;
 static guint late;
