@@ -22,7 +22,7 @@
 #define FILE_TEXT "gpumem-status 1\nname test\npool host bins 4096 1000 1024 2048\n"
 
 static char *runtime;               /* the user's runtime directory of this process */
-static char *folder;                /* gpumem in that directory */
+static char *folder;                /* the folder gpumem in `runtime` */
 static char *path;                  /* the file of this process */
 
 /* The state of the simulated slow disk. */
@@ -31,8 +31,8 @@ static int is_slow, is_waiting, was_late;
 /* The signals that the writer's thread blocks, which it stores here while the disk is slow. */
 static sigset_t blocked;
 
-static int n_attempts;              /* to write a file */
-static int n_threads;               /* that GLib's g_thread_try_new() has started */
+static int n_attempts;              /* number of attempts to write a file */
+static int n_threads;               /* threads that GLib's g_thread_try_new() has started */
 static int n_reports;               /* messages about the status file */
 static int no_threads, exits_on_report;
 

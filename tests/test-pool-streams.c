@@ -60,7 +60,7 @@ typedef struct
   GpuBuffer     *counts;
   guint          n_operations;
   guint          n_refused;
-  guint32        number;            /* of this thread */
+  guint32        number;            /* number of this thread */
   guint32        n_words;
 } Worker;
 

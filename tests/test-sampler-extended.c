@@ -14,7 +14,7 @@ static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FL
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 static const GpuExtent square = { SIDE, SIDE, 1 };
 
-/* Reads at N_READS places. Each place has four numbers: the first two are the coordinates. */
+/* Reads at N_READS positions of four numbers each. The first two numbers are the coordinates. */
 static const char source[] =
   "__kernel void\n"
   "read_f (__read_only image2d_t image, sampler_t by, __global const float *at,\n"
@@ -38,7 +38,7 @@ static const char source[] =
   "  out[i] = read_imageui (image, by, (float2) (at[4 * i], at[4 * i + 1]));\n"
   "}\n";
 
-/* The third number of a place is the level of detail. */
+/* The third of the four numbers of a position is the level of detail. */
 static const char levels_source[] =
   "__kernel void\n"
   "read_lod (__read_only image2d_t image, sampler_t by, __global const float *at,\n"
@@ -161,7 +161,7 @@ sampler_new (TestFixture *fixture,
   return NULL;
 }
 
-/* Returns the results of the kernel for @n inputs: single numbers, or places of four numbers. */
+/* Returns the results of the kernel for @n inputs: single numbers, or positions of four numbers. */
 static GBytes *
 read_at (TestFixture   *fixture,
          const char    *program,

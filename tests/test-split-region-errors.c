@@ -17,7 +17,7 @@ typedef struct
   TestFixture *fixture;
   GpuStream   *stream;
   Kind         kind;
-  int          n_freed;             /* of the GBytes */
+  int          n_freed;             /* number of freed GBytes */
   GError      *error;
   int          done;                /* atomic */
 } Call;

@@ -569,7 +569,7 @@ struct _TestHold
 {
   gint      *go;                    /* NULL if an event is used */
   GpuBuffer *buffer;
-  GpuEvent  *done;                  /* of the kernel */
+  GpuEvent  *done;                  /* recorded after the kernel */
   GpuEvent  *gate;
 };
 

@@ -171,7 +171,7 @@ completion_forked (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "forked");
 }
 
-/* --- order of points ------------------------------------------------------------------------- */
+/* --- order of waits -------------------------------------------------------------------------- */
 
 static void
 ignore (GObject *source, GAsyncResult *result, gpointer user_data)
