@@ -405,7 +405,7 @@ add_context (Reader    *reader,
 }
 
 /* Decompresses @data, which may contain the end of a gzip member and the start of the next member.
- * @is_over: (inout): whether the data up to here ends at the end of a member */
+ * @is_over: (inout): TRUE if the last byte read so far ended a gzip member */
 static gboolean
 unpack (Reader        *reader,
         GConverter    *gzip,
