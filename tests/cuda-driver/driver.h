@@ -205,7 +205,7 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* sum over all streams; a trim of a pool keeps these bytes */
+  guint64       unseen;           /* bytes freed in streams since the last waits; trims keep them */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
