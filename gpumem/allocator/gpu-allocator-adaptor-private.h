@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registry of live memory, shared by all adaptors. Each memory object that an adaptor allocated has
- * a lease. The lease ends when the memory loses its last user or is freed. Leases reference the
- * core, so the adaptor may be finalized first.
+ * The base of all adaptors: a list of the live memory of an adaptor. Each memory object that an
+ * adaptor allocated has a lease. The lease ends when the memory loses its last user or is freed.
+ * Each lease holds a reference to the core of the adaptor, so the adaptor may be finalized before
+ * the lease ends.
  */
 #pragma once
 
@@ -12,7 +13,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuAdaptorOps GpuAdaptorOps;
 
-/* First member of the state of an adaptor. */
+/* The core: the first member of the state of an adaptor, which may outlive the adaptor. */
 typedef struct
 {
   gatomicrefcount      refs;
@@ -32,15 +33,15 @@ typedef struct
   GpuAdaptorCore *core;             /* with a reference */
   gsize           size;             /* bytes requested */
   guint64         pointer;          /* the address if known, otherwise the driver's handle */
-  guint64         stream;           /* the driver's handle, 0 for none */
+  guint64         stream;           /* the driver's handle of the stream, 0 for none */
 } GpuLease;
 
-/* The functions of an adaptor class. Each function is nullable. */
+/* The functions of an adaptor class. Each function may be NULL. */
 struct _GpuAdaptorOps
 {
   gsize      core_size;
   gsize      lease_size;
-  /* Allocates; defaults to _gpu_adaptor_alloc(). */
+  /* Allocates memory; the default is _gpu_adaptor_alloc(). */
   GpuMemory *(*alloc)    (GpuAllocatorAdaptor  *adaptor,
                           gsize                 size,
                           GpuStream            *stream,
@@ -48,16 +49,16 @@ struct _GpuAdaptorOps
   /* Initializes a lease that is not registered yet. Called without the lock. */
   void       (*prepare)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
-  /* @lease was registered. Caller holds the lock. */
+  /* Called after @lease was registered. Caller holds the lock. */
   void       (*granted)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
-  /* @lease was unregistered, and is freed after the call. Called on any thread, without the lock.
-   * If the function returns FALSE, the memory is not freed yet, see GpuStorageHook. When
+  /* Called after @lease was unregistered, and before it is freed. Called on any thread, without the
+   * lock. If the function returns FALSE, the memory is not freed yet, see GpuStorageHook. When
    * gpu_allocator_free() ends the lease, @storage is NULL and the result is ignored. */
   gboolean   (*returned) (GpuAdaptorCore       *core,
                           GpuLease             *lease,
                           GpuStorage           *storage);
-  /* The adaptor is being finalized; leases may remain. */
+  /* Called when the adaptor is finalized. Leases may remain. */
   void       (*closed)   (GpuAdaptorCore       *core);
   /* Frees the state of the adaptor, after the adaptor is finalized and the last lease has ended. */
   void       (*clear)    (GpuAdaptorCore       *core);
@@ -71,13 +72,14 @@ struct _GpuAllocatorAdaptor
   GpuAdaptorCore *core;
 };
 
-/* Called by the instance init function of a class. Returns its zeroed core. */
+/* Called by the instance init function of a class. Creates the core of @adaptor and returns it. All
+ * members that the class adds to the core are 0. */
 gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
                                     const GpuAdaptorOps  *ops);
 /* Returns the core of an instance of any adaptor class. */
 gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
-/* These functions read and write a guint64 of the core under the lock. The setter returns TRUE if
- * the value changed. */
+/* Get and set the guint64 at @offset in the core of @adaptor, under the lock. The setter returns
+ * TRUE if the value changed. */
 guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
                                     gsize                 offset);
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
@@ -85,12 +87,12 @@ gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
                                     guint64               value);
 /* Returns NULL if the adaptor was constructed without an upstream. */
 GpuAllocator *_gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor);
-/* Allocates upstream and registers the memory. */
+/* Allocates memory with the upstream allocator and registers a lease for the memory. */
 GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
                                     gsize                 size,
                                     GpuStream            *stream,
                                     GError              **error);
-/* Returns whether the failed request may succeed after other memory is freed. */
+/* Returns whether the request that failed with @error may succeed after other memory is freed. */
 gboolean   _gpu_error_is_out_of_memory (const GError *error);
 
 G_END_DECLS

@@ -34,10 +34,11 @@
  * left. A #GpuMemory is a user until gpu_memory_release() or its last unref. Slices and mappings
  * are also users; submitted work is not a user. An adaptor and its memory hold no references to
  * each other, so the adaptor may be finalized before the memory. gpu_allocator_free() does nothing
- * for memory that the adaptor did not allocate, or that is freed already.
+ * for memory that is freed already. It also does nothing for memory that the adaptor did not
+ * allocate, unless the adaptor is a #GpuDeferredFreeAllocator.
  *
- * All sizes that adaptors report are requested sizes, which do not include the rounding by
- * upstream. Any thread may use an adaptor, concurrently with others.
+ * The sizes that adaptors report are the requested sizes: the upstream allocator may round them up.
+ * Several threads may use an adaptor at the same time.
  *
  * Since: 0.1
  */
@@ -289,8 +290,8 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
   return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
 }
 
-/* Ends the lease at once, even if the memory has other users, because upstream may cache the memory
- * and allocate it again. */
+/* Ends the lease at once, even if the memory has other users, because the upstream allocator may
+ * cache the memory and allocate it again. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)

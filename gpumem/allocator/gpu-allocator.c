@@ -46,7 +46,7 @@
  *         return Gpu.Buffer(self._context, size)
  * ]|
  *
- * Any thread may use the allocators of this library, concurrently with others.
+ * Several threads may use an allocator of this library at the same time.
  *
  * Since: 0.1
  */
@@ -60,7 +60,7 @@
  *   gpu_memory_release() or drops the last reference, this function is not called.
  * @get_context: returns the context of the memory
  * @get_memory_info: returns the free and the total bytes; by default the values of the context
- * @trim: frees cached memory beyond a number of bytes; does nothing by default
+ * @trim: implements gpu_allocator_trim(). The default implementation does nothing
  *
  * The virtual functions of an allocator. `alloc` and `get_context` are mandatory.
  *
@@ -109,7 +109,7 @@ gpu_allocator_default_init (GpuAllocatorInterface *iface)
   iface->trim = default_trim;
 }
 
-/* Validate the memory: a class of the program may have returned it. */
+/* Validates the result of an allocator, because the program may implement the allocator. */
 static gboolean
 check_memory (GpuAllocator  *allocator,
               GpuMemory     *memory,
@@ -147,10 +147,10 @@ check_memory (GpuAllocator  *allocator,
  *   may use the memory
  * @error: return location for an error
  *
- * Allocates memory with undefined content. The memory is freed by gpu_allocator_free(), by
- * gpu_memory_release() or by dropping the last reference, but only after the work submitted until
- * then has completed. @allocator determines whether this function blocks, and with which errors it
- * fails.
+ * Allocates memory with undefined content. To free the memory, call gpu_allocator_free() or
+ * gpu_memory_release(), or drop the last reference. The memory is then freed when the work that was
+ * submitted before has completed. @allocator determines whether this function blocks, and with
+ * which errors it fails.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
@@ -270,8 +270,8 @@ gpu_allocator_get_memory_info (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees cached memory, and memory whose free was deferred, until @allocator holds at most
- * @held_bytes of such memory. May block.
+ * Frees memory that @allocator keeps although the program no longer uses it, such as cached memory,
+ * until @allocator keeps at most @held_bytes of such memory. May block.
  *
  * Since: 0.1
  */

@@ -16,10 +16,10 @@ struct _GpuBasicAllocator
   GObject         parent_instance;
 
   GpuContext     *context;
-  GpuStream      *stream;           /* nullable */
+  GpuStream      *stream;           /* (nullable): see GpuBasicAllocator:stream */
   GpuMemoryFlags  flags;
-  GpuSvmFlags     svm_flags;        /* only for GpuSvmAllocator, like alignment */
-  gsize           alignment;
+  GpuSvmFlags     svm_flags;        /* only used by GpuSvmAllocator */
+  gsize           alignment;        /* only used by GpuSvmAllocator */
   gboolean        is_ready;         /* initialised */
 };
 

@@ -77,9 +77,10 @@
  * ]|
  *
  * Each request returns a #GpuBuffer of its own. An OpenCL driver may defer the allocation until
- * work uses the memory, so that only this work fails if the device is full. On the host back end
- * the system provides each page at the first write to that page. Use a #GpuImmediateAllocator if
- * gpu_allocator_alloc() must report a lack of memory. CUDA allocates immediately.
+ * work uses the memory. If the device is full, gpu_allocator_alloc() then succeeds, and that work
+ * fails. On the host back end the system provides each page at the first write to that page. Use a
+ * #GpuImmediateAllocator if gpu_allocator_alloc() must report a lack of memory. CUDA allocates
+ * immediately.
  *
  * Since: 0.1
  */
@@ -153,14 +154,16 @@
  * tracks as a use of the memory has completed. If a kernel accesses the memory only through
  * pointers, declare that use with gpu_arguments_add_indirect().
  *
- * If the allocator has a stream, the memory is freed after all work submitted to that stream before
- * the release, including work that the library does not track as a use. Without a stream and
- * without gpu_arguments_add_indirect(), a kernel that still has pointers to freed memory crashes.
+ * If the allocator has a stream, the memory is freed only after all work that was submitted to that
+ * stream before the release has completed. This includes work that the library does not track as a
+ * use. Without a stream and without gpu_arguments_add_indirect(), the memory may be freed while a
+ * kernel still accesses it through pointers, and the kernel then crashes.
  *
  * Since: 0.1
  */
 
-/* Delays freeing shared virtual memory until the work submitted to a stream has completed. */
+/* Delays freeing shared virtual memory until the work that was submitted to a stream before the
+ * release has completed. */
 typedef struct
 {
   GpuStorageHook  parent;
@@ -522,9 +525,9 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
   return g_steal_pointer (&memory);
 }
 
-/* If migrate() or commit() runs out of memory, signals memory pressure and tries again. This
- * function need not retry _gpu_buffer_new(), which itself signals memory pressure and tries
- * again. */
+/* For back ends that need migrate() or commit(): if the device is out of memory, signals memory
+ * pressure and tries again. Other back ends need no retry here, because _gpu_buffer_new() itself
+ * signals memory pressure and tries again. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,
@@ -723,7 +726,8 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
   /**
    * GpuSvmAllocator:svm-flags:
    *
-   * The minimum sharing between host and device.
+   * The required access by host and device, or a single kind of unified shared memory, see
+   * gpu_svm_new().
    *
    * Since: 0.1
    */
@@ -747,10 +751,10 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
  * @context: a #GpuContext
  * @flags: the flags of the memory; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @svm_flags: the minimum sharing between host and device
+ * @svm_flags: the required access by host and device, or a single kind of unified shared memory
  * @alignment: the alignment of addresses in bytes, a power of two; 0 for the driver's default
- * @stream: (nullable): an in-order stream of @context whose submitted work completes before memory
- *   is freed, or %NULL
+ * @stream: (nullable): an in-order stream of @context, or %NULL. Memory is freed only after the
+ *   work that was submitted to this stream before the release has completed
  * @error: return location for an error
  *
  * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails with the errors of

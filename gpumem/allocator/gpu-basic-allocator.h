@@ -28,13 +28,12 @@ struct _GpuBasicAllocatorClass
   /*< private >*/
   GObjectClass parent_class;
 #ifndef __GI_SCANNER__
-  const char  *function;            /* the constructor, for error messages */
+  const char  *function;            /* the name of the constructor, for error messages */
   gboolean     needs_stream;
-  /* Validates the construct properties; nullable. */
+  /* Validates the construct properties; may be NULL. */
   gboolean   (*check) (GpuBasicAllocator  *allocator,
                        GError            **error);
-  /* @stream is the stream of the request, or the stream of the allocator if the request has
-   * none. */
+  /* Allocates memory. If the request has no stream, @stream is the stream of the allocator. */
   GpuMemory *(*alloc) (GpuBasicAllocator  *allocator,
                        gsize               size,
                        GpuStream          *stream,

@@ -26,10 +26,11 @@
  * ]|
  *
  * A driver that frees memory may block until the device is idle. This adaptor collects memory that
- * is no longer used, the pending memory, and frees all of it
+ * the program no longer uses, which this class calls pending memory. It frees all pending memory at
+ * once
  *
  * - when it exceeds #GpuDeferredFreeAllocator:max-count or #GpuDeferredFreeAllocator:max-bytes;
- * - when upstream is out of memory, and then retries the request;
+ * - when the upstream allocator is out of memory; the adaptor then retries the request;
  * - in gpu_deferred_free_allocator_flush() and gpu_allocator_trim(), and when the adaptor is
  *   finalized.
  *
@@ -37,9 +38,11 @@
  * and max-bytes have no effect.
  *
  * The adaptor does not reuse pending memory, unlike a #GpuMemoryPool. Adaptors upstream of this
- * adaptor count memory until it is freed. Adaptors that wrap this adaptor count memory until it is
- * no longer used. Memory of a #GpuStreamAllocator is freed immediately, because freeing it never
- * blocks. If the program implements the upstream allocator, its `free` function is not called.
+ * adaptor count memory until it is freed. Adaptors that wrap this adaptor count memory until the
+ * program no longer uses it. The adaptor frees memory of a #GpuStreamAllocator immediately, because
+ * freeing that memory never blocks. gpu_allocator_free() releases the memory in any case, even if
+ * another allocator allocated it. This adaptor never calls the `free` function of the upstream
+ * allocator.
  *
  * Since: 0.1
  */
@@ -55,12 +58,13 @@ typedef struct
 {
   GpuAdaptorCore  parent;
 
-  GPtrArray      *pending;          /* of GpuStorage, with a reference each */
-  guint64         count;            /* of pending */
-  guint64         bytes;            /* of pending */
+  GPtrArray      *pending;          /* of GpuStorage, with a reference to each: memory that the
+                                     * program no longer uses, but that is not freed yet */
+  guint64         count;            /* number of elements of `pending` */
+  guint64         bytes;            /* requested size of all memory in `pending` */
   guint64         max_count;
   guint64         max_bytes;
-  guint           n_holds;
+  guint           n_holds;          /* while this is not 0, the limits have no effect */
 } Core;
 
 enum
@@ -94,8 +98,9 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* Returns (transfer full) (nullable) the memory to free now. The caller unrefs the array after it
- * has released the lock, because freeing memory may block. */
+/* Returns (transfer full) (nullable) all pending memory, if @all is TRUE or the memory exceeds a
+ * limit. The caller unrefs the array after it has released the lock: the unref frees the memory,
+ * which may block. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)
@@ -114,7 +119,8 @@ steal_locked (Core     *core,
   return pending;
 }
 
-/* Returns TRUE if memory was freed. */
+/* Frees all pending memory, if @all is TRUE or the memory exceeds a limit. Returns TRUE if memory
+ * was freed. */
 static gboolean
 flush (Core     *core,
        gboolean  all)
@@ -319,7 +325,8 @@ install_pending (void)
   /**
    * GpuDeferredFreeAllocator:pending-count:
    *
-   * The number of pending memory objects. Changes are not notified.
+   * The number of memory objects that the program no longer uses, but that are not freed yet.
+   * Changes are not notified.
    *
    * Since: 0.1
    */
@@ -328,7 +335,8 @@ install_pending (void)
   /**
    * GpuDeferredFreeAllocator:pending-bytes:
    *
-   * The number of pending bytes. Changes are not notified.
+   * The size in bytes of the memory that the program no longer uses, but that is not freed yet.
+   * Changes are not notified.
    *
    * Since: 0.1
    */
@@ -349,7 +357,8 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   /**
    * GpuDeferredFreeAllocator:max-count:
    *
-   * The maximum number of pending memory objects.
+   * The maximum of #GpuDeferredFreeAllocator:pending-count. When the number exceeds this maximum,
+   * the adaptor frees all pending memory.
    *
    * Since: 0.1
    */
@@ -358,8 +367,9 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   /**
    * GpuDeferredFreeAllocator:max-bytes:
    *
-   * The maximum number of pending bytes. Defaults to a fifth of the total size that upstream
-   * reports.
+   * The maximum of #GpuDeferredFreeAllocator:pending-bytes. When the size exceeds this maximum, the
+   * adaptor frees all pending memory. By default, the maximum is a fifth of the total memory that
+   * the upstream allocator reports.
    *
    * Since: 0.1
    */
@@ -402,9 +412,9 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
  * gpu_deferred_free_allocator_flush:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory that pending
- * work uses is freed when that work has completed. May be called from any thread; blocks if the
- * driver does.
+ * Frees all memory that the program no longer uses, even after gpu_deferred_free_allocator_hold().
+ * If submitted work still uses some of the memory, that memory is freed when the work has
+ * completed. May be called from any thread; may block in the driver.
  *
  * Since: 0.1
  */
@@ -420,8 +430,9 @@ gpu_deferred_free_allocator_flush (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_hold:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Suspends the limits on pending memory until the matching call of
- * gpu_deferred_free_allocator_unhold(). Calls may be nested. May be called from any thread.
+ * Suspends the limits #GpuDeferredFreeAllocator:max-count and #GpuDeferredFreeAllocator:max-bytes
+ * until the matching call of gpu_deferred_free_allocator_unhold(). Calls may be nested. May be
+ * called from any thread.
  *
  * Since: 0.1
  */
@@ -442,8 +453,9 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_unhold:
  * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
  *
- * Reverts one gpu_deferred_free_allocator_hold(). When no gpu_deferred_free_allocator_hold() is
- * left to revert, frees the pending memory if it exceeds a limit. May be called from any thread.
+ * Ends the suspension of the limits by one gpu_deferred_free_allocator_hold(). When this was the
+ * last suspension, and the memory that the program no longer uses exceeds a limit, frees that
+ * memory. May be called from any thread; may block in the driver.
  *
  * Since: 0.1
  */

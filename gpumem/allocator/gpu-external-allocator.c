@@ -166,11 +166,12 @@ gpu_external_allocator_init (GpuExternalAllocator *allocator G_GNUC_UNUSED)
  * @free_notify: (nullable): called with @free_data after the allocator and its memory are freed
  * @error: return location for an error
  *
- * Creates an allocator that calls functions of the program. @free_func and the notifies run on any
- * thread, so they cannot be functions of JavaScript. May be called from any thread.
+ * Creates an allocator that calls functions of the program. The library may call @free_func,
+ * @alloc_notify and @free_notify on any thread, so they cannot be functions of JavaScript. May be
+ * called from any thread.
  *
- * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST; in that case
- *   only the notifies are called
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST. On failure the
+ *   library calls @alloc_notify and @free_notify, but not @alloc_func and @free_func
  *
  * Since: 0.1
  */

@@ -34,7 +34,8 @@ typedef guint64 (*GpuExternalAllocFunc) (gsize       size,
  * @size: size in bytes
  * @user_data: the data passed to gpu_external_allocator_new()
  *
- * Frees unused memory. Called once for each allocation, on any thread.
+ * Frees memory that neither the program nor submitted work uses any more. Called once for each
+ * allocation, on any thread.
  *
  * Since: 0.1
  */

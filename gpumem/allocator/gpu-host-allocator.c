@@ -27,9 +27,9 @@
  * ]|
  *
  * Allocating page-locked memory is slow and may block until the device is idle. This allocator
- * caches freed blocks and reuses them. After its last unref or its release, a #GpuHostMemory
- * returns its block as soon as all work that uses the block has completed and all views of the
- * block are freed.
+ * caches freed blocks and reuses them. After the last unref of a #GpuHostMemory, or after
+ * gpu_memory_release(), its block returns to the cache when all work that uses the block has
+ * completed, and no slice, mapping or #GBytes of the block exists any more.
  *
  * Sizes are rounded up to whole pages of 4 KiB. A request reuses the smallest cached block that is
  * large enough, if that block is at most an eighth larger than the request.
@@ -51,23 +51,23 @@ typedef struct
 
   GMutex            lock;           /* guards the members below; never held during a driver call */
   GSequence        *idle;           /* of Block, by size and then by serial */
-  GQueue            order;          /* of idle blocks, longest idle first */
-  guint64           n_returns;
+  GQueue            order;          /* idle blocks; the block that has been idle longest is first */
+  guint64           n_returns;      /* number of times that a block became idle */
   guint64           held;           /* bytes of idle blocks */
   guint64           active;         /* bytes of blocks in use */
-  guint64           limit;          /* of held */
+  guint64           limit;          /* maximum of `held` */
   gboolean          closed;         /* the allocator is finalized */
 } Core;
 
 typedef struct
 {
-  Core               *core;         /* holds a reference while the block is in use */
+  Core               *core;         /* with a reference while the block is in use */
   GpuNativeBuffer    *buffer;
-  gsize               size;         /* whole pages */
-  GpuHostMemoryFlags  flags;        /* in effect */
-  guint64             serial;       /* value of n_returns at its last return */
-  GSequenceIter      *place;        /* in idle */
-  GList               link;         /* in order */
+  gsize               size;         /* bytes, a multiple of PAGE_SIZE */
+  GpuHostMemoryFlags  flags;        /* the flags in effect */
+  guint64             serial;       /* value of Core.n_returns when the block last became idle */
+  GSequenceIter      *place;        /* the position in Core.idle */
+  GList               link;         /* the link in Core.order */
 } Block;
 
 struct _GpuHostAllocator
@@ -161,8 +161,9 @@ remove_locked (Core  *core,
   core->held -= block->size;
 }
 
-/* Removes the blocks that were idle for longest, until at most @held bytes are left. Returns
- * (transfer full) (nullable) these blocks, which the caller frees without the lock. */
+/* Removes cached blocks until at most @held bytes are left, starting with the block that has been
+ * idle longest. Returns (transfer full) (nullable) the removed blocks, which the caller frees after
+ * it has released the lock. */
 static GPtrArray *
 trim_locked (Core    *core,
              guint64  held)
@@ -215,7 +216,8 @@ block_return (gpointer data)
   core_unref (core);
 }
 
-/* Removes the smallest suitable block and counts it as active. Returns NULL if there is none. */
+/* Takes the smallest suitable block from the cache and counts it as active. Returns NULL if there
+ * is no such block. */
 static Block *
 take_idle (Core  *core,
            gsize  size)
@@ -333,7 +335,7 @@ gpu_host_allocator_get_property (GObject    *object,
     }
 }
 
-/* Sets the limit. If more than @limit bytes are cached, frees the blocks that were idle for
+/* Sets the limit. If more than @limit bytes are cached, frees the blocks that have been idle
  * longest. */
 static void
 set_held_limit (GpuHostAllocator *allocator,
@@ -423,7 +425,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:active-bytes:
    *
-   * The number of bytes in blocks in use. Changes are not notified.
+   * The number of bytes in blocks that are in use. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -597,9 +599,9 @@ round_size (GpuHostAllocator  *allocator,
  * @error: return location for an error
  *
  * Allocates page-locked memory with undefined content, aligned to at least 64 bytes. The memory
- * returns to @allocator after its last use, and may outlive @allocator. Blocks like
- * gpu_host_memory_new(), but only if no cached block fits. If the driver is out of memory, frees
- * all cached blocks and tries again.
+ * returns to @allocator after its last use, and may outlive @allocator. If no cached block fits,
+ * the function calls the driver, which may block, see gpu_host_memory_new(). If the driver is out
+ * of memory, the function frees all cached blocks and tries again.
  *
  * Returns: (transfer full): the memory, or %NULL with an error of gpu_host_memory_new()
  *
@@ -649,8 +651,8 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
  * @allocator: a #GpuHostAllocator
  * @held_bytes: bytes to keep cached, 0 for none
  *
- * Frees cached blocks, those that were idle for longest first, until at most @held_bytes are
- * cached. May block in the driver.
+ * Frees cached blocks until at most @held_bytes are cached, starting with the blocks that have been
+ * idle longest. May block in the driver.
  *
  * Since: 0.1
  */

@@ -40,12 +40,12 @@
  *
  * An action is `allocate`, `allocate failure` or `free`. The pointer is the device address of the
  * memory, or the driver's handle if the address is unknown. The stream is the driver's handle of
- * the stream of the request, 0x0 if the request had none. Lines are in the order of events.
+ * the stream of the request, or 0x0 if the request had no stream. Lines are in the order of events.
  *
  * The adaptor buffers lines. It writes them during later allocations, in
  * gpu_logging_allocator_flush(), and when the adaptor is finalized. If memory is still in use when
  * the adaptor is finalized, the lines for freeing that memory are written after all of it is freed.
- * One thread at a time uses the output, and the adaptor never closes the output.
+ * One thread at a time writes to the output, and the adaptor never closes the output.
  *
  * Since: 0.1
  */
@@ -62,9 +62,9 @@ typedef struct
   GpuAdaptorCore  parent;
 
   GOutputStream  *output;           /* nullable; set once */
-  GString        *lines;            /* to be written */
+  GString        *lines;            /* lines that are not written yet */
   gboolean        writing;          /* a thread is writing, until `lines` is empty */
-  GCond           written;          /* signalled when that thread stops */
+  GCond           written;          /* signalled when the writing thread stops */
   GError         *failure;          /* the first error since the last flush, nullable */
 } Core;
 
@@ -106,9 +106,9 @@ add_line_locked (GpuAdaptorCore *core,
                           pointer, size, stream);
 }
 
-/* Writes without the lock, because the program may implement the output. If another thread is
- * writing, that thread also writes the lines of this thread. With @wait, this function waits until
- * the other thread stops. */
+/* Writes all lines, without the lock, because the program may implement the output. If another
+ * thread is writing, that thread also writes the lines of this thread. If @wait is TRUE, this
+ * function then waits until the other thread stops. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

@@ -52,7 +52,8 @@ enum
   N_VALUES
 };
 
-/* The counters at the time of the push, except the peak, which is the maximum since then. */
+/* The counters at the time of gpu_statistics_allocator_push(). The peak is the maximum since
+ * then. */
 typedef struct
 {
   gint64 counters[N_COUNTERS][N_VALUES];
@@ -66,7 +67,7 @@ typedef struct
   GArray         *frames;           /* of Frame; the first one is never popped */
 } Core;
 
-/* Property ID is counter ID - 1, row by row. */
+/* The IDs of the properties are 1, 2 and so on, in the order of `names`, row by row. */
 #define N_PROPS (1 + N_COUNTERS * N_VALUES)
 
 static const char *const names[N_COUNTERS][N_VALUES] =
@@ -290,8 +291,8 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_push:
  * @allocator: a #GpuStatisticsAllocator
  *
- * Starts a nested set of counters, until gpu_statistics_allocator_pop(). The counters include the
- * allocations of other threads. May be called from any thread.
+ * Starts a nested set of counters, which ends with gpu_statistics_allocator_pop(). The counters
+ * include the allocations of other threads. May be called from any thread.
  *
  * Since: 0.1
  */

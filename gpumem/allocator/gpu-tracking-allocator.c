@@ -374,7 +374,7 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:tag:
    *
-   * The tag of memory allocated from now on.
+   * The tag of all memory that is allocated while the property has this value, or %NULL.
    *
    * Since: 0.1
    */
@@ -382,7 +382,8 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:warn-leaks:
    *
-   * Whether finalizing the adaptor logs a warning with the report if memory is still in use.
+   * Whether the adaptor logs a warning when it is finalized while memory is in use. The warning
+   * contains the text of gpu_tracking_allocator_report().
    *
    * Since: 0.1
    */
@@ -449,9 +450,9 @@ gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
  * gpu_tracking_allocator_report:
  * @allocator: a #GpuTrackingAllocator
  *
- * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and a line for each
- * memory object, followed by the backtrace of its allocation if that was recorded. May be called
- * from any thread.
+ * Formats the result of gpu_tracking_allocator_list_blocks() as text: a line with the sums, and a
+ * line for each memory object, followed by the backtrace of its allocation if the adaptor recorded
+ * it. May be called from any thread.
  *
  * Returns: (transfer full): the text, empty if no memory is in use
  *
