@@ -82,9 +82,9 @@ gpu_context_get_export_kinds (GpuContext *context)
  * Gets the kinds of file descriptors that gpu_buffer_new_from_fd() accepts for @context.
  *
  * On CUDA, %GPU_FD_KINDS_DMA_BUF requires a driver for CUDA 12.9 or newer. Some of these drivers
- * cannot import any dma-buf: once an import has failed for this reason, the kind is omitted. On
- * OpenCL, each kind requires OpenCL 3.0 and cl_khr_external_memory on every device of @context.
- * Does not block.
+ * cannot import any dma-buf: once an import has failed for this reason, the result no longer
+ * contains %GPU_FD_KINDS_DMA_BUF. On OpenCL, each kind requires OpenCL 3.0 and
+ * cl_khr_external_memory on every device of @context. Does not block.
  *
  * Returns: the kinds, or %GPU_FD_KINDS_NONE
  *
@@ -128,7 +128,7 @@ check_export (GpuBuffer   *buffer,
 /**
  * gpu_buffer_export_fd:
  * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
- * @kind: one kind of gpu_context_get_export_kinds()
+ * @kind: one of the kinds that gpu_context_get_export_kinds() returns
  * @whole_size: (out) (optional): size of the memory behind the descriptor, in bytes
  * @offset: (out) (optional): offset of @buffer within that memory, in bytes
  * @error: return location for an error
@@ -374,7 +374,7 @@ open_range (GpuContext        *context,
  * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE. On the host back end, a descriptor that does not permit writing
  *   requires %GPU_MEMORY_FLAGS_READ_ONLY, and neither kernels nor the host can write the buffer
- * @kind: one kind of gpu_context_get_import_kinds()
+ * @kind: one of the kinds that gpu_context_get_import_kinds() returns
  * @fd: the descriptor; the caller keeps ownership
  * @whole_size: size of the memory behind @fd, in bytes
  * @offset: offset of the buffer within that memory, in bytes
@@ -383,10 +383,10 @@ open_range (GpuContext        *context,
  *
  * Creates a buffer for memory that was exported by another library, or by this library with
  * gpu_buffer_export_fd() (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
- * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; on the host, mmap of only
- * those pages of a sealed memfd that contain the buffer). @whole_size must be the size that the
- * exporter states: if the system does not know the size of the memory, @whole_size cannot be
- * checked, and the driver trusts it.
+ * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; on the host, mmap of the
+ * pages of a sealed memfd that contain the buffer). @whole_size must be the size that the exporter
+ * states: if the system does not know the size of the memory, the library cannot check @whole_size,
+ * and the driver does not check it.
  *
  * The exporter and this buffer share the memory, so each sees the writes of the other. The library
  * does not track uses of the memory by the exporter. The program must therefore wait for the

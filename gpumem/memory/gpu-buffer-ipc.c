@@ -8,7 +8,7 @@
 #include "gpumem/device/gpu-ipc-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* The memory flags that a handle contains and that the importing process takes over. */
+/* The memory flags that a handle contains. The buffer of the importing process gets them. */
 #define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)
@@ -288,9 +288,9 @@ get_fd (GUnixFDList           *fds,
  * imports the same memory repeatedly, all the buffers share one mapping, and the library orders
  * their uses. This process may also import memory that it exported itself. On the host back end,
  * the imported buffer then shares the mapping of the original buffer, and the library orders uses
- * of the two buffers. On CUDA, the memory is mapped again, and the library does not order these
- * uses. The memory does not count towards gpu_context_get_allocated_size(), and can be exported
- * again. Does not block.
+ * of the two buffers. On CUDA, the memory is mapped again, and the library does not order uses of
+ * the two buffers. The memory does not count towards gpu_context_get_allocated_size(), and can be
+ * exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
  *   to another back end, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices without

@@ -44,9 +44,9 @@ struct _GpuBuffer
 {
   GpuMemory  parent_instance;
 
-  GpuMemory *parent;                /* of a slice: a buffer, or other linear memory */
+  GpuMemory *parent;                /* (nullable): the linear memory that contains this slice */
   gsize      offset;                /* within parent */
-  gsize      row_pitch;
+  gsize      row_pitch;             /* bytes; 0 for a buffer without rows */
 };
 
 enum
@@ -504,8 +504,8 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
-/* Returns the alignment of rows: the smallest multiple of the device's base alignment that images
- * whose texels have @element_size bytes can also use as row pitch. */
+/* Returns the alignment of rows: the smallest multiple of the device's base alignment that is also
+ * a valid row pitch of images with texels of @element_size bytes. */
 static gsize
 get_row_alignment (const GpuNativeDevice *device,
                    gsize                  element_size)
@@ -664,33 +664,35 @@ _gpu_buffer_new_view (GpuContext      *context,
  *   back end
  * @size: size in bytes, or 0 to use the size that the driver reports, if it reports one
  * @mode: whether the caller keeps the ownership of @handle, or the buffer takes it
- * @owner: (nullable): a #GBytes to keep a reference to, until no object refers to the memory and
- *   all work that uses it has completed
+ * @owner: (nullable): a #GBytes, or %NULL. The library keeps a reference to it until no object
+ *   refers to the memory, and all work that uses the memory has completed
  * @error: return location for an error
  *
  * Creates a buffer for memory that was allocated outside this library and that other code may
  * continue to use (OpenCL: clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW;
- * CUDA: cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which cannot count
- * references to an address, borrowed memory must stay valid, adopted memory is freed with free(),
- * and @size must not be 0. If the call fails, the caller keeps ownership of @handle, even if @mode
- * is %GPU_WRAP_MODE_ADOPT.
+ * CUDA: cuPointerGetAttribute, cuMemGetAddressRange). On CUDA and on the host back end, @handle is
+ * an address, which has no reference count: borrowed memory must stay valid as long as an object or
+ * submitted work uses it. On the host back end, adopted memory is freed with free(), and @size must
+ * not be 0. If the call fails, the caller keeps ownership of @handle, even if @mode is
+ * %GPU_WRAP_MODE_ADOPT.
  *
  * Uses of the memory outside this library are not tracked.
  *
  * If another object of @context already uses the memory of @handle, the library orders uses of both
  * objects, and frees the memory only when neither object uses it any more. The library recognizes
- * shared memory if the handles are equal, on OpenCL also if @handle is a sub-buffer of the memory,
- * and on CUDA also if @handle is an address within an allocation of the library. The library does
- * not recognize other ranges that overlap, or memory of a #GpuMemoryPool: the program must order
- * uses of these ranges, and uses outside the library, with gpu_stream_wait_event().
+ * that two objects use the same memory if their handles are equal, on OpenCL also if @handle is a
+ * sub-buffer of the memory, and on CUDA also if @handle is an address within an allocation of the
+ * library. The library does not recognize other ranges that overlap, or memory of a #GpuMemoryPool:
+ * the program must order uses of these ranges, and uses outside the library, with
+ * gpu_stream_wait_event().
  *
  * To be notified when borrowed memory may be freed, pass an @owner with a free function (see
  * g_bytes_new_with_free_func()). The library may call the free function on any thread. If the call
  * fails, the library does not keep a reference to @owner.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
- *   belongs to another context, is smaller than @size or is not a buffer, %GPU_ERROR_NOT_SUPPORTED
- *   if the back end cannot wrap memory, or the driver's error
+ *   belongs to another context or is not a buffer, or if its memory is smaller than @size,
+ *   %GPU_ERROR_NOT_SUPPORTED if the back end cannot wrap memory, or the driver's error
  *
  * Since: 0.1
  */
@@ -854,8 +856,8 @@ gpu_buffer_slice (GpuBuffer  *buffer,
 /**
  * gpu_buffer_slice_full:
  * @buffer: a #GpuBuffer, which may be a slice itself
- * @flags: the intended use of the slice. If @flags contains no flag for access by kernels, or none
- *   for access by the host, the slice inherits that access from @buffer
+ * @flags: the intended use of the slice. Without a flag for access by kernels, the slice inherits
+ *   this access from @buffer; without a flag for access by the host, it inherits that access
  * @offset: start of the slice, in bytes
  * @size: size of the slice in bytes, not 0
  * @error: return location for an error

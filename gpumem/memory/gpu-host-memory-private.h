@@ -27,7 +27,8 @@ GpuNativeBuffer *_gpu_host_memory_allocate (GpuContext          *context,
                                             GpuHostMemoryFlags  *flags,
                                             gsize                size,
                                             GError             **error);
-/* @storage must be new. Takes ownership of the reference to @storage, and becomes its only user. */
+/* @storage must be new. The new object takes over the reference to @storage, and becomes its only
+ * user. */
 GpuHostMemory   *_gpu_host_memory_new_for_storage (GpuContext          *context,
                                                    GpuStorage          *storage,
                                                    GpuHostMemoryFlags   flags);

@@ -231,7 +231,7 @@ _gpu_host_memory_check (GpuContext          *context,
 typedef struct
 {
   GpuHostMemoryFlags *flags;        /* NULL for pageable memory */
-  gpointer            data;         /* of the program; NULL to allocate */
+  gpointer            data;         /* memory of the program to use; NULL to allocate memory */
   gsize               size;
 } Allocation;
 
@@ -408,9 +408,9 @@ new_for_existing (GpuContext          *context,
  * gpu_stream_copy() stages large copies between pageable memory and a device: it copies them in
  * chunks through page-locked memory of the library. Copies that the library does not stage go
  * through page-locked memory of the driver; on CUDA, such a copy may have completed when the call
- * returns. After the first staged copy in a CUDA context, the operations on pageable memory that
- * the library does not stage block the calling thread until the earlier work of their stream has
- * completed. This applies to every copy, write, read and fill in that context.
+ * returns. After the first staged copy of such memory in a CUDA context, each later copy, write,
+ * read or fill of such memory blocks the calling thread until the earlier work of its stream has
+ * completed, unless the library stages that operation.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is not a power of two,
@@ -542,7 +542,7 @@ gpu_host_memory_new_registered (GpuContext          *context,
  * @memory: a #GpuHostMemory
  *
  * Gets the pointer through which the host accesses @memory in place. The pointer is valid until the
- * last reference to @memory is dropped or gpu_memory_release() is called; the result of
+ * last reference to @memory is dropped or gpu_memory_release() is called. A #GBytes from
  * gpu_host_memory_get_bytes() keeps the pointer valid longer. Before the host accesses the memory,
  * the program must wait for the work that uses the memory, with gpu_host_memory_synchronize(). Does
  * not block.

@@ -576,9 +576,9 @@ create_view (GpuBuffer            *buffer,
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: the intended use of the image. If @flags contains no flag for access by kernels, or none
- *   for access by the host, the image inherits that access from @buffer. @flags cannot permit an
- *   access that the flags of @buffer forbid
+ * @flags: the intended use of the image. Without a flag for access by kernels, the image inherits
+ *   this access from @buffer; without a flag for access by the host, it inherits that access. The
+ *   flags must not permit an access that the flags of @buffer forbid
  * @format: the format of the texels
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: number of texels in a row
@@ -707,9 +707,9 @@ gpu_image_get_level (GpuImage  *image,
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
  * @format: (nullable): the format of the texels, or %NULL for the format that the driver reports
- * @mode: the owner of @handle
- * @owner: (nullable): bytes to keep until the last work that uses the image has completed and
- *   no object refers to the image, or %NULL
+ * @mode: whether the caller keeps the ownership of @handle, or the image takes it
+ * @owner: (nullable): a #GBytes, or %NULL. The library keeps a reference to it until no object
+ *   refers to the memory, and all work that uses the memory has completed
  * @error: return location for an error
  *
  * Creates an object for an image that was created outside this library. Other code may continue to
@@ -720,9 +720,10 @@ gpu_image_get_level (GpuImage  *image,
  *
  * Uses of the memory outside this library are not tracked. If another image of @context refers to
  * the same memory, the library orders uses of the two images. An exception is an array that
- * cuMipmappedArrayGetLevel() returned for a mip level after the first: the library treats the array
- * as separate memory, so use gpu_image_get_level() instead. The CUDA driver does not report the
- * context of an array, so the caller must ensure that the array belongs to @context.
+ * cuMipmappedArrayGetLevel() returned for a mip level after the first: the library treats it as
+ * separate memory, and does not order its uses with those of the mipmapped array. Use
+ * gpu_image_get_level() for such a level instead. The CUDA driver does not report the context of an
+ * array, so the caller must ensure that the array belongs to @context.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   belongs to another context, is not an image or has another format, %GPU_ERROR_NOT_SUPPORTED if

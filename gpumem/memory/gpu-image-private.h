@@ -12,11 +12,11 @@ struct _GpuImage
 
   GpuImageDescription  description;
   gsize                row_pitch;   /* bytes; the size of a row if the image is not linear */
-  gsize                slice_pitch;
-  GpuBuffer           *buffer;      /* (nullable): contains the texels */
-  GpuImage            *parent;      /* (nullable): contains this mip level */
+  gsize                slice_pitch; /* bytes; the size of a slice if the image is not linear */
+  GpuBuffer           *buffer;      /* (nullable): the buffer that contains the texels */
+  GpuImage            *parent;      /* (nullable): the image that contains this mip level */
   guint                level;       /* index of this mip level within parent */
-  gsize                n_layers;    /* requested at construction */
+  gsize                n_layers;    /* the property "n-layers" as set at construction */
   gboolean             has_format;  /* the property "format" was set at construction */
 };
 
@@ -37,16 +37,19 @@ GpuExtent
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
-/* gpu-image-support.c. The first function returns FALSE if the device has no images, the second if
- * it does not support images with @flags, and the third if it does not support images with @flags
- * and @description. The third function also sets the texel size of @description. */
+/* The following three functions are in gpu-image-support.c. */
+
+/* Returns FALSE with an error if the device does not support images. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,
                                     const char                *function,
                                     GError                   **error);
+/* Returns FALSE with an error if the device does not support images with @flags. */
 gboolean _gpu_image_check_flags    (GpuNativeContext          *context,
                                     GpuMemoryFlags             flags,
                                     const char                *function,
                                     GError                   **error);
+/* Returns FALSE with an error if the device does not support images with @flags and @description.
+ * Sets the texel size in @description. */
 gboolean _gpu_image_check_description (GpuNativeContext       *context,
                                     GpuMemoryFlags             flags,
                                     GpuImageDescription       *description,

@@ -24,21 +24,22 @@ struct _GpuMemory
   gsize           size;             /* bytes */
   gint            state;            /* atomic; changes under the lock of the root */
   gboolean        is_constant;      /* GpuStorage.is_constant */
-  gboolean        is_image;         /* accessed by regions of texels, not by bytes */
+  gboolean        is_image;         /* commands access regions of texels, not ranges of bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;
   gboolean        has_host_data;    /* the host can access the memory without a command */
   gsize           span;             /* bytes from the first to the last byte: size, or more for an
                                      * image with gaps between rows */
-  guint64         handle;           /* of the driver, kept for comparisons after a release */
-  guint64         address;          /* on the device, 0 if unknown */
+  guint64         handle;           /* the driver's handle; kept after a release, to compare */
+  guint64         address;          /* the address that kernels use, 0 if unknown */
   GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place */
   GBytes         *spilled;          /* (nullable): the contents while the memory is spilled */
 };
 
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
- * a reference to @storage and of a use, see _gpu_storage_use(). If @memory already has this
- * storage, and only the buffer of the storage is new, the function only copies the attributes. */
+ * a reference to @storage. Also makes @memory a user of @storage in place of the caller, see
+ * _gpu_storage_use(). If @memory already has this storage, and only the buffer of the storage is
+ * new, the function only copies the attributes. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
 /* Returns FALSE with the error for memory that was never initialised, was released or is
@@ -87,9 +88,9 @@ GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* Slow path of _gpu_memory_check_range(): sets the error. An error of the state of @memory takes
- * precedence, so that released memory is reported as released for every range. Returns TRUE if the
- * range is empty but within @memory. */
+/* Slow path of _gpu_memory_check_range(): sets the error. Checks the state of @memory first, so
+ * that released memory is reported as released for every range. Returns TRUE if the range is empty
+ * but within @memory. */
 GPU_COLD gboolean
          _gpu_memory_check_range_slowly (GpuMemory       *memory,
                                          const char      *function,
@@ -99,8 +100,9 @@ GPU_COLD gboolean
                                          GError         **error);
 
 /* Returns FALSE with an error if @memory is an image, or if @offset + @size exceeds the memory. The
- * error names the parameter @what. This function does not check the state of @memory, because
- * _gpu_submit() and _gpu_memory_acquire() check the state under the lock. */
+ * error message calls the memory @what, for example "destination". If the range is valid and not
+ * empty, this function does not check the state of @memory, because _gpu_submit() and
+ * _gpu_memory_acquire() check the state under the lock. */
 static inline gboolean
 _gpu_memory_check_range (GpuMemory   *memory,
                          const char  *function,
@@ -115,8 +117,10 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_check_range_slowly (memory, function, what, offset, size, error);
 }
 
-/* @flags are those of a slice or view of @parent. Adds the flags of @parent that @flags do not
- * specify. Fails if @flags permit more access than the flags of @parent. */
+/* Completes the @flags of a slice or view of @parent. Without a flag for access by kernels, or
+ * without a flag for access by the host, adds the flags of @parent for that access. Always adds all
+ * other flags of @parent. Fails if @flags permit more access than the flags of @parent, or contain
+ * flags other than those for access. */
 gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
                                   const char        *function,
                                   GpuMemoryFlags    *flags,
@@ -143,8 +147,8 @@ GpuBuffer *
                                   GpuMemoryFlags     flags,
                                   gsize              size,
                                   GError           **error);
-/* Like gpu_buffer_slice_full(), for memory of any kind. Errors name @function and the parameter
- * @what, which has the value @memory. */
+/* Like gpu_buffer_slice_full(), for memory of any kind. Error messages begin with @function, and
+ * call the memory @what, for example "buffer". */
 GpuBuffer *
          _gpu_memory_slice       (GpuMemory         *memory,
                                   const char        *function,
@@ -185,8 +189,9 @@ gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   gboolean         write,
                                   GError         **error);
 
-/* @notify is called with @user_data, on any thread, when the last work that uses the memory has
- * completed and no object refers to the memory. @notify is not called if this function fails. */
+/* Like gpu_buffer_new_wrapped(). @notify is called with @user_data, on any thread, when the last
+ * work that uses the memory has completed and no object refers to the memory. @notify is not called
+ * if this function fails. */
 GpuBuffer *_gpu_buffer_new_wrapped (GpuContext      *context,
                                     guint64          handle,
                                     gsize            size,
@@ -207,14 +212,15 @@ GpuBuffer *_gpu_buffer_new_view    (GpuContext      *context,
                                     GDestroyNotify   notify,
                                     GError         **error);
 
-/* Sets the `data` of @svm if the host may access the memory at any time. Must be called after @svm
- * got its storage. */
+/* Sets the member `data` of @svm if the host may access the memory at any time. Must be called
+ * after _gpu_memory_set_storage(). */
 void     _gpu_svm_set_data        (GpuSvm          *svm);
 
 /* The class structures of GpuBuffer and GpuSvm, or NULL before class_init. */
 extern gpointer _gpu_buffer_class;
 extern gpointer _gpu_svm_class;
 
+/* Fast variants of GPU_IS_BUFFER() and, below, of GPU_IS_MEMORY(). */
 static inline gboolean
 _gpu_is_buffer (gpointer object)
 {

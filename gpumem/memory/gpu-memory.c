@@ -131,10 +131,10 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
-/* Returns TRUE if the pool keeps the object for reuse. Like g_object_unref(), destroys the signal
- * handlers first; the pool then clears the weak references. The destroy notifies of handlers and
- * weak references may add references to the object, so its reference count is checked after each
- * step. */
+/* Returns TRUE if the pool that owns the memory keeps the object for reuse. Like g_object_unref(),
+ * destroys the signal handlers first; the pool then clears the weak references. The destroy
+ * notifies of handlers and weak references may add references to the object, so its reference count
+ * is checked after each step. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -577,10 +577,10 @@ gpu_memory_get_flags (GpuMemory *memory)
  * gpu_memory_get_native_handle:
  * @memory: a #GpuMemory
  *
- * Gets the driver's own handle: a cl_mem on OpenCL, a CUarray or CUmipmappedArray for a CUDA image
- * that is not over a buffer. For all other memory on CUDA and on the host back end, the handle is
- * the address of the memory. @memory owns the handle: do not free it, and do not use it after
- * @memory was released or finalized.
+ * Gets the driver's own handle. On OpenCL, this is a cl_mem. On CUDA, it is a CUarray or
+ * CUmipmappedArray for an image with memory of its own. For all other memory on CUDA, and on the
+ * host back end, the handle is the address of the memory. @memory owns the handle: do not free it,
+ * and do not use it after @memory was released or finalized.
  *
  * On OpenCL, the handle of a #GpuHostMemory that kernels cannot access is a cl_mem that stays
  * mapped, so no command may use this cl_mem. If OpenCL has no object for the memory, the handle is
@@ -766,7 +766,7 @@ gpu_memory_is_released (GpuMemory *memory)
   return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
-/* Returns whether two images interpret their memory in the same way. */
+/* Returns whether @a and @b interpret their memory as images of the same type, format and size. */
 static gboolean
 is_image_alike (GpuImage *a,
                 GpuImage *b)

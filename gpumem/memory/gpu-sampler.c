@@ -344,8 +344,8 @@ install_filter_properties (GParamFlags flags)
                                              GPU_READ_MODE_FORMAT, flags);
 }
 
-/* Without lax validation, GObject would only print a warning for NaN. With lax validation,
- * check_description() rejects NaN with an error. */
+/* The properties of type float need G_PARAM_LAX_VALIDATION. Without it, GObject would print a
+ * warning for NaN and ignore the value. With it, check_description() rejects NaN with an error. */
 static void
 install_level_properties (GParamFlags flags)
 {
@@ -591,7 +591,7 @@ gpu_sampler_new (GpuContext      *context,
  * gpu_sampler_new_wrapped:
  * @context: a #GpuContext
  * @handle: the driver's handle: a cl_sampler on OpenCL
- * @mode: the owner of @handle
+ * @mode: whether the caller keeps the ownership of @handle, or the sampler takes it
  * @error: return location for an error
  *
  * Creates an object for a sampler that was created outside this library (OpenCL: clGetSamplerInfo,

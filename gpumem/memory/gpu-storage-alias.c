@@ -71,9 +71,9 @@ register_locked (GpuStorage        *storage,
   g_hash_table_replace (context->aliases, &storage->alias_id, storage);
 }
 
-/* Copies the pending uses of @released to @storage. @released is an earlier storage of the same
- * memory that has no users left. Needs no lock of @storage, because other threads cannot access it
- * yet. */
+/* Copies the uses of @released that have not completed to @storage. @released is an earlier storage
+ * of the same memory that has no users left. Needs no lock of @storage, because other threads
+ * cannot access it yet. */
 static void
 inherit_uses (GpuStorage *storage,
               GpuStorage *released)
@@ -106,8 +106,9 @@ inherit_uses (GpuStorage *storage,
   _gpu_storage_unlock (released);
 }
 
-/* Returns FALSE if the registered root has no users left and its uses were not inherited yet. In
- * that case, sets @released to a new reference to that root. */
+/* Makes the registered root of the same memory the root of @storage, or registers @storage as the
+ * root. Returns FALSE if the registered root has no users left and its uses were not inherited yet.
+ * In that case, sets @released to a new reference to that root. */
 static gboolean
 alias_or_register (GpuStorage        *storage,
                    const GpuAliasKey *alias_key,

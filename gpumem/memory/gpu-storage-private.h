@@ -3,12 +3,14 @@
  * The storage of a memory object: the driver's buffer and its last uses.
  *
  * A slice has storage of its own, with a reference to `whole`, the storage of the outermost memory
- * that contains the slice. Uses, locks and mappings of that memory and all its slices are kept in a
- * single storage, the root: `whole` itself, or the storage of an earlier object over the same
- * memory.
+ * that contains the slice. A single storage, the root, records the uses and mappings of the
+ * outermost memory and all its slices, and has the lock for them. The root is `whole`, or the
+ * storage of an earlier object over the same memory.
  *
- * The buffer is freed when the storage has no users left and the last submitted use has completed.
- * The structure itself is freed when nothing holds a reference to it.
+ * A user of a storage is, for example, a memory object that is not released, a slice or a mapping.
+ * A use is work that was submitted to a stream and accesses the memory. The buffer is freed when
+ * the storage has no users left and the last use has completed. The structure is freed when its
+ * last reference is dropped.
  */
 #pragma once
 
@@ -28,7 +30,8 @@ typedef struct
 /* The counter in the context that includes the size of a storage. */
 typedef enum
 {
-  GPU_STORAGE_FOREIGN,              /* none: the library allocated no buffer for this storage */
+  GPU_STORAGE_FOREIGN,              /* no counter: the library allocated no memory for this
+                                     * storage */
   GPU_STORAGE_DEVICE,               /* GpuNativeContext.allocated */
   GPU_STORAGE_HOST                  /* GpuNativeContext.allocated_host */
 } GpuStorageKind;
@@ -39,18 +42,19 @@ typedef struct
 {
   GpuNativeBuffer  *whole;          /* the larger buffer; slices are created from this buffer */
   gsize             offset;         /* of the suballocation, within whole */
-  /* Called when the storage has no users left. Returns the suballocation to the pool, together with
-   * the pending uses. */
+  /* Called when the storage has no users left. Returns the suballocation to the pool, with a list
+   * of the uses that have not completed. */
   void            (*return_to_pool) (GpuStorage *storage);
-  /* Called when the last reference to the object is dropped. Returns TRUE if the pool keeps the
-   * object for reuse. */
+  /* Called when the last reference to @memory is dropped. Returns TRUE if the pool keeps the object
+   * for reuse. */
   gboolean        (*recycle)    (GpuMemory  *memory);
-  /* Returns the suballocation to the pool. Until unspilled(), the object keeps the pool alive.
-   * Returns FALSE if the pool was finalized or the storage has other users. */
+  /* Returns the suballocation of @memory to the pool. @memory keeps the pool alive until
+   * unspilled() is called. Returns FALSE if the pool was finalized or the storage has other
+   * users. */
   gboolean        (*spill)      (GpuMemory   *memory,
                                  GError     **error);
-  /* Allocates a new suballocation for the object. The caller then restores the contents. After
-   * that, the caller calls unspilled(), or spill() again if it could not restore them. */
+  /* Allocates a new suballocation for @memory. The caller then restores the contents, and calls
+   * unspilled(). If it could not restore the contents, it calls spill() again instead. */
   gboolean        (*unspill)    (GpuMemory   *memory,
                                  GpuTimeline *timeline,
                                  GError     **error);
@@ -67,15 +71,16 @@ typedef enum
 
 typedef struct
 {
-  GpuPoint   point;
+  GpuPoint   point;                 /* the position of the work in its stream */
   GpuUseKind kind;
 } GpuUse;
 
 typedef struct _GpuStorageHook GpuStorageHook;
 
-/* `func` is called once when the storage has no users left, on any thread, with no lock held; uses
- * may be pending. The function returns TRUE to continue the release. To defer the release, it takes
- * a reference to @storage, returns FALSE and calls _gpu_storage_resume_release() later. */
+/* `func` is called once when the storage has no users left, on any thread, with no lock held.
+ * Submitted work may still use the memory. The function returns TRUE to continue the release. To
+ * defer the release, it takes a reference to @storage, returns FALSE and calls
+ * _gpu_storage_resume_release() later. */
 struct _GpuStorageHook
 {
   GpuStorageHook  *next;
@@ -84,7 +89,7 @@ struct _GpuStorageHook
                           GpuStorage     *storage);
 };
 
-/* The fields that every submission reads come first, so that they share few cache lines. */
+/* The fields that every submission reads are first, so that they lie in few cache lines. */
 struct _GpuStorage
 {
   GpuNativeContext *context;
@@ -92,14 +97,14 @@ struct _GpuStorage
                                      * earlier storage of the same memory */
   GpuNativeBuffer  *buffer;
 
-  /* Fields of a root; see _gpu_storage_lock() for their lock. */
+  /* These fields are only used in a root. For their lock, see _gpu_storage_lock(). */
   GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
                                      * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
   GpuPoint          writer;         /* the use that all later uses wait for: the last write, or a
                                      * use of the kind in `writer_kind` */
-  GpuPoint          reader;         /* the last read by one of the streams */
-  GArray           *readers;        /* of GpuPoint: the last reads by other streams, or NULL */
+  GpuPoint          reader;         /* the last read by one stream */
+  GArray           *readers;        /* of GpuPoint: the last read by each other stream, or NULL */
   GpuUseKind        writer_kind;    /* the kind of the use at `writer` */
   guint             n_biases;       /* number of times that the bias changed to another timeline */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: streams to which the program submits
@@ -107,18 +112,21 @@ struct _GpuStorage
                                      * lock */
 
   GpuMemoryFlags    flags;
-  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root is never biased */
-  gboolean          is_external;    /* GpuNativeMemory.is_external: such a root is never biased */
+  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive; if TRUE, never biased */
+  gboolean          is_external;    /* GpuNativeMemory.is_external; if TRUE, never biased */
   gboolean          is_acquired;    /* of an external root: acquired and not released; under lock */
   guint             n_maps;         /* of an external root: number of mappings, each of which keeps
                                      * the memory acquired; under lock */
   GpuSvmAttachment  attachment;     /* of an exclusive root: argument of GpuSvmOps.attach() */
   GMutex            lock;
-  gpointer          last_biased_to; /* of a root; only compared, may be dangling */
+  gpointer          last_biased_to; /* of a root: the last value of biased_to other than NULL; only
+                                     * compared, may be dangling */
   gatomicrefcount   refs;
-  gint              users;          /* atomic; unreleased memory objects, slices and mappings */
-  gint              n_prepared;     /* atomic; prepared launches, which store the handle of buffer:
-                                     * while there are any, the memory cannot be spilled */
+  gint              users;          /* atomic; number of users: memory objects that are not
+                                     * released, slices and mappings */
+  gint              n_prepared;     /* atomic; number of prepared launches with this memory. They
+                                     * store the handle of `buffer`, so the memory cannot be spilled
+                                     * while there are any */
   GpuStorage       *whole;          /* the storage of the outermost memory: this storage, unless it
                                      * is the storage of a slice */
   gsize             offset;         /* within the memory of the root */
@@ -126,13 +134,14 @@ struct _GpuStorage
   guint64           alias_id;       /* of a root: its key in GpuNativeContext.aliases, or 0 */
   GpuStorageKind    kind;
   gboolean          is_constant;    /* writes through this storage and its slices are rejected */
-  gpointer          owner;          /* outlives the buffer; freed with owner_notify */
-  GDestroyNotify    owner_notify;
+  gpointer          owner;          /* argument of owner_notify */
+  GDestroyNotify    owner_notify;   /* (nullable): called when `buffer` is no longer needed */
   GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
-  GpuPoint          last_write;     /* of a root: the last write if writer is not a write */
+  GpuPoint          last_write;     /* of a root: the last write, if `writer` is not a write */
   GArray           *pending;        /* of GpuPoint: uses that delay freeing the buffer, or NULL */
-  const GpuSuballocation *suballocation; /* of a pool, or NULL */
-  GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
+  const GpuSuballocation *suballocation; /* NULL if the memory is not a suballocation of a pool */
+  GpuStorageHook   *hooks;          /* atomic; a list with the newest hook first; changes under
+                                     * lock */
 };
 
 GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
@@ -163,9 +172,9 @@ GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 const GpuSuballocation *suballocation,
                                                 gpointer                owner,
                                                 GDestroyNotify          owner_notify);
-/* Removes all recorded uses from the storage, and sets @uses to a list of the pending uses, as
- * GpuPoint, or to NULL if no uses are pending. Returns FALSE if the caller is not the only user of
- * the storage, or if the storage has a hook. */
+/* Removes all recorded uses from the storage. Sets @uses to a list of the uses that have not
+ * completed, as GpuPoint, or to NULL if all have completed. Returns FALSE if the caller is not the
+ * only user of the storage, or if the storage has a hook. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
 /* (transfer full): lists the last uses so far, as GpuUse, including the program's own work on the
@@ -176,8 +185,9 @@ GArray     *_gpu_storage_list_work      (GpuStorage        *root);
 gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
-/* Returns whether the caller can ignore @failure, the result of waiting for @use. The failed work
- * is then that of a previous owner of the memory, and does not affect the current contents. */
+/* Returns whether the caller can ignore @failure, the error of a wait for @use. If the result is
+ * TRUE, the failed work is that of a previous owner of the memory, and does not affect the current
+ * contents. */
 gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
                                          const GError      *failure);
 /* Blocks until the uses have completed, and frees the buffer. Returns FALSE without blocking if
@@ -200,8 +210,8 @@ void        _gpu_storage_register_alias (GpuStorage        *storage,
 /* Removes @storage from the registered roots. Must be called before the buffer is freed, because
  * the driver may then allocate other memory with the same address or handle. */
 void        _gpu_storage_unregister_alias (GpuStorage      *storage);
-/* Orders all uses of @storage after the work submitted to @timeline so far. Must be called before
- * other threads can access @storage. */
+/* Orders all uses of @storage after the work that was submitted to @timeline so far. Must be called
+ * before other threads can access @storage. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
 /* Registers a stream to which the program submits work of its own that uses the memory. When the
@@ -213,7 +223,7 @@ void        _gpu_storage_set_allocation_stream (GpuStorage        *storage,
                                                 GpuTimeline       *timeline);
 GpuStorage *_gpu_storage_ref            (GpuStorage        *storage);
 void        _gpu_storage_unref          (GpuStorage        *storage);
-/* A new storage has one user. */
+/* Adds and removes a user. A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
 /* Must be called while @storage has users. Newer hooks are called before older hooks. */
@@ -226,8 +236,8 @@ GpuStorageHook *
                                          gconstpointer      owner);
 /* Continues a release that a hook deferred. */
 void        _gpu_storage_resume_release (GpuStorage        *storage);
-/* Called by a hook. The buffer is then freed only after all work that was submitted to @timeline so
- * far has completed. */
+/* For the functions of hooks. Delays freeing the buffer until all work that was submitted to
+ * @timeline so far has completed. */
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
 
@@ -238,8 +248,8 @@ void        _gpu_storage_lock           (GpuStorage        *root);
 void        _gpu_storage_unlock         (GpuStorage        *root);
 /* Locks root->lock and removes the bias, so that root->lock alone guards the root. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
-/* Biases the root to @timeline, unless other streams have pending uses or biases are not allowed
- * for this root. Caller holds the lock of _gpu_storage_lock_shared() and the lock of @timeline. */
+/* Biases the root to @timeline, unless uses on other streams have not completed, or the root must
+ * not be biased. Caller holds the lock of _gpu_storage_lock_shared() and the lock of @timeline. */
 void        _gpu_storage_bias_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);
@@ -251,7 +261,7 @@ _gpu_storage_is_biased_to (GpuStorage  *root,
   return __atomic_load_n (&root->biased_to, __ATOMIC_RELAXED) == timeline;
 }
 
-/* Caller has locked @root with any of the functions above. */
+/* Records a use. Caller has locked @root with any of the functions above. */
 void        _gpu_storage_add_use_locked (GpuStorage        *root,
                                          GpuTimeline       *timeline,
                                          guint64            seq,
@@ -274,7 +284,7 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
     _gpu_storage_add_use_locked (root, timeline, seq, write);
 }
 
-/* Records a promoted read: one that all later uses must wait for, as if it were a write. */
+/* Records a promoted read: a read that all later uses must wait for, as if it were a write. */
 GPU_COLD void
             _gpu_storage_set_promoted_locked (GpuStorage   *root,
                                          GpuTimeline       *timeline,
@@ -288,8 +298,8 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
-/* (transfer full): lists uses of @root, as GpuUse: the last write; the point `writer`, if it is not
- * a write; and, if @readers is TRUE or the root is untracked, the last reads. */
+/* (transfer full): lists uses of @root, as GpuUse: the last write; the use `writer`, if it is not a
+ * write; and, if @readers is TRUE or the root is untracked, the last reads. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
 /* Sets @point to the last write of @root, and returns FALSE if there was none. This is `writer`

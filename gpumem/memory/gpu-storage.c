@@ -463,8 +463,8 @@ record_stream_uses (GpuStorage *root)
     record_stream_uses_slowly (root);
 }
 
-/* Lists the uses of @root that have not completed, as GpuPoint. Returns NULL if all uses have
- * completed. */
+/* Returns a list of the uses of @root that have not completed, as GpuPoint, or NULL if all uses
+ * have completed. */
 static GArray *
 list_pending (GpuStorage *root)
 {
@@ -482,9 +482,9 @@ list_pending (GpuStorage *root)
   return points;
 }
 
-/* Changes the fields under the lock, because other threads may still read them: a submission that
- * runs concurrently with the release checks `biased_to`, and a new storage of the same memory
- * copies pending uses, see inherit_uses(). */
+/* Removes all recorded uses. Takes the lock, because other threads may still read the fields: a
+ * submission that runs concurrently with the release checks `biased_to`, and a new storage of the
+ * same memory copies uses that have not completed, see inherit_uses(). */
 static void
 forget_uses (GpuStorage *storage)
 {
@@ -655,8 +655,8 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
-/* Frees the buffer in the order of its allocation stream, unless another stream still uses the
- * buffer. */
+/* Frees a buffer that was allocated in stream order in the order of its allocation stream, unless
+ * another stream still uses the buffer. */
 static void
 free_in_order (GpuStorage *storage)
 {
@@ -689,8 +689,9 @@ free_in_order (GpuStorage *storage)
     _gpu_native_context_report (storage->context, error);
 }
 
-/* Frees the buffer if all pending uses have completed. Otherwise this function is called again when
- * the next of these uses has completed. Takes ownership of a reference to @data. */
+/* Frees the buffer of @data, a GpuStorage, if all uses in `pending` have completed. Otherwise this
+ * function is called again when the next of these uses has completed. Takes ownership of a
+ * reference to @data. */
 static void
 retire (gpointer data)
 {

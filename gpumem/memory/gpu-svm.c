@@ -67,7 +67,8 @@ struct _GpuSvm
 
   GpuSvmFlags  svm_flags;
   gsize        alignment;           /* as requested, 0 for the default */
-  gpointer     data;                /* address that the host may access at any time, or NULL */
+  gpointer     data;                /* the memory, if the host may access it at any time, or
+                                     * NULL */
 };
 
 enum
@@ -151,8 +152,8 @@ gpu_svm_class_init (GpuSvmClass *klass)
   /**
    * GpuSvm:svm-flags:
    *
-   * The kind of memory sharing between host and device: at least the requested flags, and
-   * %GPU_SVM_FLAGS_FINE_GRAIN if the host may access the memory at any time.
+   * The access by host and device: the requested flags, and %GPU_SVM_FLAGS_FINE_GRAIN if the host
+   * may access the memory at any time.
    *
    * Since: 0.1
    */
@@ -349,8 +350,8 @@ check_allocation (const Allocation  *allocation,
          && check_devices (allocation, context, error) && check_size (allocation, context, error);
 }
 
-/* Rejects exclusive memory that is untracked: without tracking, two streams could use the memory at
- * the same time. */
+/* Rejects memory that only one stream at a time can use (`is_exclusive`) if it would be untracked:
+ * without tracking, two streams could use the memory at the same time. */
 static gboolean
 check_tracked (const Allocation       *allocation,
                GpuNativeContext       *context,
@@ -462,7 +463,8 @@ initable_iface_init (GInitableIface *iface)
  * cuMemAllocManaged). The contents are undefined. On CUDA, @size may exceed the memory of the
  * device. If the driver is out of memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
- * If @svm_flags is a USM flag, the function allocates unified shared memory (OpenCL:
+ * If @svm_flags is %GPU_SVM_FLAGS_USM_DEVICE, %GPU_SVM_FLAGS_USM_HOST or
+ * %GPU_SVM_FLAGS_USM_SHARED, the function allocates unified shared memory (OpenCL:
  * clDeviceMemAllocINTEL, clHostMemAllocINTEL, clSharedMemAllocINTEL). Memory with
  * %GPU_SVM_FLAGS_USM_DEVICE or %GPU_SVM_FLAGS_USM_SHARED belongs to a single device, so @context
  * must have no other device. The host cannot map memory with %GPU_SVM_FLAGS_USM_DEVICE, but the
@@ -557,7 +559,8 @@ gpu_svm_get_data (GpuSvm *svm)
   return gpu_memory_is_released (GPU_MEMORY (svm)) ? NULL : svm->data;
 }
 
-/* Called when the last reference to the result of gpu_svm_get_bytes() was dropped. */
+/* Called when the last reference to the result of gpu_svm_get_bytes() is dropped. @data is the
+ * storage. */
 static void
 unuse (gpointer data)
 {
