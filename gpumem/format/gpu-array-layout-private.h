@@ -17,7 +17,8 @@ typedef struct
   gssize strides[GPU_ARRAY_MAX_DIMS];
 } GpuArrayLayout;
 
-/* Functions that fail set an error that begins with @function, and leave the layout unchanged. */
+/* If a function with @error fails, the error message begins with @function, and the layout is
+ * unchanged. */
 
 /* Sets @layout to a dense array at offset 0. */
 gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
@@ -31,7 +32,7 @@ gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
 /* Returns the size of the elements in bytes, without the gaps between them. */
 gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
 /* Sets @begin to the lowest offset of any byte of an element, and @end to the offset after the
- * highest. Returns FALSE if an offset exceeds the address space. */
+ * highest. Returns FALSE if an offset is negative or exceeds the address space. */
 gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
                                          gsize                 *begin,
                                          gsize                 *end);
@@ -39,14 +40,16 @@ gboolean _gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
                                          GpuArrayOrder          order);
 gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
                                          const GpuArrayLayout  *b);
-/* Returns whether two elements may share a byte. Returns TRUE if the stride of any dimension longer
- * than 1 is shorter than the extent of the dimensions with shorter strides. */
+/* Returns FALSE if no two elements share a byte, because each stride is at least the extent in
+ * bytes of all dimensions with shorter strides. Otherwise returns TRUE: elements may share
+ * bytes. */
 gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
 /* Formats @numbers as "(2, 3)". */
 char    *_gpu_array_numbers_to_string   (const gssize          *numbers,
                                          guint                  n);
-/* Sets @packed to a layout of the same shape without gaps. The strides of @packed have the same
- * order of size as those of @layout. Elements that share memory in @layout are stored once. */
+/* Sets @packed to a layout of the same shape without gaps. The dimensions of @packed, sorted by the
+ * length of their strides, have the same order as those of @layout. A dimension with the stride 0
+ * keeps this stride, so its elements are stored once. */
 void     _gpu_array_layout_pack         (const GpuArrayLayout  *layout,
                                          GpuArrayLayout        *packed);
 

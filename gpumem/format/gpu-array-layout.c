@@ -296,7 +296,8 @@ check_axis (const GpuArrayLayout  *layout,
   return FALSE;
 }
 
-/* Resolves an index as in Python: a negative index counts from the end. */
+/* Resolves an index as in Python: a negative index counts from the end. Clamps the result to @least
+ * and @most. */
 static gssize
 clamp_index (gssize index,
              gssize length,
@@ -309,8 +310,8 @@ clamp_index (gssize index,
   return CLAMP (index, least, most);
 }
 
-/* Adds the offset of an index. An array without elements keeps its offset, because the product of
- * index and stride could overflow. */
+/* Moves the offset of the array to an index. An array without elements keeps its offset, because
+ * the product of index and stride could overflow. */
 static void
 move_offset (GpuArrayLayout *layout,
              guint           axis,
@@ -515,7 +516,8 @@ _gpu_array_layout_broadcast (GpuArrayLayout  *layout,
   }
 }
 
-/* Replaces a length of -1 in the new shape, so that the number of elements stays the same. */
+/* Replaces a length of -1 in @shape, so that the number of elements is @n_elements. Returns FALSE
+ * with @error if this is not possible. */
 static gboolean
 complete_shape (gsize         n_elements,
                 gsize         item_size,
@@ -556,7 +558,8 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
-/* Returns whether @stride equals the length in bytes of the next faster-varying dimension. */
+/* Returns whether @stride equals the length in bytes of the next faster-varying dimension, so that
+ * the two dimensions can be joined. */
 static gboolean
 follows (gssize stride,
          gssize inner_stride,
@@ -567,9 +570,10 @@ follows (gssize stride,
   return !__builtin_mul_overflow (inner_stride, inner_length, &end) && stride == end;
 }
 
-/* Splits and joins dimensions, from the fastest-varying dimension to the slowest. Both @old and
- * @new are in that order, and @old has no dimension of length 1. Returns FALSE if adjacent elements
- * of the new shape would not be at a constant distance. */
+/* Sets @new_strides to the strides of a reshaped array: splits and joins dimensions, from the
+ * fastest-varying dimension to the slowest. Both @old and @new are in that order, and @old has no
+ * dimension of length 1. Returns FALSE if adjacent elements of the new shape would not be at a
+ * constant distance. */
 static gboolean
 fit_strides (const gssize *old,
              const gssize *old_strides,

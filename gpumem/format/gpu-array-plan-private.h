@@ -7,7 +7,8 @@
 
 G_BEGIN_DECLS
 
-/* The source or the destination. The pitches are 0 for a single row or slice. */
+/* The source or the destination of a copy. If a region has a single row, the row pitch is 0. If a
+ * region has a single slice, the slice pitch is 0. */
 typedef struct
 {
   gsize offset;                     /* of the first region, in bytes */
@@ -17,14 +18,15 @@ typedef struct
 
 typedef struct
 {
-  GpuExtent         extent;         /* of a region, in bytes; empty if there is nothing to copy */
+  GpuExtent         extent;         /* of each region, with the width in bytes; empty if there is
+                                     * nothing to copy */
   GpuArrayPlanSide  to;
   GpuArrayPlanSide  from;
-  guint             n_loops;        /* the loops run over the regions; the innermost loop is
-                                     * first */
+  guint             n_loops;        /* number of nested loops over the regions. In the arrays
+                                     * below, the innermost loop is first */
   gsize             counts[GPU_ARRAY_MAX_DIMS];
-  gssize            to_steps[GPU_ARRAY_MAX_DIMS];
-  gssize            from_steps[GPU_ARRAY_MAX_DIMS];
+  gssize            to_steps[GPU_ARRAY_MAX_DIMS];   /* bytes */
+  gssize            from_steps[GPU_ARRAY_MAX_DIMS]; /* bytes */
   gsize             n_regions;
 } GpuArrayPlan;
 
@@ -36,7 +38,7 @@ typedef gboolean (*GpuArrayPlanFunc) (const GpuArrayPlan  *plan,
                                       gpointer             data,
                                       GError             **error);
 
-/* @to and @from must have the same shape and item size. */
+/* Plans a copy. @to and @from must have the same shape and item size. */
 void     _gpu_array_plan_init     (GpuArrayPlan          *plan,
                                    const GpuArrayLayout  *to,
                                    const GpuArrayLayout  *from);
@@ -44,10 +46,11 @@ gboolean _gpu_array_plan_run      (const GpuArrayPlan    *plan,
                                    GpuArrayPlanFunc       func,
                                    gpointer               data,
                                    GError               **error);
-/* Removes the @n innermost loops, which the caller executes for each region. */
+/* Removes the @n innermost loops. The caller must execute them itself, once for each remaining
+ * region. */
 void     _gpu_array_plan_drop_loops (GpuArrayPlan        *plan,
                                    guint                  n);
-/* Copies host memory. */
+/* Executes the copy between two ranges of host memory. */
 void     _gpu_array_plan_copy     (const GpuArrayPlan    *plan,
                                    gpointer               to,
                                    gconstpointer          from);

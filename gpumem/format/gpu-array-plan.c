@@ -12,9 +12,10 @@ typedef struct
   gssize from;
 } Axis;
 
-/* Lists the dimensions that have more than one element, except dimensions with the stride 0 on both
- * sides. The shortest step in the destination comes first. Reverses a dimension if its step in the
- * destination is negative, or is 0 with a negative step in the source. */
+/* Lists the dimensions that have more than one element, except dimensions with the stride 0 in both
+ * layouts. Sorts them by their step in the destination, the shortest first. Reverses a dimension if
+ * its step in the destination is negative, or if that step is 0 and the step in the source is
+ * negative. */
 static guint
 list_axes (GpuArrayPlan         *plan,
            const GpuArrayLayout *to,
@@ -49,7 +50,7 @@ list_axes (GpuArrayPlan         *plan,
   return n;
 }
 
-/* Returns whether @step equals the whole length of the last axis. */
+/* Returns whether @step equals the length in bytes of the last axis. */
 static gboolean
 extends_axis (gssize step,
               gssize last_step,
@@ -82,8 +83,9 @@ join_axes (Axis  *axes,
   return joined;
 }
 
-/* Returns whether the steps of @axis can be pitches: each step must be positive, and at least the
- * size of the row (or slice) in the same memory. */
+/* Returns whether the steps of @axis can be pitches. Both steps must be positive. The step in the
+ * destination must be at least @to, and the step in the source at least @from, which are the sizes
+ * of a row or of a slice. */
 static gboolean
 holds (const Axis *axis,
        gsize       to,
@@ -208,8 +210,8 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* If @width is a constant, the compiler inlines memcpy(). This macro is used with the sizes of
- * numeric types. Pitches may be negative. */
+/* If @width is a constant, such as the size of a numeric type, the compiler inlines memcpy().
+ * Pitches may be negative. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)
@@ -261,8 +263,8 @@ copy_region (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
-/* If each region is a single row, the innermost loop is executed as a loop over rows: unlike
- * drivers, copies on the host accept any pitch. */
+/* If each region is a single row, copy_rows() executes the innermost loop. Unlike drivers, it
+ * accepts any pitch. */
 void
 _gpu_array_plan_copy (const GpuArrayPlan *plan,
                       gpointer            to,

@@ -18,7 +18,7 @@ typedef struct
   gssize   *shape;                  /* NULL if @n_dims is 0 */
 } GpuDTypeField;
 
-/* Immutable: adding a field creates another type. */
+/* Types are immutable: gpu_dtype_add_field() creates another type. */
 struct _GpuDType
 {
   gatomicrefcount  refs;
@@ -34,14 +34,14 @@ GArray   *_gpu_dtype_fields_new     (void);
 /* Appends a copy of @field. */
 void      _gpu_dtype_fields_append  (GArray               *fields,
                                      const GpuDTypeField  *field);
-/* Takes ownership of @fields, which must lie within the record. Returns NULL if two fields have the
- * same name, a field has no name, @item_size is 0, or records nest deeper than
- * GPU_DTYPE_MAX_NESTING. */
+/* Creates the type of a record. The fields must lie within the record. Takes ownership of @fields,
+ * also on failure. Returns NULL if two fields have the same name, a field has no name, @item_size
+ * is 0, or records nest deeper than GPU_DTYPE_MAX_NESTING. */
 GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
                                      gsize                 item_size);
 /* Returns the size of the field in bytes, with all elements of its shape. */
 gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
-/* Returns the letter by which NumPy names the kind, or 0 if NumPy has none. */
+/* Returns NumPy's letter for the kind of @dtype, or 0 if NumPy has no letter for it. */
 char      _gpu_dtype_get_letter     (GpuDType             *dtype);
 
 G_END_DECLS

@@ -13,7 +13,7 @@ static const struct
 {
   const char   *name;
   GpuDTypeKind  kind;
-  gsize         bits;               /* part of the name, or 0 */
+  gsize         bits;               /* 1 if the number of bits follows the name, otherwise 0 */
 } names[] =
 {
   { "bool", GPU_DTYPE_KIND_BOOL, 0 },
@@ -25,12 +25,13 @@ static const struct
   { "void", GPU_DTYPE_KIND_OPAQUE, 1 }
 };
 
-/* PEP 3118: letter, native size, standard size and kind. The sizes differ for 'l' and 'L'. */
+/* The letters of PEP 3118, which Python's buffers use. Where a letter has both sizes, they only
+ * differ for 'l' and 'L'. */
 static const struct
 {
   char          letter;
-  guint8        native;             /* bytes */
-  guint8        standard;
+  guint8        native;             /* native size in bytes */
+  guint8        standard;           /* standard size in bytes; 0 if the letter has none */
   GpuDTypeKind  kind;
 } codes[] =
 {
@@ -362,7 +363,7 @@ parse_item (Parser *parser,
   return item->type != NULL && take_count (item);
 }
 
-/* Parses a name such as :name:. Without a name, returns the default name of NumPy. */
+/* Parses a name such as :name:. If there is no name, returns NumPy's default name for the field. */
 static char *
 parse_field_name (Parser *parser,
                   guint   n_fields)

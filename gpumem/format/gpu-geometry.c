@@ -9,7 +9,7 @@
  * @short_description: regions of memory and grids of work-items
  *
  * #GpuExtent is a size in up to three dimensions. #GpuLayout is the position of a region in linear
- * memory. Both are plain structures, which a C program puts on its stack:
+ * memory or in an image. Both are plain structures, which a C program puts on its stack:
  *
  * |[<!-- language="C" -->
  * GpuExtent grid = { 1920, 1080, 1 };
@@ -37,9 +37,10 @@ G_DEFINE_BOXED_TYPE (GpuLayout, gpu_layout, copy_layout, g_free)
 
 /**
  * gpu_extent_new:
- * @width: bytes of a row, or work-items along the first dimension
- * @height: rows, or work-items along the second dimension
- * @depth: slices, or work-items along the third dimension
+ * @width: bytes of a row in linear memory, texels of a row of an image, or work-items along the
+ *   first dimension
+ * @height: number of rows, or work-items along the second dimension
+ * @depth: number of slices, or work-items along the third dimension
  *
  * Creates a size.
  *
@@ -84,7 +85,7 @@ gpu_extent_equal (const GpuExtent *a,
 
 /**
  * gpu_layout_new:
- * @x: first byte within a row
+ * @x: first byte within a row, or first texel in an image
  * @y: first row
  * @z: first slice
  * @row_pitch: bytes from one row to the next; 0 for rows without gaps

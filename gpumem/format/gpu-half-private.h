@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* Rounds to the nearest value, and ties to even, as GPUs do. */
+/* Rounds to the nearest value, with ties to even, as GPUs do. */
 guint16 _gpu_half_from_double (gdouble value);
 gfloat  _gpu_half_to_float    (guint16 half);
 

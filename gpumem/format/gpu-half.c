@@ -24,7 +24,7 @@ _gpu_half_from_double (gdouble value)
   frexp (magnitude, &exponent);
   scaled = nearbyint (ldexp (magnitude, 11 - exponent));
 
-  /* scaled is 1024 to 2048; 2048 carries into the exponent, as intended */
+  /* `scaled` is 1024 to 2048. The value 2048 carries into the exponent, as intended. */
   return sign | (guint16) (((exponent + 13) << 10) + (int) scaled);
 }
 

@@ -12,9 +12,9 @@ const char *_gpu_image_type_get_name         (GpuImageType                type);
 /* Returns FALSE if @name (nullable) is not an image type of OpenCL C, such as "image2d_t". */
 gboolean    _gpu_image_type_from_name        (const char                 *name,
                                               GpuImageType               *type);
-/* The first function returns the number of dimensions of one layer, 1 to 3. The second function
- * returns whether images of @type have layers. */
+/* Returns the number of dimensions of one layer, 1 to 3. */
 guint       _gpu_image_type_get_n_dimensions (GpuImageType                type);
+/* Returns whether images of @type have layers, as arrays and cubes do. */
 gboolean    _gpu_image_type_has_layers       (GpuImageType                type);
 GpuExtent   _gpu_image_get_level_extent      (const GpuImageDescription  *description,
                                               guint                       level);

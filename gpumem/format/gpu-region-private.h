@@ -8,8 +8,8 @@ G_BEGIN_DECLS
 
 /* Sets @side to the position of a region of @extent with @layout, and @end to the first byte after
  * the region. If @layout is NULL, the region has rows without gaps and begins at the first byte.
- * Returns FALSE if the pitches are too small or the region exceeds a gsize. Does not check whether
- * the region lies within any memory. */
+ * Returns FALSE if the pitches are too small, or if @end would exceed a gsize. Does not check
+ * whether the region lies within any memory. */
 gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               const GpuExtent  *extent,
                               const char       *function,
@@ -17,8 +17,8 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               GpuRegionSide    *side,
                               gsize            *end,
                               GError          **error);
-/* Returns the offset of the first byte after a region. The region must not be empty, and must lie
- * within the memory. */
+/* Returns the offset of the first byte after a region, or the offset of the region if it is empty.
+ * Does not check for overflow: the region must lie within memory. */
 gsize    _gpu_region_get_end (const GpuRegionSide *side,
                               const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);

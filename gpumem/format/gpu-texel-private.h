@@ -29,19 +29,20 @@ GpuTexelKind _gpu_texel_get_kind   (const GpuImageFormat *format);
  * is red. */
 guint        _gpu_texel_get_one    (const GpuImageFormat *format,
                                     guint                 channel);
-/* Missing red, green and blue channels are read as 0, and a missing alpha channel is read as 1. */
+/* Reads a texel as a kernel does. Components that @format lacks are 0, or 1 for alpha. The single
+ * channel of luminance is read as red, green and blue, and that of intensity also as alpha. */
 void         _gpu_texel_read       (const GpuImageFormat *format,
                                     const guint8         *data,
                                     GpuTexel             *texel);
-/* Rounds to the nearest value, with ties to even, and clamps. */
+/* Writes a texel. Rounds to the nearest value, with ties to even, and clamps. */
 void         _gpu_texel_write      (const GpuImageFormat *format,
                                     const GpuTexel       *texel,
                                     guint8               *data);
-/* Replaces the components that @format does not store: red, green and blue with 0, and alpha with
- * 1. */
+/* Changes the components that @format does not store to the values that _gpu_texel_read() would
+ * return for them. Does not round. */
 void         _gpu_texel_restrict   (const GpuImageFormat *format,
                                     GpuTexel             *texel);
-/* @data: gpu_image_format_get_texel_size() bytes. */
+/* Writes @color to @data, which has gpu_image_format_get_texel_size() bytes. */
 void         _gpu_texel_from_color (const GpuImageFormat *format,
                                     const GpuColor       *color,
                                     guint8               *data);

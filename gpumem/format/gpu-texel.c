@@ -135,7 +135,7 @@ set_16 (guint8  *data,
 
 /* --- channels that are packed together -------------------------------------------------------- */
 
-/* Returns the lowest bit of @channel of a packed texel. */
+/* Returns the number of the lowest bit of @channel in a packed texel. */
 static guint
 get_shift (GpuChannelType type,
            guint          channel)
