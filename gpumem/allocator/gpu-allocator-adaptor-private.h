@@ -29,8 +29,8 @@ typedef struct
 typedef struct
 {
   GpuStorageHook  hook;
-  GList           link;             /* in leases */
-  GpuAdaptorCore *core;             /* with a reference */
+  GList           link;             /* the link in GpuAdaptorCore.leases */
+  GpuAdaptorCore *core;             /* the lease holds a reference */
   gsize           size;             /* bytes requested */
   guint64         pointer;          /* the address if known, otherwise the driver's handle */
   guint64         stream;           /* the driver's handle of the stream, 0 for none */

@@ -453,9 +453,9 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
  * gpu_deferred_free_allocator_unhold:
  * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
  *
- * Ends the suspension of the limits by one gpu_deferred_free_allocator_hold(). When this was the
- * last suspension, and the memory that the program no longer uses exceeds a limit, frees that
- * memory. May be called from any thread; may block in the driver.
+ * Ends the effect of one gpu_deferred_free_allocator_hold(). If no other hold is in effect, and the
+ * memory that the program no longer uses exceeds a limit, frees that memory. May be called from any
+ * thread; may block in the driver.
  *
  * Since: 0.1
  */

@@ -53,7 +53,7 @@ typedef struct Core
 
 typedef struct
 {
-  Core    *core;                    /* with a reference */
+  Core    *core;                    /* the block holds a reference */
   guint64  handle;
   gsize    size;
 } Block;

@@ -64,7 +64,8 @@ typedef struct
   GpuAdaptorCore  parent;
 
   gint64          total[N_COUNTERS];
-  GArray         *frames;           /* of Frame; the first one is never popped */
+  GArray         *frames;           /* of Frame, one for each nested set of counters; the first
+                                     * counts all allocations and is never popped */
 } Core;
 
 /* The IDs of the properties are 1, 2 and so on, in the order of `names`, row by row. */

@@ -48,7 +48,8 @@ typedef struct
   GpuLease   parent;
 
   char      *tag;                   /* GRefString, nullable */
-  gint64     time;                  /* of the monotonic clock, in microseconds */
+  gint64     time;                  /* when the memory was allocated: time of the monotonic clock
+                                     * in microseconds */
   gpointer  *frames;
   guint      n_frames;
 } Block;
@@ -58,7 +59,7 @@ typedef struct
   GpuAdaptorCore  parent;
 
   char           *tag;              /* GRefString, nullable */
-  guint           depth;            /* of backtraces; constant after construction */
+  guint           depth;            /* stack frames to record; constant after construction */
   gint            warn_leaks;       /* atomic */
 } Core;
 
@@ -374,7 +375,7 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:tag:
    *
-   * The tag of all memory that is allocated while the property has this value, or %NULL.
+   * The tag of later allocations, or %NULL for no tag.
    *
    * Since: 0.1
    */
