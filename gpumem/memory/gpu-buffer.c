@@ -260,7 +260,7 @@ typedef struct
   gsize           size;
   gconstpointer   data;             /* (nullable): initial contents, copied */
   gpointer        host;             /* (nullable): host memory to use in place */
-  gsize           row_size;         /* 0 for a buffer without rows */
+  gsize           row_size;         /* bytes; 0 for a buffer without rows */
   gsize           n_rows;
   gsize           element_size;
   gsize           row_pitch;        /* out */

@@ -22,8 +22,9 @@ struct _GpuMemory
 
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
   gsize           size;             /* bytes */
-  gint            state;            /* atomic; changes under the lock of the root */
-  gboolean        is_constant;      /* GpuStorage.is_constant */
+  gint            state;            /* GpuMemoryState; atomic; changes under the lock of the root
+                                     * of `storage` */
+  gboolean        is_constant;      /* copy of GpuStorage.is_constant */
   gboolean        is_image;         /* commands access regions of texels, not ranges of bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;

@@ -32,8 +32,8 @@ typedef enum
 {
   GPU_STORAGE_FOREIGN,              /* no counter: the library allocated no memory for this
                                      * storage */
-  GPU_STORAGE_DEVICE,               /* GpuNativeContext.allocated */
-  GPU_STORAGE_HOST                  /* GpuNativeContext.allocated_host */
+  GPU_STORAGE_DEVICE,               /* counted in GpuNativeContext.allocated */
+  GPU_STORAGE_HOST                  /* counted in GpuNativeContext.allocated_host */
 } GpuStorageKind;
 
 /* Describes a storage whose memory is a suballocation: a range of a larger buffer of a pool. The
