@@ -12,7 +12,7 @@ typedef struct
 {
   guint  n_dims;
   gsize  item_size;
-  gsize  offset;                    /* of the element with all indices 0, in bytes */
+  gsize  offset;                    /* of the element whose indices are all 0, in bytes */
   gssize shape[GPU_ARRAY_MAX_DIMS];
   gssize strides[GPU_ARRAY_MAX_DIMS];
 } GpuArrayLayout;
@@ -20,7 +20,7 @@ typedef struct
 /* If a function with @error fails, the error message begins with @function, and the layout is
  * unchanged. */
 
-/* Sets @layout to a dense array at offset 0. */
+/* Sets @layout to an array without gaps at offset 0. */
 gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
                                          const gssize          *shape,
                                          guint                  n_dims,

@@ -33,7 +33,7 @@ typedef enum
 
 typedef struct
 {
-  gpointer  data;                   /* a cl_mem on OpenCL */
+  gpointer  data;                   /* an address, or a cl_mem on OpenCL */
   gint32    device_type;
   gint32    device_id;
   gint32    n_dims;

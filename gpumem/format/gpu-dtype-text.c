@@ -235,7 +235,7 @@ typedef struct
   GpuDType *type;
   gssize    shape[GPU_ARRAY_MAX_DIMS];
   guint     n_dims;
-  gssize    count;                  /* 0 for no count */
+  gssize    count;                  /* 0 if the format has no count */
   gsize     alignment;
   gboolean  is_padding;
 } Item;

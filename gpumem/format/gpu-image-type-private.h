@@ -26,7 +26,7 @@ gboolean    _gpu_image_get_size              (const GpuImageDescription  *descri
                                               guint                       n_levels,
                                               gsize                      *size);
 
-/* gpu-image-format.c */
+/* Returns whether @format is a combination of known values. Implemented in gpu-image-format.c. */
 gboolean    _gpu_image_format_is_known       (const GpuImageFormat       *format);
 
 G_END_DECLS

@@ -6,7 +6,7 @@
 static const struct
 {
   const char *name;
-  const char *kernel_name;          /* (nullable): in OpenCL C */
+  const char *kernel_name;          /* (nullable): the name of the type in OpenCL C */
   guint       n_dimensions;
   gboolean    has_layers;
 }

@@ -11,8 +11,8 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_TEXEL_REAL,                   /* normalized and floating-point channels */
-  GPU_TEXEL_INTEGER,                /* signed channels */
-  GPU_TEXEL_NATURAL                 /* unsigned channels */
+  GPU_TEXEL_INTEGER,                /* signed integer channels */
+  GPU_TEXEL_NATURAL                 /* unsigned integer channels */
 } GpuTexelKind;
 
 /* Red, green, blue and alpha, in the types that read_imagef(), read_imagei() and read_imageui()
