@@ -24,12 +24,13 @@ struct _GpuPoolItem
   GpuPoolBins *bins;
 
   gpointer     data;
-  GpuPoolItem *previous, *next;     /* of all items */
+  GpuPoolItem *previous, *next;     /* neighbours in the list of all items */
   gboolean     moving;              /* a thread took the item from its bin, but the item is not
                                      * active */
 };
 
-/* An entry of a cache of recently used streams. The stream is pinned, which keeps the key valid. */
+/* An entry of a cache of recently used streams. The entry pins the stream (see gpu-pool-stream.h),
+ * so the key remains valid. */
 typedef struct
 {
   gpointer       key;               /* NULL: none */
@@ -42,8 +43,10 @@ struct _GpuPoolBins
   guint                  bits;
   guint                  n_bins;
   gboolean               stopped;
-  guint                  n_inside;  /* threads in release_excess */
-  GDestroyNotify         closed;    /* set while closing */
+  guint                  n_inside;  /* threads that are releasing excess memory or closing the
+                                     * pool */
+  GDestroyNotify         closed;    /* nullable; to call once all items of a closed pool are
+                                     * freed */
   gpointer               closed_data;
   gint                   trace;     /* atomic */
   GpuPoolItem          **tops;      /* newest item of each bin */
@@ -56,7 +59,7 @@ struct _GpuPoolBins
    * them. */
   guint                  n_moving;
   pthread_cond_t         moved;
-  guint64                n_freed;   /* items */
+  guint64                n_freed;   /* items freed so far */
 
   const GpuPoolBinsOps  *ops;
   gpointer               owner;

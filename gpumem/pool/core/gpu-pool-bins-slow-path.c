@@ -327,9 +327,8 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Waits until an item is held, or until other threads have freed or put back as many items as are
- * marked as moving at the call. The second condition prevents an endless wait. Caller holds the
- * lock. */
+/* Waits until an item is held. To prevent an endless wait, also returns after other threads have
+ * freed or put back as many items as were marked as moving at the call. Caller holds the lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -381,8 +380,8 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Returns whether the use of @item has completed. Creates a fence that covers the use first,
- * because the function can only query a fence. */
+/* Returns whether the use of @item has completed. First creates a fence that covers the use,
+ * because only a fence can be queried. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {

@@ -95,7 +95,7 @@ GpuPoolItem *_gpu_pool_bins_alloc        (GpuPoolBins             *bins,
                                           gsize                    size,
                                           gpointer                 key,
                                           GError                 **error);
-/* Frees @item for reuse after all work submitted to @key so far. */
+/* Frees @item. Later requests reuse it only after all work that was submitted to @key so far. */
 void         _gpu_pool_bins_release      (GpuPoolItem             *item,
                                           gpointer                 key);
 /* Like _gpu_pool_bins_release() with several streams; NULLs are ignored. */
@@ -104,9 +104,9 @@ void         _gpu_pool_bins_release_all  (GpuPoolItem             *item,
                                           guint                    n_keys);
 
 GpuPoolBins *_gpu_pool_item_get_bins     (const GpuPoolItem       *item);
-gpointer     _gpu_pool_item_get_data     (const GpuPoolItem       *item);   /* the owner's */
+gpointer     _gpu_pool_item_get_data     (const GpuPoolItem       *item);   /* data of the owner */
 gsize        _gpu_pool_item_get_size     (const GpuPoolItem       *item);   /* as requested */
-gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* of its bin */
+gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* size of its bin */
 
 /* Frees held items, the largest first, until at most @keep bytes are managed. If @wait is FALSE,
  * skips items with pending uses. If @wait is TRUE, waits for the uses and frees these items too. */

@@ -22,7 +22,7 @@ typedef struct
 struct _GpuPoolChunks
 {
   GpuPoolArea    *area;
-  guint32         granule;          /* units */
+  guint32         granule;          /* size of a granule, in units */
   guint           n_granules;
   GpuPoolGranule *granules;         /* guarded by growth_lock */
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */

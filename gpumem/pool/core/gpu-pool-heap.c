@@ -175,9 +175,9 @@ _gpu_pool_heap_remove (GpuPool     *pool,
 }
 
 /* Returns whether two neighbouring ranges may be joined. If the ranges were last used by different
- * streams, both uses must have completed. Otherwise a stream that needs only its own range would
- * have to wait for the other stream. If a pool has a single stream, its ranges may always be
- * joined. */
+ * streams, both uses must have completed. If pending ranges were joined, a stream that needs only
+ * its own range would have to wait for the other stream. If a pool has a single stream, its ranges
+ * may always be joined. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,

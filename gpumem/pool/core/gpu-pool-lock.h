@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Locks that are held for tens of nanoseconds. To put a thread to sleep takes a hundred times as
+/* Locks that are held for tens of nanoseconds. Putting a thread to sleep takes a hundred times as
  * long, so a waiting thread first spins for a while, and pauses longer and longer between two
  * spins. */
 #pragma once

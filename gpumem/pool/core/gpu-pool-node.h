@@ -53,9 +53,11 @@ struct _GpuMemoryBlock
                                      * in the lower 48 bits; 0: completed. Active block: the
                                      * allocation stream */
   GpuPoolData *data;
-  guint32      slack;               /* bytes beyond the request; atomic: visitors read it */
+  guint32      slack;               /* bytes beyond the request; atomic, because _gpu_pool_visit()
+                                     * reads it */
   guint16      area;
-  guint8       state;               /* GpuPoolNodeState; atomic: visitors read it */
+  guint8       state;               /* GpuPoolNodeState; atomic, because _gpu_pool_visit() reads
+                                     * it */
   guint8       flag;                /* atomic. Active block: the owner's flag. Busy node: TRUE while
                                      * its memory is being mapped */
 };
@@ -72,7 +74,7 @@ struct _GpuPoolSlab
 typedef struct
 {
   GpuPoolSlab *slabs;
-  GpuPoolNode *unused;              /* linked by next */
+  GpuPoolNode *unused;              /* list of unused nodes, linked by `next` */
 } GpuPoolNodes;
 
 GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,

@@ -207,8 +207,8 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
       for (GpuPoolNode *node = first; ; node = node->next)
         {
           try_placement (growth, node, last, needed, FALSE, best);
-          /* Also try the reverse direction: if the last unmapped range is then mapped only in part,
-           * the mapped part begins at its start. */
+          /* Also try the reverse direction. If the leftmost unmapped range is then mapped only in
+           * part, the part at its end is mapped, next to the other ranges of the placement. */
           if (node->next != NULL)
             try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)

@@ -62,8 +62,10 @@ struct _GpuPool
   guint32           cache_budget;   /* atomic: maximum size of a thread cache */
   gboolean          is_holding;     /* atomic */
   GThread          *grower;         /* atomic: owner of growth_lock, or NULL */
-  guint             n_inside;       /* threads in release_excess; guarded by lock */
-  GDestroyNotify    closed;         /* set while closing; guarded by lock */
+  guint             n_inside;       /* threads that are releasing excess memory or closing the pool;
+                                     * guarded by `lock` */
+  GDestroyNotify    closed;         /* nullable; to call once all blocks of a closed pool are freed;
+                                     * guarded by `lock` */
   gpointer          closed_data;
 
   GpuPoolConfig     config;

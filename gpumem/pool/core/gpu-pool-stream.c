@@ -246,7 +246,8 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* If the array is full, drop the second newest fence: the newest fence also covers its uses. */
+  /* If the array is full, replace the second newest fence by the newest one, which also covers the
+   * uses of the second newest. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];

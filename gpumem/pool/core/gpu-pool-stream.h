@@ -7,9 +7,9 @@
  * sequences, and work that the program submitted directly to the driver's stream.
  *
  * The use sequence is the number of fences created so far. To create a fence, a thread increments
- * the use sequence and then records a point on the stream. If a second thread still reads the old
- * number for a free, it had already submitted its work. That work is then before the point, because
- * the stream's lock orders the two submissions.
+ * the use sequence and then records the fence on the stream. If a second thread still reads the old
+ * number for a free, that thread had already submitted its work. The fence covers that work,
+ * because the stream's lock orders the two submissions.
  */
 #pragma once
 
@@ -29,14 +29,15 @@ typedef struct
 {
   gpointer (*ref)         (gpointer   key);
   void     (*unref)       (gpointer   key);
-  /* Sets @seq to a point of the stream after all work submitted so far. Does not block. */
+  /* Creates a fence after all work submitted to @key so far, and sets @seq to the number of the
+   * fence in the order of the stream. Does not block. */
   gboolean (*add_fence)        (gpointer   key,
                                 guint64   *seq,
                                 GError   **error);
   /* Returns whether @seq, which add_fence() returned, has completed. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
-  /* Orders later work of @key after the point @seq of @after. Does not block. */
+  /* Orders later work of @key after the fence @seq of the stream @after. Does not block. */
   gboolean (*order_after) (gpointer   key,
                            gpointer   after,
                            guint64    seq,

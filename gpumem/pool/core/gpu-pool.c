@@ -375,7 +375,8 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* If a size is too large, only stop here: the request fails below, after the unlock. */
+      /* If a size is too large, leave the loop without an error. _gpu_pool_alloc() fails and sets
+       * the error below, after the unlock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
         break;

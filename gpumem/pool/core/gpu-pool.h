@@ -22,7 +22,7 @@ typedef struct
 {
   guint64  address;                 /* a multiple of the unit of the pool */
   gsize    size;                    /* bytes */
-  gpointer data;                    /* the owner's */
+  gpointer data;                    /* data of the owner */
   gsize    lost;                    /* bytes of the allocation outside the segment; they also count
                                      * as managed */
 } GpuPoolSegment;
@@ -72,8 +72,9 @@ typedef struct
 {
   gsize    unit;                    /* bytes, a power of two: alignment of all addresses and
                                      * sizes */
-  gsize    granularity;             /* of chunks; 0 for segments */
-  guint64  range_address;           /* the address range, and its size */
+  gsize    granularity;             /* sizes of chunks are multiples of it, in bytes; 0 for a pool
+                                     * with segments */
+  guint64  range_address;           /* start of the address range, whose size is range_size */
   gsize    range_size;
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
                                      * segment */
@@ -98,7 +99,7 @@ typedef struct
   guint64  active_blocks, held_blocks;
   guint64  active_bytes;            /* as requested */
   guint64  used_bytes;              /* including rounding */
-  guint64  managed_bytes;           /* of segments, or mapped */
+  guint64  managed_bytes;           /* of all segments, or of the mapped memory */
   guint64  largest_free;            /* bytes */
   guint64  peak_active_bytes, peak_used_bytes, peak_managed_bytes;
   guint64  n_allocs, n_frees;
@@ -134,7 +135,8 @@ GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
                                        gsize                    alignment,
                                        gpointer                 key,
                                        GError                 **error);
-/* Frees @block for reuse after all work submitted to @key so far. */
+/* Frees @block. Later requests reuse its memory only after all work that was submitted to @key so
+ * far. */
 void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
 /* Like _gpu_pool_release() with the allocation stream. */
