@@ -46,8 +46,8 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* Additional state of a block, which exists if the owner flag of the block is set. Most blocks need
- * no such state. */
+/* Additional state of a block with several references, or with several streams. Most blocks need no
+ * such state. The owner flag of a block is set if the block has an Extra. */
 typedef struct
 {
   guint      refs;                  /* references beyond the first */
@@ -99,9 +99,10 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* Drops a reference to @block. If that was the last reference, returns (transfer full) the
- * timelines that use the block, without the allocation stream. If references remain, returns NULL
- * and registers a user of the block: @timeline, or the allocation stream if @timeline is NULL. */
+/* Drops a reference to @block. @timeline is the last user of the block, or NULL for the allocation
+ * stream. If references remain, registers that user and returns NULL. If this was the last
+ * reference, returns (transfer full) all users except the allocation stream, and sets
+ * @used_on_alloc_stream to whether the allocation stream is a user. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -152,7 +153,8 @@ record_release (GpuPoolCore    *core,
                          _gpu_pool_block_get_size (block), key);
 }
 
-/* With @key NULL, frees the block on its allocation stream. */
+/* Drops a reference to a block with an Extra. @key is the stream that used the block last, or NULL
+ * for the allocation stream. */
 static GPU_COLD void
 release_with_extra (GpuPoolCore    *core,
                     GpuMemoryBlock *block,
@@ -317,8 +319,8 @@ gpu_memory_block_get_size (const GpuMemoryBlock *block)
  * @stream: a #GpuStream of the context of the pool
  * @error: return location for an error
  *
- * Registers @stream as a user of the block. When the block is freed, work may be pending on
- * @stream. The memory is then reused only by requests that are ordered after that work. Does not
+ * Registers @stream as a user of the block. The block may be freed while work on @stream is
+ * pending. Its memory is then reused only by requests that are ordered after that work. Does not
  * block; may be called from any thread.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @stream is of another context or
@@ -416,9 +418,9 @@ get_key (GpuMemoryPool  *pool,
  * Allocates a block with undefined content. Work submitted to @stream from now on may use it.
  *
  * If a suitable block was freed on @stream before, the function calls no driver function. If the
- * memory was freed on another stream, @stream may have to wait for that stream (CUDA: cuEventRecord
- * and cuStreamWaitEvent). The function blocks only if all free memory has pending uses, or while
- * the driver allocates more memory.
+ * pool takes memory that was freed on another stream, @stream may have to wait for that stream
+ * (CUDA: cuEventRecord and cuStreamWaitEvent). The function blocks only if all free memory has
+ * pending uses, or while the driver allocates more memory.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure.
@@ -731,8 +733,9 @@ alloc_memory (GpuMemoryPool  *pool,
  * Allocates a buffer with undefined content. All streams of the context may use the buffer. The
  * library orders uses of the buffer on different streams, as for any other memory. The memory
  * returns to the pool when the last reference to the buffer is dropped, or when the buffer is
- * released. A stream that used the memory last may reuse it at once. Any other stream reuses the
- * memory only after that last use has completed, or after a wait for it.
+ * released. The stream that used the memory last may reuse it at once. Before any other stream
+ * reuses the memory, the last use must have completed, or the pool makes the other stream wait for
+ * it.
  *
  * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure. Blocks in the same cases as gpu_memory_pool_alloc_block().

@@ -19,9 +19,9 @@
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* Returns the allocation that contains @source, and the offset of @source in it. Views are created
- * of that allocation, because @source may be a sub-buffer (a slice, or a block of another pool),
- * and a sub-buffer cannot have sub-buffers. */
+/* Returns the allocation that contains @source, and the offset of @source in it. Callers create
+ * views of that allocation, because @source may be a sub-buffer (a slice, or a block of another
+ * pool), and a sub-buffer cannot have sub-buffers. */
 static GpuNativeBuffer *
 find_allocation (GpuStorage *source,
                  gsize      *offset)

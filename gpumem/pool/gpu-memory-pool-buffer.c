@@ -12,7 +12,7 @@
 #define MAX_DATA   16
 #define MAX_YIELDS 100000
 
-/* The owner of the storage of a buffer. */
+/* The `owner` member of the storage of a buffer. */
 typedef struct
 {
   GpuSuballocation      suballocation;
@@ -103,7 +103,7 @@ find_data (GQuark   key,
 
 /* Drops the data that is attached to @object, as finalization does. A language binding, for
  * example, attaches its wrapper. Returns FALSE if a destroy notify took a reference to @object, or
- * attached more data each time. */
+ * if @object still has data after MAX_DATA removals. */
 static gboolean
 drop_data (GObject *object)
 {

@@ -7,11 +7,11 @@
 typedef struct
 {
   GpuPoolAction action;
-  guint32       stream;             /* from 1, 0 for none */
+  guint32       stream;             /* number of the stream, from 1; 0 for none */
   guint64       time;               /* microseconds */
   guint64       address;
   guint64       size;               /* bytes */
-  guint64       device_free;        /* bytes, for OUT_OF_MEMORY */
+  guint64       device_free;        /* bytes; used only for GPU_POOL_OUT_OF_MEMORY */
 } Event;
 
 struct _GpuPoolHistory
@@ -20,8 +20,9 @@ struct _GpuPoolHistory
                                      * held */
   Event      *events;               /* a ring buffer, or NULL */
   guint       n_room;               /* length of `events` */
-  guint64     n_events;             /* since the history was resized */
-  GHashTable *streams;              /* stream numbers by key; keys may dangle */
+  guint64     n_events;             /* events recorded since the history was resized */
+  GHashTable *streams;              /* numbers of streams by key; the stream of a key may no longer
+                                     * exist */
 };
 
 GpuPoolHistory *
@@ -176,8 +177,8 @@ copy_events (GpuPoolHistory *history,
  *
  * - `action`, s: "alloc" when memory is allocated; "free_requested", followed by "free_completed",
  *   when memory is freed, even if it has pending uses; "segment_alloc", "segment_free",
- *   "segment_map" and "segment_unmap" for memory of the driver; "oom" for a request that failed for
- *   lack of memory
+ *   "segment_map" and "segment_unmap" when the pool gets memory from the driver or its allocator,
+ *   returns it, maps it or unmaps it; "oom" when a request fails for lack of memory
  * - `time`, t: microseconds of g_get_monotonic_time()
  * - `size`, t: bytes. For allocations and frees, this is the requested size. For a failed request
  *   for several blocks, it is the sum of their sizes

@@ -18,8 +18,8 @@ _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Unlocks the pool, and then applies its limits: the core may free memory and then call code of the
- * program. */
+/* Unlocks the pool before it applies the limits, because the core may then free memory and call
+ * code of the program. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,

@@ -28,7 +28,7 @@ const GpuPoolFigure _gpu_pool_figures[GPU_POOL_N_FIGURES] =
   { "n-refused", G_STRUCT_OFFSET (GpuPoolStats, n_refused) }
 };
 
-/* Owned by the GSource. */
+/* The data of the GSource, which owns it. */
 typedef struct
 {
   GWeakRef     pool;

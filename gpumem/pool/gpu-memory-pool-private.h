@@ -38,9 +38,9 @@ typedef struct
   gatomicrefcount    refs;          /* held by the pool and by memory objects over its blocks */
   guint              modes;         /* atomic; GPU_POOL_STOPPED, GPU_POOL_RECORDS */
   GpuNativeContext  *context;
-  GpuMemoryFlags     flags;         /* of memory objects */
-  GpuAllocator      *allocator;     /* of segments or items, or NULL */
-  GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
+  GpuMemoryFlags     flags;         /* flags of the memory objects that the pool creates */
+  GpuAllocator      *allocator;     /* allocates segments or items; NULL for an expandable pool */
+  GpuNativeBuffer   *range;         /* the address range of an expandable pool, or NULL */
   GpuSvmAllocator   *svm;           /* the innermost allocator, if it is a GpuSvmAllocator */
   gboolean           has_addresses; /* whether the driver reports addresses */
   gsize              unit;          /* alignment of blocks, in bytes */
@@ -69,7 +69,7 @@ typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GpuStorage       *source;         /* storage of `whole`; NULL in an address range */
+  GpuStorage       *source;         /* storage of `whole`; NULL if `whole` is an address range */
   GpuNativeBuffer  *whole;          /* the allocation that contains the suballocation */
   gsize             offset;
   GpuNativeBuffer  *buffer;         /* handle of exactly the suballocation; may be `whole` */
@@ -81,13 +81,13 @@ struct _GpuMemoryPool
   GObject            parent_instance;
 
   GpuContext        *context;
-  GpuAllocator      *allocator;     /* NULL: the driver */
+  GpuAllocator      *allocator;     /* NULL if the pool allocates from the driver */
   GpuMemoryPoolKind  kind;
   GpuMemoryFlags     flags;
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
   GpuPool           *blocks;        /* `core->pool` if its blocks have addresses, or NULL */
-  GMutex             lock;          /* guards limits and the fields of notifications */
+  GMutex             lock;          /* guards `limits`, `notify_interval` and `notify_source` */
   GpuPoolLimits      limits;
   guint              notify_interval;   /* milliseconds; 0: no notifications */
   GSource           *notify_source;     /* nullable */
@@ -95,7 +95,7 @@ struct _GpuMemoryPool
 
 #define GPU_POOL_N_FIGURES 20
 
-/* A counter of GpuPoolStats. It is also a property with its name. */
+/* A counter of GpuPoolStats. Each counter is also a property with the same name. */
 typedef struct
 {
   const char *name;
@@ -141,9 +141,10 @@ GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
                                                    gsize               alignment,
                                                    GpuTimeline        *timeline,
                                                    GError            **error);
-/* Frees @suballocation. @uses is an array of GpuPoint, or NULL. The memory is reused after all work
- * that was submitted so far to @alloc_timeline and to the timelines in @uses. A pool that keeps no
- * freed memory returns the memory to the driver or the allocator when that work has completed. */
+/* Frees @suballocation. @uses is an array of GpuPoint, or NULL. The memory is reused only after all
+ * work that was submitted so far to @alloc_timeline and to the timelines in @uses. A pool that
+ * keeps no freed memory returns the memory to the driver or the allocator when that work has
+ * completed. */
 void          _gpu_pool_core_release       (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation,
                                             GpuTimeline          *alloc_timeline,
@@ -171,7 +172,7 @@ void          _gpu_pool_core_trim          (GpuPoolCore        *core,
                                             guint64             keep,
                                             gboolean            wait);
 void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
-/* In gpu-memory-pool-status.c. @kind must be static. */
+/* In gpu-memory-pool-status.c. @kind is a static string. */
 void          _gpu_pool_status_add         (GpuPoolCore        *core,
                                             const char         *device,
                                             const char         *kind);

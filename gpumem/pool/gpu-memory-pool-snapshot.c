@@ -8,9 +8,9 @@ typedef struct
 {
   guint64      address;
   gsize        size;                /* bytes */
-  gsize        requested;           /* bytes, of an active block */
+  gsize        requested;           /* requested bytes; only for active blocks */
   GpuPoolState state;
-  guint32      stream;              /* from 1, 0 for none */
+  guint32      stream;              /* number of the stream, from 1; 0 for none */
   guint64      segment;             /* address of the segment */
 } Part;
 

@@ -80,7 +80,8 @@ get_runtime (void)
       runtime = find_runtime ();
       g_once_init_leave (&is_known, 1);
 
-      /* Log only when other threads can continue: the program's log writer may wait for them. */
+      /* Log only after g_once_init_leave(): the program's log writer may wait for threads that wait
+       * for this initialisation. */
       if (runtime == NULL && is_enabled ())
         _gpu_debug_print (GPU_DEBUG_POOL, "no status file is written: " RUNTIME " is unset or not "
                           "an absolute path, or the program runs with the rights of another user");
@@ -117,7 +118,7 @@ make_name (const char *text)
 }
 
 /* Other threads may change the counters while this function reads them one after another. Clamps
- * the values: readers never see more bytes in use than managed. */
+ * the values, so that readers of the file never see more bytes in use than managed. */
 static void
 append_pool (GString     *text,
              const Entry *entry)

@@ -22,9 +22,9 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* Appends a point first: the program may have submitted work directly to the driver's stream, and
- * the fence must cover that work. If a borrowed stream has ended, its timeline already has such a
- * point. */
+/* First counts a submission (appends a point), because the program may have submitted work directly
+ * to the driver's stream, and the fence must cover that work. If the last reference to a borrowed
+ * stream was dropped, its timeline already has a point for that work. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -94,8 +94,8 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* Reads the counter without the lock of the timeline. A stale value does no harm: the next call
- * returns the current state. */
+/* Reads n_user_waits without the lock of the timeline. A stale value does no harm, because a later
+ * call returns the current state. */
 static gboolean
 is_free (gpointer key)
 {

@@ -250,9 +250,9 @@ install_knobs (void)
    *
    * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
    * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts each size rounded up to the size of its bin,
-   * see gpu_memory_pool_alloc_size(). On OpenCL, a segment of memory with addresses includes the
-   * bytes that its alignment may need. A request may therefore fail although the requested size is
-   * within the limit.
+   * see gpu_memory_pool_alloc_size(). On OpenCL, if the memory has device addresses, each segment
+   * includes spare bytes for the alignment of its first block. A request may therefore fail
+   * although the requested size is within the limit.
    *
    * Since: 0.1
    */
@@ -821,8 +821,8 @@ allocator_iface_init (GpuAllocatorInterface *iface)
  * @flags: the flags of the memory
  * @error: return location for an error
  *
- * Creates an empty pool of memory of @context. #GpuMemoryPool:kind is the kind in effect. If the
- * driver cannot reserve addresses for an expandable pool (CUDA: cuMemAddressReserve),
+ * Creates an empty pool of memory of @context. #GpuMemoryPool:kind is then the kind in effect. If
+ * the driver cannot reserve addresses for an expandable pool (CUDA: cuMemAddressReserve),
  * %GPU_MEMORY_POOL_EXPANDABLE fails and %GPU_MEMORY_POOL_AUTOMATIC selects the next kind. Does not
  * block.
  *
@@ -853,10 +853,10 @@ gpu_memory_pool_new (GpuContext         *context,
  *   sizes share a bin. PyOpenCL uses 4
  * @error: return location for an error
  *
- * Creates an empty pool of memory from @allocator. The allocator should provide memory before the
- * call of the allocator returns, as #GpuImmediateAllocator does. If memory is provided only at its
- * first use, an error occurs too late for the pool to free other memory and try again. Does not
- * block.
+ * Creates an empty pool of memory from @allocator. Use an allocator that allocates memory
+ * immediately, such as a #GpuImmediateAllocator. If an allocator allocates memory only when the
+ * memory is first used, an error occurs too late for the pool to free other memory and try again.
+ * Does not block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
  *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits
