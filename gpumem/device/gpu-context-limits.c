@@ -225,8 +225,8 @@ _gpu_cache_preference_check (GpuCachePreference   preference,
  * @error: return location for an error
  *
  * Gets the range of stream priorities (CUDA: cuCtxGetStreamPriorityRange; OpenCL: from 1 to -1 with
- * cl_khr_priority_hints). gpu_stream_new_full() clamps other numbers to the range. If streams have
- * no priorities, @least and @greatest are 0. Does not block.
+ * cl_khr_priority_hints). gpu_stream_new_full() clamps numbers outside the range to the range. If
+ * streams have no priorities, @least and @greatest are 0. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *

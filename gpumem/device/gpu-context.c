@@ -44,7 +44,7 @@ struct _GpuContext
 
   GPtrArray        *devices;          /* of GpuDevice, construct only */
   GpuContextFlags   flags;            /* as requested, construct only */
-  guint64           handle;           /* of a foreign context, construct only */
+  guint64           handle;           /* of a driver context to wrap; construct only */
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
   GMainContext     *main_context;     /* where signals are emitted */
@@ -499,8 +499,8 @@ _gpu_context_check (GpuContext  *context,
 typedef struct
 {
   GWeakRef  context;
-  GError   *error;                  /* of ::lost */
-  guint64   requested;              /* of ::memory-pressure */
+  GError   *error;                  /* argument of ::lost */
+  guint64   requested;              /* argument of ::memory-pressure */
 } Emission;
 
 static void
@@ -779,7 +779,7 @@ gpu_context_new_default (GError **error)
 
 /**
  * gpu_context_new_wrapped:
- * @device: the device of the foreign context
+ * @device: the device of the driver context @handle
  * @handle: the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA
  * @mode: the owner of @handle
  * @error: return location for an error

@@ -157,8 +157,8 @@ find_local_memory (const Traits *traits,
   local->n_items = simd_group_size > 0 ? MIN (simd_group_size, local->n_banks) : local->n_banks;
 }
 
-/* Returns the bytes of local memory that a program can use: the first NVIDIA devices also store
- * kernel arguments in local memory. */
+/* Returns the number of bytes of local memory that a program can use. The first NVIDIA devices also
+ * store kernel arguments in local memory. */
 static guint64
 find_local_size (const Traits *traits)
 {
@@ -451,8 +451,8 @@ explain_axes (const LocalMemory *local,
  * @shape: (array length=n_dimensions): the number of items along each dimension as stored, with
  *   padding; items along the last dimension are adjacent
  * @n_dimensions: the number of dimensions
- * @ways: (out) (optional): the number of turns that an access takes in the worst case; 1 without a
- *   conflict
+ * @ways: (out) (optional): in the worst case, the number of words that one bank must serve for an
+ *   access, one after another; 1 without a conflict
  * @error: return location for a #GError
  *
  * Explains which accesses to an array in local memory have bank conflicts. Local memory consists of

@@ -33,8 +33,8 @@
  * A new model is empty and calls gpu_device_list() in another thread. It then adds all devices at
  * once, in the order of gpu_device_list(), and sets #GpuDeviceModel:loading to %FALSE. This happens
  * in the thread-default main context of the thread that created the model. The model does not
- * change after that, because drivers report no later devices. Use a model only in the thread of
- * that main context.
+ * change after that, because drivers do not report devices that are added later. Use a model only
+ * in the thread of that main context.
  *
  * Since: 0.1
  */

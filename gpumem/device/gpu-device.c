@@ -66,7 +66,7 @@ enum
 static GParamSpec *props[N_PROPS];
 
 static GMutex shells_lock;
-static GHashTable *shells;          /* GpuNativeDevice to GWeakRef of its GpuDevice */
+static GHashTable *shells;          /* maps a GpuNativeDevice to a GWeakRef of its GpuDevice */
 
 static void
 gpu_device_get_property (GObject    *object,
