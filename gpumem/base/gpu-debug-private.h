@@ -10,8 +10,8 @@ typedef enum
 {
   GPU_DEBUG_ERRORS     = 1 << 0,    /* every error of a driver */
   GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits inserted between streams */
-  GPU_DEBUG_COMPLETION = 1 << 2,    /* points that streams reach, and references that the library
-                                     * releases */
+  GPU_DEBUG_COMPLETION = 1 << 2,    /* how much work of a stream is known to be complete, and how
+                                     * many references to objects the library then releases */
   GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
   GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that block or are staged */
   GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end delays each operation */

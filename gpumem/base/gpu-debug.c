@@ -17,7 +17,8 @@
  *
  * - `errors`: every error of a driver
  * - `hazards`: waits inserted between streams
- * - `completion`: points that streams reach, and references that the library releases
+ * - `completion`: how much work of a stream is known to be complete, and how many references to
+ *   objects the library then releases
  * - `cache`: the program cache
  * - `build`: build logs of programs
  * - `devices`: devices found and back ends skipped

@@ -242,8 +242,8 @@ typedef enum
  *
  * The kind of memory sharing between host and device. The kinds of unified shared memory (OpenCL:
  * cl_intel_unified_shared_memory) cannot be combined with other flags. A device supports a kind if
- * its attribute "device-mem-capabilities-intel", "host-mem-capabilities-intel" or
- * "single-device-shared-mem-capabilities-intel" contains "access", see
+ * the attribute for this kind ("device-mem-capabilities-intel", "host-mem-capabilities-intel" or
+ * "single-device-shared-mem-capabilities-intel") contains "access", see
  * gpu_device_get_attributes().
  *
  * Since: 0.1

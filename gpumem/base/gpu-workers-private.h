@@ -19,8 +19,8 @@ typedef struct
   const char *name;
   GMutex      lock;                 /* guards the fields below */
   GCond       cond;
-  GQueue      jobs;                 /* pending; an idle or a new thread will take each of them */
-  GQueue      deferred;             /* pending, without a thread */
+  GQueue      jobs;                 /* pending jobs, which the running threads will take */
+  GQueue      deferred;             /* jobs that wait until a thread is free or can be started */
   gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
   guint       n_idle;               /* threads without a job */
