@@ -14,8 +14,8 @@
 #define CHUNKS_WANTED 4
 #define CHUNKS_OF_SLOT_MAX 8
 
-/* The size of the pieces that a thread copies at a time: so small that threads can share the work,
- * and so large that threads are not woken too often. */
+/* These numbers determine the size of a piece, which one thread copies at a time. A piece is so
+ * small that threads can share the work, and so large that threads are not woken too often. */
 #define PIECES_WANTED 32
 #define PIECES_OF_SLOT_MIN 4
 #define PIECES_OF_SLOT_MAX 64
@@ -36,7 +36,8 @@ divide_up (gsize a,
   return (a + b - 1) / b;
 }
 
-/* Merges rows and slices that are tightly packed on both sides into one row. */
+/* Merges rows and slices that are tightly packed, both in the host memory and on the device, into
+ * one row. */
 static void
 join_rows (GpuTransferChunking   *chunking,
            const GpuTransferCopy *copy)

@@ -9,8 +9,8 @@
 #define FROM GPU_CROSS_DRIVER_FROM
 #define TO   GPU_CROSS_DRIVER_TO
 
-/* The maximum number of slots of one copy: enough to keep both sides busy, and few enough to leave
- * slots for other copies. */
+/* The maximum number of slots of one copy: enough to keep both streams busy, and few enough to
+ * leave slots for other copies. */
 #define MAX_SLOTS 4
 #define CHUNKS_PER_SLOT 4
 
@@ -26,18 +26,19 @@ struct _GpuCrossDriver
   GpuTransferLease  leases[MAX_SLOTS];
   guint             n_leases;
   GpuNativeMemory  *memories[2];
-  guint             sides;          /* the submitted sides, as bits */
+  guint             sides;          /* the sides whose commands are submitted, as bits */
   gboolean          retain_waits;
   GPtrArray        *waits;          /* of GpuNativeEvent */
 
   GMutex            lock;           /* guards the fields below */
   GCond             cond;
   gboolean          has_first;      /* `first` has been recorded, or is not needed */
-  GpuNativeEvent   *first;          /* nullable; completes when earlier work has completed */
+  GpuNativeEvent   *first;          /* nullable; completes when earlier work in the user's stream
+                                     * has completed */
   GpuNativeEvent  **events[2];      /* of the commands, by chunk */
   GpuNativeEvent  **host_waits[2];  /* one before each command, and one after the last; elements may
                                      * be NULL */
-  guint             n_opened[2];    /* leading host_waits that are signalled */
+  guint             n_opened[2];    /* number of leading host_waits that are signalled */
   guint             n_submitted[2]; /* chunks */
   gboolean          ended;          /* no more commands are submitted */
   gboolean          whole;          /* all commands were submitted */
@@ -97,7 +98,7 @@ get_place (GpuCrossDriver *cross,
          + place % cross->per_lease * cross->chunk_size;
 }
 
-/* Returns the number of chunks whose place is free from the beginning. */
+/* Returns the number of chunks whose place in page-locked memory is free when the copy begins. */
 static guint
 get_n_placed (const GpuCrossDriver *cross)
 {
@@ -149,8 +150,8 @@ note_failure_locked (GpuCrossDriver *cross,
     }
 }
 
-/* Waits for threads that are failing a user event, before the host-signalled waits after that event
- * are signalled. */
+/* Waits until threads that are failing a user event have finished. Only then may the copy signal
+ * the host-signalled waits of later commands. */
 static void
 wait_for_failing_events (GpuCrossDriver *cross)
 {
@@ -278,7 +279,7 @@ get_host_wait (GpuCrossDriver  *cross,
 
   *host_wait = NULL;
 
-  /* The wait before command 0 covers all chunks whose place is free from the beginning. */
+  /* The wait before command 0 covers all chunks whose place is free when the copy begins. */
   if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
     return TRUE;
 
@@ -516,8 +517,8 @@ has_host_waits (GpuNativeContext *context)
 }
 
 /* Returns the context that allocates the page-locked memory. Prefers the context whose driver
- * requires page-locked memory of its own, then one whose driver copies such memory faster than
- * other memory, then the destination. */
+ * requires page-locked memory of its own, then a context whose driver copies such memory faster
+ * than other memory, then the context of the destination. */
 static GpuNativeContext *
 choose_ring (const GpuCrossDriverCopy *copy)
 {

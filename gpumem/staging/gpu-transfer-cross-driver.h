@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies between memory of two drivers, or of two contexts of a driver without copies between
- * contexts. Chunks are copied through host memory, by commands in one stream on each side.
+ * Copies between memory of two drivers, or of two contexts of a driver that cannot copy between
+ * contexts. Chunks are copied through host memory, by commands in two streams: one stream of the
+ * source's context and one stream of the destination's context.
  *
  * All commands are in the streams when _gpu_cross_driver_submit() returns. Apart from earlier work
  * of its stream, a command waits only for host-signalled waits. A thread signals such a wait once a
@@ -16,7 +17,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuCrossDriver GpuCrossDriver;
 
-/* The two sides, as indices. */
+/* The two sides of a copy, source and destination, as indices. */
 enum
 {
   GPU_CROSS_DRIVER_FROM,

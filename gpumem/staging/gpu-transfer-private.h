@@ -21,10 +21,10 @@ _gpu_transfer_get_slot_size (void)
 typedef struct
 {
   GpuNativeMemory *memory;
-  gboolean         leased;          /* until its copy was submitted, or until the lease is
+  gboolean         leased;          /* TRUE until the copy is submitted, or until the lease is
                                      * returned */
   GpuNativeEvent  *busy;            /* nullable; completes when the slot is no longer in use */
-  gconstpointer    order;           /* of the last copy that used the slot */
+  gconstpointer    order;           /* `order` of the last copy that used the slot */
 } GpuTransferSlot;
 
 typedef struct
@@ -34,16 +34,16 @@ typedef struct
   GpuNativeEvent  *before;          /* nullable; the event to wait for before the first use */
 } GpuTransferLease;
 
-/* Leases up to @wanted slots, at most GPU_TRANSFER_MAX_SLOTS, and returns their number. Prefers
- * free slots, then allocates at most @max_new slots, because allocation is slow, then leases busy
- * slots of @order. */
+/* Leases up to @wanted slots, at most GPU_TRANSFER_MAX_SLOTS, and returns their number. First
+ * leases free slots, then allocates at most @max_new slots, because allocation is slow. Last,
+ * leases busy slots that an earlier copy with the same @order used. */
 guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      guint                   wanted,
                                      guint                   max_new,
                                      GpuTransferLease       *leases);
-/* Ends the leases and marks their slots as busy until @event completes. Other copies of @order may
- * lease the slots earlier. */
+/* Ends the leases and marks their slots as busy until @event completes. Other copies with the same
+ * @order may lease the slots earlier. */
 void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      const GpuTransferLease *leases,
@@ -76,7 +76,8 @@ typedef struct
   gsize width;                      /* bytes */
   gsize height;
   gsize depth;
-  gsize box_width;                  /* of a chunk, except the last one in a row, slice or copy */
+  gsize box_width;                  /* size of a chunk; the last one in a row, slice or copy may be
+                                     * smaller */
   gsize box_height;
   gsize box_depth;
   gsize per_row;                    /* chunks in a row */

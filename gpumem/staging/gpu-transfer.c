@@ -35,7 +35,7 @@ struct _GpuTransfer
   guint             n_submitted;    /* chunks */
   gboolean          submitted;      /* all chunks are submitted, and `last` is set, or submission
                                      * failed */
-  guint             n_ready;        /* chunks that may be copied */
+  guint             n_ready;        /* number of leading chunks that threads may copy */
   guint             chunk;          /* the next chunk to copy, and its next piece */
   guint             piece;
   guint             n_opened;       /* number of leading chunks that are copied and whose waits are
@@ -245,8 +245,8 @@ find_event_locked (GpuTransfer *transfer,
   if (!transfer->copy.write)
     return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
 
-  /* When `first` completes, the previous uses of the places have completed as well. The wait for
-   * the first chunk clears `first`, so that later chunks do not wait for it. */
+  /* When `first` completes, the previous uses of the leased slots have completed as well. The wait
+   * for the first chunk clears `first`, so that later chunks do not wait for it. */
   if (chunk < transfer->n_places && transfer->copy.in_order)
     return transfer->has_first ? &transfer->first : NULL;
 
@@ -527,8 +527,9 @@ submit_chunk (GpuTransfer      *transfer,
   return TRUE;
 }
 
-/* Records the event of the operation. Waiters also wait for the final copy out of page-locked
- * memory. A blocking caller does not, because that thread may perform the final copy itself. */
+/* Records the event of the operation. For a copy from the device, the event also covers the final
+ * copy out of page-locked memory. If the caller blocks, the event does not cover that copy, because
+ * the calling thread may perform it. */
 static GpuNativeEvent *
 submit_end (GpuTransfer      *transfer,
             GpuNativeStream  *stream,
@@ -544,7 +545,8 @@ submit_end (GpuTransfer      *transfer,
 }
 
 /* Returns the leases to the ring, unless the caller blocks for a read. In that case threads still
- * copy from the places after the last command, and _gpu_transfer_end() returns the leases. */
+ * copy out of the leased slots after the last command has completed, and _gpu_transfer_end()
+ * returns the leases. */
 static void
 return_leases (GpuTransfer    *transfer,
                GpuNativeEvent *last)
@@ -564,7 +566,7 @@ return_leases (GpuTransfer    *transfer,
 }
 
 /* Aborts the copy and waits until the commands that are already in the stream have completed,
- * because other copies will use their places. */
+ * because other copies will use the same slots. */
 static gboolean
 fail_submission (GpuTransfer     *transfer,
                  GpuNativeStream *stream)

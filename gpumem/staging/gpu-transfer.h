@@ -4,10 +4,11 @@
  * copy chunks from or to page-locked memory while the device transfers earlier chunks.
  *
  * All commands are in the user's own stream when _gpu_transfer_submit() returns. The command for a
- * chunk to the device waits for a signal that a thread has copied the chunk to its place in
- * page-locked memory. The command for a chunk from the device waits for a signal that a thread has
- * copied the previous chunk out of the same place. No command ever waits for work that is submitted
- * later, and progress needs no lock of the library.
+ * chunk to the device waits for a signal that a thread has copied the chunk to its place. A place
+ * is the part of the page-locked memory that holds one chunk at a time. The command for a chunk
+ * from the device waits for a signal that a thread has copied the previous chunk out of the same
+ * place. No command ever waits for work that is submitted later, and progress needs no lock of the
+ * library.
  */
 #pragma once
 
@@ -55,7 +56,7 @@ gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
 
 GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
 void         _gpu_transfer_unref         (GpuTransfer            *transfer);
-/* Returns FALSE if the operation was submitted and its copy failed. Called once the operation has
+/* Returns FALSE if the operation was submitted and its copy failed. Called after the operation has
  * completed. The driver cannot report such a failure, because the commands of an aborted copy
  * complete normally. */
 gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
