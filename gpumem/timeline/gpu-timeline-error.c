@@ -7,8 +7,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* The number of most recently recorded failures, which are always kept: a thread that has just
- * waited will query one, and a read of memory looks up the failure of the last write. */
+/* The number of most recently recorded failures that are always kept. A thread that has just waited
+ * for a point queries the failure of that point, and a read of memory looks up the failure of the
+ * last write. */
 #define RECENT_FAILURES 1024
 
 gint _gpu_timeline_any_failed;
@@ -30,8 +31,9 @@ typedef struct
                                      * the event is not known to have failed, so that all later
                                      * points depend on it */
   GpuUserEvent *event;
-  GpuFence     *fence;              /* nullable; set if the event had already failed: only this
-                                     * fence shows whether the point fails */
+  GpuFence     *fence;              /* nullable; set if the event had already failed when the wait
+                                     * was added; then only this fence shows whether the point
+                                     * fails */
   gboolean      reordered;          /* later work waits for the work before this point */
 } GpuUserWait;
 
@@ -256,8 +258,8 @@ _gpu_timeline_note_failed_locked (GpuTimeline *timeline)
     }
 }
 
-/* Returns whether the point fails if the event fails. FALSE for waits with a fence, because only
- * the driver reports whether the fence failed. */
+/* Returns whether the point @seq fails if the event of @wait fails. Returns FALSE if @wait has a
+ * fence, because only the driver reports whether the fence failed. */
 static gboolean
 depends_on (guint64            seq,
             const GpuUserWait *wait)
@@ -466,8 +468,8 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
 }
 
-/* Returns whether the work failed because the awaited event failed. The fence, if any, has
- * completed, except if PoCL has ended the work early. */
+/* Returns whether the work of @wait failed because its user event failed. Returns FALSE if @wait
+ * has a fence that is pending. */
 static gboolean
 has_failed (GpuTimeline  *timeline,
             GpuUserWait  *wait,
@@ -566,9 +568,8 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
 
 /* --- copies whose failure no driver reports --------------------------------------------------- */
 
-/* Releases a cross-driver copy that was submitted to another timeline, and that work of this
- * timeline depends on. The address of this function distinguishes it from copies of this
- * timeline. */
+/* Releases a cross-driver copy of another timeline, on which work of this timeline depends. The
+ * address of this function distinguishes such a copy from copies of this timeline. */
 static void
 release_inherited (gpointer cross)
 {

@@ -68,7 +68,8 @@ typedef struct
 struct _GpuTimeline
 {
   GpuNativeContext *context;
-  GpuNativeStream  *stream;         /* NULL once the timeline has no user */
+  GpuNativeStream  *stream;         /* NULL after the driver's stream was freed, or if there is
+                                     * none */
   guint64           submitted;      /* atomic; written under lock */
   guint64           completed;      /* atomic; written under lock */
   GpuStreamFlags    flags;          /* of the stream, and GPU_TIMELINE_MARKS */
@@ -78,12 +79,13 @@ struct _GpuTimeline
                                      * under lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy `stream` once `users` is 0 */
-  gboolean          is_ended;       /* under lock: is_borrowed, and `users` was 0 */
+  gboolean          is_ended;       /* guarded by lock; the last user of a borrowed stream was
+                                     * removed */
   gint              is_pooled;      /* atomic; pool memory was freed in the order of this stream,
                                      * or the program registered the stream for its own work */
   gint              refs;
-  gint              users;          /* atomic; number of objects that may submit: GpuStream,
-                                     * mappings */
+  gint              users;          /* atomic; number of objects that may submit work, such as a
+                                     * GpuStream or a mapping */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether any work ever failed */
@@ -101,7 +103,7 @@ struct _GpuTimeline
   GArray           *retained;       /* of GpuRetained, by seq; a queue that starts at
                                      * retained_first */
   guint             retained_first;
-  gsize             retained_size;  /* bytes of host memory that these objects hold */
+  gsize             retained_size;  /* bytes of host memory that the retained objects hold */
   guint             n_cross_driver; /* the number of retained cross-driver copies */
   guint64           collect_to;     /* a job releases all objects retained up to this point */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
@@ -110,7 +112,8 @@ struct _GpuTimeline
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq, without overlaps */
   guint64           n_failures_recorded; /* the serial of the next failure */
-  guint             n_failures_max; /* at this number, unwatched failures are dropped */
+  guint             n_failures_max; /* when `failures` has this length, failures without a watch are
+                                     * dropped */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
   guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
@@ -179,9 +182,9 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
-/* Fails the point of an aborted staged copy. For a failed cross-driver copy, also fails all later
- * points. The driver may not report these failures. Called when @retained is retired. @failed is
- * whether the driver reported a failure. */
+/* Fails the point of an aborted staged copy. If a cross-driver copy failed, fails its point and all
+ * later points submitted so far. The driver may not report these failures. Called when @retained is
+ * retired. @failed is whether the driver reported a failure. */
 void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    const GpuRetained *retained,
                                                    gboolean           failed);
@@ -255,8 +258,8 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
   return seq;
 }
 
-/* Counts a submission if the program has access to the driver's stream: a wait for that point
- * includes work that the program itself submitted. */
+/* Appends a point, by counting a submission, if the program has access to the driver's stream. A
+ * wait for this point includes work that the program itself submitted to the driver's stream. */
 void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
 /* Appends a point after all work submitted so far, including work of the program, and returns it.
  * If is_ended is set, returns the last point. */
@@ -321,7 +324,8 @@ void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                GpuUserEvent      *event,
                                                GpuFence          *fence);
 /* Returns whether work waits for a user event that has failed or may still fail. PoCL aborts if
- * such work fails after its event was released, so the events are retained until the work ends. */
+ * such work fails after the driver's event of the work was released, so callers retain these events
+ * until the work ends. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
 
 static inline gboolean
@@ -409,7 +413,8 @@ void            _gpu_timeline_collect_locked  (GpuTimeline       *timeline);
 /* Ends the wait of a job for @seq. */
 void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
                                                guint64            seq);
-/* Returns the first point for which a waiter or a pending collection waits, 0 if there is none. */
+/* Returns the first point that a job must wait for, because of a waiter or in order to release
+ * objects. Returns 0 if there is none. */
 guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
 /* Releases @object once all work submitted so far has completed. Takes ownership of @object. */
 void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,

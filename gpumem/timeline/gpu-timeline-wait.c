@@ -232,8 +232,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if the stream was freed. Also returns FALSE in a forked process: another thread of
- * the parent may have held a lock during the fork. */
+/* Returns FALSE if the stream was freed. Also returns FALSE in a forked process, because another
+ * thread of the parent may have held a lock during the fork. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -248,8 +248,8 @@ begin_finish (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* Waits for all work in the stream. Called if no fence could be recorded: the caller may be about
- * to free memory that the device uses. */
+/* Waits for all work in the stream. Called if no fence could be recorded. The wait is necessary,
+ * because the caller may then free memory that the device uses. */
 static gboolean
 finish (GpuTimeline *timeline)
 {

@@ -554,8 +554,8 @@ retire_locked (GpuTimeline  *timeline,
   if (failure != NULL)
     _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
 
-  /* Store this last: a thread that reads without the lock that the point is reached must also see
-   * its failure. */
+  /* Store this last. A thread that reads `completed` without the lock must also see the failures of
+   * the completed points. */
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 
   if (seq == timeline->submitted)
@@ -613,9 +613,10 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
-/* Takes the lock. PoCL aborts if an event is released while PoCL fails it, so this function first
- * waits until the thread that fails a user event has finished. This is needed even if the retired
- * work did not fail, because PoCL does not order a queue after a failure. */
+/* Takes the lock. If work of the timeline may fail, first waits until the thread that is failing a
+ * user event has finished, because PoCL aborts if an event is released while PoCL fails it. The
+ * wait is needed even if the retired work did not fail: after a failure, PoCL no longer orders
+ * later work of a queue after earlier work that is still running. */
 static void
 lock_to_retire (GpuTimeline *timeline,
                 gboolean     failed)
@@ -655,8 +656,9 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   retired_finish (&retired, timeline);
 }
 
-/* Retires all points of a drained stream before the lock is released, because the program may then
- * destroy the stream. Also queries the fences, because the stream does not report all failures. */
+/* Retires all points of a drained stream. Called before the lock is released, because the program
+ * may destroy the stream afterwards. Also queries the fences, because the stream does not report
+ * all failures. */
 static void
 retire_drained_locked (GpuTimeline  *timeline,
                        const GError *failure,
