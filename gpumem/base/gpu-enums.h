@@ -200,14 +200,14 @@ typedef enum
 /**
  * GpuMemoryFlags:
  * @GPU_MEMORY_FLAGS_NONE: read and written by kernels and by the host; uses are tracked
- * @GPU_MEMORY_FLAGS_READ_ONLY: only read by kernels. Launches reject the memory for an argument
- *   that the driver describes as a pointer to non-const. If the driver does not describe the
- *   argument, the program must ensure that the kernel only reads the memory. The host may write the
- *   memory, and so may copies
- * @GPU_MEMORY_FLAGS_WRITE_ONLY: only written by kernels
- * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: only read by the host
- * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: only written by the host
- * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: neither read nor written by the host
+ * @GPU_MEMORY_FLAGS_READ_ONLY: kernels read the memory, but do not write it. Launches reject the
+ *   memory for an argument that the driver describes as a pointer to non-const. If the driver does
+ *   not describe the argument, the program must ensure that the kernel only reads the memory. The
+ *   host may write the memory, and so may copies
+ * @GPU_MEMORY_FLAGS_WRITE_ONLY: kernels write the memory, but do not read it
+ * @GPU_MEMORY_FLAGS_HOST_READ_ONLY: the host reads the memory, but does not write it
+ * @GPU_MEMORY_FLAGS_HOST_WRITE_ONLY: the host writes the memory, but does not read it
+ * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: the host neither reads nor writes the memory
  * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed in memory that both host and device access fast
  * @GPU_MEMORY_FLAGS_UNTRACKED: uses are not tracked; the program orders uses on several streams
  * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor
@@ -397,7 +397,8 @@ typedef enum
  * @GPU_HOST_MEMORY_FLAGS_NONE: page-locked for fast copies between device and host
  * @GPU_HOST_MEMORY_FLAGS_PORTABLE: page-locked for all contexts of the driver
  * @GPU_HOST_MEMORY_FLAGS_MAPPED: accessible to kernels
- * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED: only written by the host, sequentially; slow to read
+ * @GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED: the host only writes the memory, sequentially; reading it
+ *   is slow
  * @GPU_HOST_MEMORY_FLAGS_READ_ONLY: only for registered memory that must not be written; the
  *   library rejects every write
  *
