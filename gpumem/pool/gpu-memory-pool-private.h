@@ -42,7 +42,7 @@ typedef struct
   GpuAllocator      *allocator;     /* allocates segments or items; NULL for an expandable pool */
   GpuNativeBuffer   *range;         /* the address range of an expandable pool, or NULL */
   GpuSvmAllocator   *svm;           /* the innermost allocator, if it is a GpuSvmAllocator */
-  gboolean           has_addresses; /* whether the driver reports addresses */
+  gboolean           has_addresses; /* whether all memory of the pool has device addresses */
   gsize              unit;          /* alignment of blocks, in bytes */
   GpuPool           *pool;          /* NULL for GPU_MEMORY_POOL_BINS */
   GpuPoolBins       *bins;          /* NULL for other kinds */

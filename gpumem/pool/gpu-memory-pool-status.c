@@ -160,7 +160,8 @@ describe (gboolean has_file)
   return g_string_free (text, FALSE);
 }
 
-/* Opens a folder of the user, to which the users in @others cannot write. */
+/* Opens a folder. Fails if the folder does not belong to the user, or if its mode contains one of
+ * the bits in @others. */
 static int
 open_own (int         parent,
           const char *name,

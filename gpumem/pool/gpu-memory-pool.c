@@ -595,9 +595,10 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports. Bins are the
- * last choice: if sizes vary, a pool with bins holds up to ten times as much memory as a pool with
- * segments. */
+/* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports.
+ * @has_addresses is FALSE after the driver failed to reserve addresses, which an expandable pool
+ * needs. Bins are the last choice: if sizes vary, a pool with bins holds up to ten times as much
+ * memory as a pool with segments. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Private structures of pools of items; see gpu-pool-bins.h. */
+/* Private structures of pools with bins; see gpu-pool-bins.h. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"

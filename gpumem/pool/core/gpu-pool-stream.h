@@ -113,7 +113,7 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 typedef struct
 {
   guint64 use_seq;                  /* the fence covers this use sequence and all earlier ones */
-  guint64 seq;                      /* from add_fence() */
+  guint64 seq;                      /* the number that add_fence() returned */
 } GpuPoolFence;
 
 /* Freed with its GpuPoolStreams, so a pointer to a swept stream remains valid. All uses of a swept
@@ -126,7 +126,7 @@ struct _GpuPoolStream
   guint           n_pins;           /* the lock guards this member and all below */
   gpointer        key;              /* NULL: swept */
   GpuPoolStreams *streams;
-  GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by sequence */
+  GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* in order of use_seq */
   guint           n_fences;
   GArray         *followed;         /* of guint64, by slot: for each other stream, the use sequence
                                      * that this stream is ordered after */

@@ -103,11 +103,12 @@ typedef struct
   guint64  largest_free;            /* bytes */
   guint64  peak_active_bytes, peak_used_bytes, peak_managed_bytes;
   guint64  n_allocs, n_frees;
-  guint64  n_cache_hits;            /* served by the thread's cache */
-  guint64  n_hits;                  /* served by free ranges without a wait */
-  guint64  n_steals, n_waits;       /* served by other streams; waits for pending uses */
+  guint64  n_cache_hits;            /* requests served from the thread's cache */
+  guint64  n_hits;                  /* requests served from free ranges without a wait */
+  guint64  n_steals, n_waits;       /* requests served from memory of other streams; waits for
+                                     * pending uses */
   guint64  n_growths, n_recycled;   /* growths, chunks moved */
-  guint64  n_maps, n_unmaps;        /* calls */
+  guint64  n_maps, n_unmaps;        /* calls that mapped and unmapped chunks */
   guint64  n_refused;               /* failed requests */
 } GpuPoolStats;
 
