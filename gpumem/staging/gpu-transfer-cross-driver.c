@@ -39,8 +39,8 @@ struct _GpuCrossDriver
   GpuNativeEvent  **host_waits[2];  /* one before each command, and one after the last; elements may
                                      * be NULL */
   guint             n_opened[2];    /* number of leading host_waits that are signalled */
-  guint             n_submitted[2]; /* chunks */
-  gboolean          ended;          /* no more commands are submitted */
+  guint             n_submitted[2]; /* number of submitted chunks */
+  gboolean          ended;          /* the submission has ended; no more commands follow */
   gboolean          whole;          /* all commands were submitted */
   gboolean          has_failed;     /* a command failed, or not all commands were submitted */
   gboolean          over;           /* the driving thread has finished */

@@ -83,7 +83,7 @@ typedef struct
   gsize per_row;                    /* chunks in a row */
   gsize per_slice;                  /* rows of chunks in a slice */
   guint n_chunks;
-  gsize chunk_size;                 /* bytes, at most */
+  gsize chunk_size;                 /* maximum size of a chunk, in bytes */
   gsize piece_size;                 /* bytes that a thread copies at a time, approximately */
 } GpuTransferChunking;
 

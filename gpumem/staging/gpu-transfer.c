@@ -32,7 +32,7 @@ struct _GpuTransfer
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until submitted */
   GpuNativeEvent  **host_waits;     /* by chunk; NULL if no command waits for the chunk */
   guint            *n_left;         /* by chunk; pieces that are not copied yet */
-  guint             n_submitted;    /* chunks */
+  guint             n_submitted;    /* number of submitted chunks */
   gboolean          submitted;      /* all chunks are submitted, and `last` is set, or submission
                                      * failed */
   guint             n_ready;        /* number of leading chunks that threads may copy */

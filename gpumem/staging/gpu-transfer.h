@@ -20,7 +20,7 @@ typedef struct _GpuTransfer GpuTransfer;
 
 typedef struct
 {
-  gboolean       write;             /* to the device */
+  gboolean       write;             /* TRUE for a copy to the device */
   gboolean       is_image;
   gboolean       in_order;          /* the host memory belongs to the library: access it in stream
                                      * order. FALSE for blocking copies */
