@@ -190,8 +190,9 @@ void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    gboolean           failed);
 gboolean        _gpu_retained_is_cross_driver (const GpuRetained *retained);
 /* The first function lists the pending cross-driver copies up to @seq, and returns NULL if there
- * are none. The second one makes later submissions of another timeline fail if copies in @list
- * fail, until the failure is reported. */
+ * are none. The second one makes work of another timeline, @timeline, depend on the copies in
+ * @list: if a copy fails, the work that is submitted to @timeline before the failure is recorded
+ * also fails. */
 GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
                                                guint64            seq);
 void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,

@@ -15,7 +15,7 @@ struct _GpuUserEvent
   GpuNativeContext *context;
   GMutex            lock;           /* guards the fields below */
   GpuEventStatus    status;
-  GError           *error;          /* if status is FAILED */
+  GError           *error;          /* set if `status` is GPU_EVENT_STATUS_FAILED */
   GpuNativeEvent   *event;          /* created when the first stream waits */
   GQueue            waiters;        /* of GpuUserWaiter */
 };
