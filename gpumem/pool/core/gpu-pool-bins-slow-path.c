@@ -135,8 +135,9 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Returns a count that grows with each event after which a refused request may succeed. Caller
- * holds the lock. */
+/* Returns the number of frees so far, both of items by the owner and of items by the pool. If the
+ * number has changed since a request was refused, the request may now succeed. Caller holds the
+ * lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {

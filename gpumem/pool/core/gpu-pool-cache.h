@@ -186,8 +186,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Returns whether a free on the stream of @slot is after all uses of @node. Returns FALSE if @node
- * was allocated to another stream while earlier uses were pending. */
+/* Returns whether a free of @node on the stream of @slot comes after all uses of @node. Returns
+ * FALSE if @node was allocated on another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)

@@ -14,8 +14,8 @@
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
- * pending uses and does not grow. Such waits end: once a pool has all the memory that its program
- * needs, the pool no longer grows. */
+ * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
+ * has all the memory that its program needs. */
 #define PATIENCE       1.3
 /* The number of granules by which a pool may exceed the allowed memory. */
 #define SLACK          4

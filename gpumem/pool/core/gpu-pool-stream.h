@@ -129,7 +129,7 @@ struct _GpuPoolStream
   GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* in order of use_seq */
   guint           n_fences;
   GArray         *followed;         /* of guint64, by slot: for each other stream, the use sequence
-                                     * that this stream is ordered after */
+                                     * up to which this stream is ordered after it */
 };
 
 struct _GpuPoolStreams
