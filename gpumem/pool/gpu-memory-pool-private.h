@@ -64,7 +64,8 @@ typedef struct
 /* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
 typedef gpointer GpuPoolSuballocation;
 
-/* The driver's handle of a suballocation. The suballocation and pending work share the view. */
+/* A view: the driver's handle of a suballocation. The suballocation and pending work share the
+ * view. */
 typedef struct
 {
   gatomicrefcount   refs;

@@ -30,7 +30,8 @@ typedef enum
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
 
-/* Data that the owner of the pool attaches to exactly this range. */
+/* Data that the owner of the pool attaches to a range. When the range is split or joined with
+ * another range, the pool destroys the data. */
 typedef struct _GpuPoolData GpuPoolData;
 struct _GpuPoolData
 {

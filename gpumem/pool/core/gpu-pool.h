@@ -172,8 +172,8 @@ void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
                                                 gboolean              flag);
 /* Returns GpuPoolSegment.data, or NULL if the pool has an address range instead of segments. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
-/* Get and set data that the owner attaches to exactly this range, such as a driver handle. When the
- * range is split or joined with another range, the pool calls @destroy without a lock. */
+/* Get and set data that the owner attaches to the range of @block, such as a driver handle. When
+ * the range is split or joined with another range, the pool calls @destroy without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
