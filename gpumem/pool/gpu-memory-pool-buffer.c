@@ -12,7 +12,7 @@
 #define MAX_DATA   16
 #define MAX_YIELDS 100000
 
-/* The `owner` member of the storage of a buffer. */
+/* The pool's data about a buffer. The `owner` member of the buffer's storage points to it. */
 typedef struct
 {
   GpuSuballocation      suballocation;

@@ -28,7 +28,7 @@ const GpuPoolFigure _gpu_pool_figures[GPU_POOL_N_FIGURES] =
   { "n-refused", G_STRUCT_OFFSET (GpuPoolStats, n_refused) }
 };
 
-/* The data of the GSource, which owns it. */
+/* The user data of the GSource. The GSource owns the structure. */
 typedef struct
 {
   GWeakRef     pool;

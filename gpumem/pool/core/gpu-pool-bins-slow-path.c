@@ -135,9 +135,9 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Returns the number of frees so far, both of items by the owner and of items by the pool. If the
- * number has changed since a request was refused, the request may now succeed. Caller holds the
- * lock. */
+/* Returns the number of items that the owner has released, plus the number of items that the pool
+ * has freed. If the number has changed since a request was refused, the request may now succeed.
+ * Caller holds the lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {
