@@ -537,6 +537,76 @@ adaptor_logging_full (TestFixture *fixture)
   test_check_memory (fixture, memory);
 }
 
+/* An output whose flush takes long. */
+#define N_FLUSHERS 4
+#define N_FLUSHES  20
+#define FLUSH_TIME 500              /* microseconds */
+
+typedef struct
+{
+  GFilterOutputStream parent;
+} SlowOutput;
+
+typedef GFilterOutputStreamClass SlowOutputClass;
+
+static GType slow_output_get_type (void);
+
+G_DEFINE_TYPE (SlowOutput, slow_output, G_TYPE_FILTER_OUTPUT_STREAM)
+
+static gboolean
+slow_output_flush (GOutputStream *output, GCancellable *cancellable, GError **error)
+{
+  g_usleep (FLUSH_TIME);
+  return TRUE;
+}
+
+static void
+slow_output_class_init (SlowOutputClass *klass)
+{
+  G_OUTPUT_STREAM_CLASS (klass)->flush = slow_output_flush;
+}
+
+static void
+slow_output_init (SlowOutput *output)
+{
+}
+
+static gpointer
+flush_often (gpointer data)
+{
+  for (guint i = 0; i < N_FLUSHES; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMemory) memory = test_alloc (GPU_ALLOCATOR (data), 100);
+
+      test_assert_ok (gpu_logging_allocator_flush (data, &error), error);
+    }
+  return NULL;
+}
+
+/* A GOutputStream allows one operation at a time. Threads that flush wait for each other, and lose
+ * no lines. */
+static void
+adaptor_logging_flush (TestFixture *fixture)
+{
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+  g_autoptr (GOutputStream) base = g_memory_output_stream_new_resizable ();
+  g_autoptr (GOutputStream) output =
+    g_object_new (slow_output_get_type (), "base-stream", base, NULL);
+  g_autoptr (GpuLoggingAllocator) logging = gpu_logging_allocator_new (upstream, output);
+  g_autoptr (GArray) lines = NULL;
+  g_autoptr (GError) error = NULL;
+  GThread *threads[N_FLUSHERS];
+
+  for (guint i = 0; i < N_FLUSHERS; i++)
+    threads[i] = g_thread_new ("flusher", flush_often, logging);
+  for (guint i = 0; i < N_FLUSHERS; i++)
+    g_thread_join (threads[i]);
+  test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
+  lines = parse_output (base);
+  g_assert_cmpuint (lines->len, ==, 2 * N_FLUSHERS * N_FLUSHES);
+}
+
 /* --- failure ----------------------------------------------------------------- */
 
 typedef struct
@@ -796,6 +866,7 @@ main (int argc, char **argv)
   test_add ("logging", adaptor_logging);
   test_add ("logging-path", adaptor_logging_path);
   test_add ("logging-full", adaptor_logging_full);
+  test_add ("logging-flush", adaptor_logging_flush);
   test_add ("failure", adaptor_failure);
   test_add ("failure-other", adaptor_failure_other);
   test_add ("deferred-free", adaptor_deferred_free);

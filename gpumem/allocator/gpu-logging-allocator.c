@@ -63,7 +63,7 @@ typedef struct
 
   GOutputStream  *output;           /* nullable; set once */
   GString        *lines;            /* lines that are not written yet */
-  gboolean        writing;          /* a thread is writing, until `lines` is empty */
+  gboolean        writing;          /* a thread writes or flushes the output */
   GCond           written;          /* signalled when the writing thread stops */
   GError         *failure;          /* the first error since the last flush, nullable */
 } Core;
@@ -139,6 +139,33 @@ write_lines (Core     *core,
 
   g_cond_broadcast (&core->written);
   g_mutex_unlock (&core->parent.lock);
+}
+
+/* Flushes the output when no thread writes to it, because a GOutputStream allows one operation at a
+ * time. Returns the first error since the last flush, or NULL. */
+static GError *
+flush_output (Core *core)
+{
+  GError *failure;
+
+  g_mutex_lock (&core->parent.lock);
+
+  while (core->writing)
+    g_cond_wait (&core->written, &core->parent.lock);
+
+  failure = g_steal_pointer (&core->failure);
+  core->writing = TRUE;
+  g_mutex_unlock (&core->parent.lock);
+
+  if (failure == NULL && core->output != NULL)
+    g_output_stream_flush (core->output, NULL, &failure);
+
+  g_mutex_lock (&core->parent.lock);
+  core->writing = FALSE;
+  g_cond_broadcast (&core->written);
+  g_mutex_unlock (&core->parent.lock);
+
+  return failure;
 }
 
 static void
@@ -339,25 +366,21 @@ gboolean
 gpu_logging_allocator_flush (GpuLoggingAllocator  *allocator,
                              GError              **error)
 {
-  g_autoptr (GError) failure = NULL;
+  GError *failure;
   Core *core;
 
   g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), FALSE);
 
   core = _gpu_adaptor_get_core (allocator);
   write_lines (core, TRUE);
-
-  g_mutex_lock (&core->parent.lock);
-  failure = g_steal_pointer (&core->failure);
-  g_mutex_unlock (&core->parent.lock);
-
-  if (failure == NULL && core->output != NULL)
-    return g_output_stream_flush (core->output, NULL, error);
+  failure = flush_output (core);
+  /* Write the lines that other threads added during the flush. */
+  write_lines (core, FALSE);
 
   if (failure == NULL)
     return TRUE;
 
-  g_propagate_error (error, g_steal_pointer (&failure));
+  g_propagate_error (error, failure);
 
   return FALSE;
 }
