@@ -53,8 +53,8 @@ namespace Gpu {
             size_t n_items = size_t.min (size / item, int.MAX);
             if (size != n_items * item)
                 throw new Gpu.Error.INVALID_ARGUMENT (
-                    "%zu bytes from offset %zu are not a whole number of items of %zu bytes", size, offset,
-                    item);
+                    "%zu bytes from offset %zu are not a whole number of items of %zu bytes", size,
+                    offset, item);
             int result = (int) n_items;
             return result;
         }
