@@ -458,7 +458,7 @@ is_host (TestFixture *fixture)
 {
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     return TRUE;
-  g_test_skip ("the device does not use memory of the machine");
+  g_test_skip ("the device does not use host memory");
   return FALSE;
 }
 

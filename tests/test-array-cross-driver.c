@@ -280,7 +280,7 @@ cross_driver_host_access_order (TestFixture *fixture)
 
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("there is one driver only");
+      g_test_skip ("only one driver is installed");
       return;
     }
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))

@@ -171,7 +171,7 @@ buffer_wrapped_keeps_handle (TestFixture *fixture)
 
   if (!test_is_opencl (fixture))
     {
-      g_test_skip ("handles are not counted by this back end");
+      g_test_skip ("this back end does not count handles");
       return;
     }
   wrapped = gpu_buffer_new_wrapped (fixture->context,

@@ -150,7 +150,7 @@ context_wrapped (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
   if (!test_is_opencl (fixture))
     {
-      g_test_skip ("contexts of this back end have no handles");
+      g_test_skip ("contexts of this back end have no native handles");
       return;
     }
   wrapped = gpu_context_new_wrapped (fixture->device,
@@ -218,7 +218,7 @@ context_pairs (void)
       test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
     }
   if (n_pairs == 0)
-    g_test_skip ("no two devices share a context");
+    g_test_skip ("no two devices can share a context");
 }
 
 static void

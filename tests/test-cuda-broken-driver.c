@@ -16,7 +16,7 @@ has_stand_in (void)
 
   if (device != NULL && g_str_has_prefix (gpu_device_get_name (device), "Stand-in"))
     return TRUE;
-  g_test_skip ("only with the stand-in for the driver");
+  g_test_skip ("only with the stand-in driver");
   return FALSE;
 }
 

@@ -380,7 +380,7 @@ memory_kernel_refused (TestFixture *fixture)
   memory = make (fixture, ALIGNED, N_ITEMS * 4);
   if (gpu_memory_get_device_address (GPU_MEMORY (memory)) != 0)
     {
-      g_test_skip ("kernels reach all memory of the host");
+      g_test_skip ("kernels can access all host memory");
       return;
     }
   kernel = test_kernel (fixture, add_source, "add");

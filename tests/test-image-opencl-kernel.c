@@ -89,7 +89,7 @@ has_images (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture))
     {
-      g_test_skip ("no device of OpenCL");
+      g_test_skip ("there is no OpenCL device");
       return FALSE;
     }
 

@@ -140,7 +140,7 @@ test_has_opencl_images (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture))
     {
-      g_test_skip ("no device of OpenCL");
+      g_test_skip ("there is no OpenCL device");
       return FALSE;
     }
   return test_has (fixture, GPU_CAPABILITIES_IMAGES);

@@ -680,7 +680,7 @@ pool_borrowed_stream (TestFixture *fixture)
   if (!test_can_hold (fixture))
     return;
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
-    g_test_skip ("the host has no streams of a driver");
+    g_test_skip ("the host back end has no native streams");
   else
     test_pool_each_kind (fixture, check_borrowed_stream);
 }

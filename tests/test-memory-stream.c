@@ -136,7 +136,7 @@ stream_borrowed_stream (TestFixture *fixture)
 
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("the host has no streams of a driver");
+      g_test_skip ("the host back end has no native streams");
       return;
     }
 

@@ -95,7 +95,7 @@ choice_no_addresses (TestFixture *fixture)
 
   if (!refuse_addresses (fixture, "cuMemAddressReserve:1:2:0"))
     {
-      g_test_skip ("no addresses can be refused");
+      g_test_skip ("the test cannot make the driver refuse addresses");
       return;
     }
 
@@ -108,7 +108,7 @@ choice_no_addresses (TestFixture *fixture)
 
   if (expandable != NULL && is_of (fixture, "host"))
     {
-      g_test_skip ("the limit of addresses does not count here");
+      g_test_skip ("RLIMIT_AS has no effect here");
       return;
     }
 

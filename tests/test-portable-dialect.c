@@ -422,7 +422,7 @@ dialect_vectors (TestFixture *fixture)
     return;
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("vectors of the host have no operators");
+      g_test_skip ("vector types of the host back end have no operators");
       return;
     }
   got = run (fixture->context, by_vectors, 0, NULL);

@@ -118,7 +118,7 @@ link_not_supported (TestFixture *fixture)
 
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_LINKING) != 0)
     {
-      g_test_skip ("the device links");
+      g_test_skip ("the device has a linker");
       return;
     }
   g_assert_null (gpu_program_compile (fixture->context, part_source, NULL, &error));

@@ -578,7 +578,7 @@ def plain_at_exit():
 def plain_without_fast():
     """Repeats all tests of this file without the C module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
-        raise Skip("this is without it")
+        raise Skip("this run has no C module")
     result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
                             env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -110,7 +110,7 @@ def take_under_layer(device):
     layer = os.path.join(os.environ.get("G_TEST_BUILDDIR", ""),
                          "opencl-layer/.libs/gpumem-opencl-layer.so")
     if not os.path.exists(layer):
-        raise Skip(f"{device.get_id()} takes no memory of others, and there is no layer")
+        raise Skip(f"{device.get_id()} cannot import memory, and there is no layer")
     environment = dict(os.environ, OPENCL_LAYERS=layer, GPUMEM_LAYER_EXTERNAL="opaque-fd",
                        GPUMEM_LAYER_STRICT="0")
     done = subprocess.run([sys.executable, __file__, "--take", device.get_id()], text=True,
@@ -123,11 +123,11 @@ def test_take(fixture):
         raise Skip("not OpenCL")
     if fixture.context.get_import_kinds() & Gpu.FdKinds.OPAQUE:
         if take(fixture.context) == 0:
-            raise Skip("no driver gives memory of this device")
+            raise Skip("no driver exports memory of this device")
     elif fixture.device.get_device_type() == Gpu.DeviceType.CPU:
         take_under_layer(fixture.device)
     else:
-        raise Skip(f"{fixture.device.get_id()} takes no memory of others")
+        raise Skip(f"{fixture.device.get_id()} cannot import memory")
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ share_peer (TestFixture *fixture)
     }
 
   if (n_peers == 0)
-    g_test_skip ("no other device reaches this one's memory");
+    g_test_skip ("no other device can access the memory of this device");
 }
 
 static gboolean

@@ -212,7 +212,7 @@ svm_coarse_grain (TestFixture *fixture)
   svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
   if ((test_get_number (svm, "svm-flags") & GPU_SVM_FLAGS_FINE_GRAIN) != 0)
     {
-      g_test_skip ("the host reaches all shared memory at any time");
+      g_test_skip ("the host can access all shared memory at any time");
       return;
     }
   g_assert_null (gpu_svm_get_data (svm));

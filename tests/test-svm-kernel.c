@@ -475,7 +475,7 @@ kernel_read_only_refused (TestFixture *fixture)
                                            | GPU_HOST_MEMORY_FLAGS_MAPPED, bytes, &error);
   if (memory == NULL)
     {
-      g_test_skip_printf ("no registered memory for kernels: %s", error->message);
+      g_test_skip_printf ("kernels cannot access registered memory: %s", error->message);
       return;
     }
   kernel = test_kernel (fixture, source, "add");

@@ -300,7 +300,7 @@ test_is_cuda (TestFixture *fixture, GpuCapabilities capability)
   if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
     return test_has (fixture, capability);
 
-  g_test_skip ("not a device of CUDA");
+  g_test_skip ("the device is not a CUDA device");
 
   return FALSE;
 }

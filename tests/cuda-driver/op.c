@@ -143,7 +143,7 @@ memory_wait (Memory   *memory,
   if (!memory_is_busy (memory))
     return;
   if (error == CUDA_SUCCESS)
-    misuse (CUDA_SUCCESS, "%u operations at work use the %s from call %u (%s)",
+    misuse (CUDA_SUCCESS, "%u pending operations use the %s from call %u (%s)",
             memory->uses->len, memory_kinds[memory->kind], memory->number,
             call_names[memory->function]);
   while (memory_is_busy (memory))

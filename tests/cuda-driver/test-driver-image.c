@@ -412,7 +412,7 @@ static const Misuse misuses[] = {
   { "array-twice", "cuArrayDestroy): array*was destroyed", array_twice },
   { "array-before-texture", "the texture object from call*was not destroyed before",
     array_before_texture },
-  { "array-in-use", "cuArrayDestroy): 1 operations at work use", array_in_use },
+  { "array-in-use", "cuArrayDestroy): 1 pending operations use", array_in_use },
   { "part-of-texel", "6 bytes from byte 0 of an array of 4 bytes each", part_of_texel },
   { "past-the-edge", "16 bytes x 2 x 1 from 0, 3, 0 on of an array of 16 bytes x 4",
     past_the_edge },
@@ -421,7 +421,7 @@ static const Misuse misuses[] = {
   { "wrap-without-norm", "address mode 0 without normalized coordinates", wrap_without_norm },
   { "plain-surface", "an array that was not made for one", plain_surface },
   { "texture-is-gone", "cuLaunchKernel): texture object*was destroyed", texture_is_gone },
-  { "texture-in-use", "1 launches at work use the texture object", texture_in_use },
+  { "texture-in-use", "1 pending launches use the texture object", texture_in_use },
   { "other-kind", "by the function for another kind", other_kind },
 };
 

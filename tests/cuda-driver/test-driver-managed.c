@@ -168,14 +168,14 @@ touched_while_of_stream (void)
   begin_turns (&memory, &stream);
   OK (cuStreamAttachMemAsync, stream, memory, 0, CU_MEM_ATTACH_SINGLE);
   *(volatile char *) (gsize) memory = 1;
-  g_error ("nothing to protect with");
+  g_error ("the processor has no protection keys");
 }
 
 static const Misuse misuses[] = {
   { "used-while-of-host", "belongs to the host", used_while_of_host },
   { "used-by-another", "belongs to another stream", used_by_another },
   { "attached-in-use", "is still used where this stream does not wait", attached_in_use },
-  { "managed-freed-in-use", "operations at work use the managed memory", freed_in_use },
+  { "managed-freed-in-use", "pending operations use the managed memory", freed_in_use },
   { "touched-while-of-stream", "", touched_while_of_stream },
 };
 

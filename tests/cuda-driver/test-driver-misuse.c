@@ -172,9 +172,9 @@ touch_on_host (void)
 
   OK (cuMemAlloc, &memory, 64);
   if (!g_file_test ("/proc/cpuinfo", G_FILE_TEST_EXISTS))
-    g_error ("nothing to protect with");
+    g_error ("the processor has no protection keys");
   *(volatile char *) (gsize) memory = 1;
-  g_error ("nothing to protect with");
+  g_error ("the processor has no protection keys");
 }
 
 /* Allocates memory on a busy stream, and creates another stream. */
@@ -298,7 +298,7 @@ static const Misuse misuses[] = {
   { "free-inside", "is no start of device memory", free_inside },
   { "no-context", "cuMemAlloc): no context is current", no_context },
   { "other-context", "the stream is of context", other_context },
-  { "free-in-use", "cuMemFree): 1 operations at work use", free_in_use },
+  { "free-in-use", "cuMemFree): 1 pending operations use", free_in_use },
   { "stream-in-use", "1 operations of the stream are still at work", stream_in_use },
   { "dead-stream", "cuStreamQuery): stream*was destroyed", dead_stream },
   { "dead-event", "cuEventQuery): event*was destroyed", dead_event },
@@ -314,7 +314,7 @@ static const Misuse misuses[] = {
   { "use-after-ordered-free", "pooled memory*that was freed", use_after_ordered_free },
   { "access-to-hole", "are no whole mappings in one range", access_to_hole },
   { "unmap-part", "were not mapped so", unmap_part },
-  { "unmap-in-use", "cuMemUnmap): 1 operations at work use", unmap_in_use },
+  { "unmap-in-use", "cuMemUnmap): 1 pending operations use", unmap_in_use },
   { "use-without-access", "its access flags are 0", use_without_access },
   { "use-hole", "is no memory that a device can reach", use_hole },
 };

@@ -307,7 +307,7 @@ destroy (guint64    handle,
   uses = *get_uses (object);
   points_forget (uses);
   if (uses->len > 0 && context->error == CUDA_SUCCESS)
-    misuse (CUDA_SUCCESS, "%u launches at work use the %s from call %u (%s)", uses->len,
+    misuse (CUDA_SUCCESS, "%u pending launches use the %s from call %u (%s)", uses->len,
             object_kinds[kind], object->number, call_names[object->function]);
   for (; uses->len > 0; points_forget (uses))
     point_wait (uses->pdata[0]);
