@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies to, from and between images of the CUDA back end, of every type and over buffers, compared
- * with the same copies in plain memory. */
+/* Copies to, from and between images of the CUDA back end, compared with the same copies in plain
+ * memory. The images have every type, or use the memory of a buffer. */
 #include "config.h"
 
 #include "test-image-util.h"

@@ -19,7 +19,7 @@ begin (GpuDevice    *device,
   return builder;
 }
 
-/* Adds all statistics of the pool at the end of the replay, by name. */
+/* Adds the statistics that the pool had at the end of the replay, as members with their names. */
 static void
 add_statistics (JsonBuilder *builder,
                 GVariant    *statistics)

@@ -154,16 +154,16 @@
  * tracks as a use of the memory has completed. If a kernel accesses the memory only through
  * pointers, declare that use with gpu_arguments_add_indirect().
  *
- * If the allocator has a stream, the memory is freed only after all work that was submitted to that
- * stream before the release has completed. This includes work that the library does not track as a
- * use. Without a stream and without gpu_arguments_add_indirect(), the memory may be freed while a
- * kernel still accesses it through pointers, and the kernel then crashes.
+ * If the allocator has a stream, released memory is only freed after all work that is on that
+ * stream at the release has completed. This includes work that the library does not track as a use.
+ * Without a stream and without gpu_arguments_add_indirect(), the memory may be freed while a kernel
+ * still accesses it through pointers, and the kernel then crashes.
  *
  * Since: 0.1
  */
 
-/* Delays freeing shared virtual memory until the work that was submitted to a stream before the
- * release has completed. */
+/* Delays freeing shared virtual memory until all work that is on a stream at the release has
+ * completed. */
 typedef struct
 {
   GpuStorageHook  parent;
@@ -753,8 +753,8 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
  *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @svm_flags: the required access by host and device, or a single kind of unified shared memory
  * @alignment: the alignment of addresses in bytes, a power of two; 0 for the driver's default
- * @stream: (nullable): an in-order stream of @context, or %NULL. Memory is freed only after the
- *   work that was submitted to this stream before the release has completed
+ * @stream: (nullable): an in-order stream of @context, or %NULL. Released memory is only freed
+ *   after all work that is on this stream at the release has completed
  * @error: return location for an error
  *
  * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails with the errors of

@@ -712,9 +712,9 @@ gpu_image_get_level (GpuImage  *image,
  *   refers to the memory, and all work that uses the memory has completed
  * @error: return location for an error
  *
- * Creates an object for an image that was created outside this library. Other code may continue to
- * use the image (OpenCL: clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
- * cuArray3DGetDescriptor). The CUDA driver does not report whether the integers of an array are
+ * Creates an object for an image that was created outside this library (OpenCL: clGetImageInfo,
+ * clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA: cuArray3DGetDescriptor). Other code
+ * may continue to use the image. The CUDA driver does not report whether the integers of an array are
  * normalized: if @format is %NULL, the library assumes that they are not. If the call fails, the
  * caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
  *

@@ -465,8 +465,8 @@ query (GpuEvent    *event,
  * may report the completion late: the status may still be %GPU_EVENT_STATUS_PENDING after the work
  * has completed, until later work has also completed.
  *
- * Returns: the status; @error is set with %GPU_EVENT_STATUS_FAILED, and with
- *   %GPU_EVENT_STATUS_PENDING only if the driver could not report the status
+ * Returns: the status. If it is %GPU_EVENT_STATUS_FAILED, @error is set. If it is
+ *   %GPU_EVENT_STATUS_PENDING, @error is only set if the driver could not report the status
  *
  * Since: 0.1
  */
@@ -574,9 +574,9 @@ gpu_event_wait_timeout (GpuEvent      *event,
  * Waits like gpu_event_wait_timeout(), but does not treat an expired timeout as an error. The
  * caller can therefore do other work between two waits.
  *
- * Returns: the status at the end of the wait; @error is set with %GPU_EVENT_STATUS_FAILED, and with
- *   %GPU_EVENT_STATUS_PENDING only if the wait was cancelled or the driver could not report the
- *   status
+ * Returns: the status at the end of the wait. If it is %GPU_EVENT_STATUS_FAILED, @error is set. If
+ *   it is %GPU_EVENT_STATUS_PENDING, @error is only set if the wait was cancelled or the driver
+ *   could not report the status
  *
  * Since: 0.1
  */

@@ -568,9 +568,9 @@ GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
 GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
                                               guint                n_devices,
                                               GError             **error);
-/* _part_seal() adds a digest to a compiled part. _part_open() checks and removes the digest.
- * NVIDIA's driver ends the process if a program links a part that its own compiler did not produce.
- * @maker identifies the devices and drivers. */
+/* _part_seal() adds a digest to a compiled part. _part_open() checks and removes the digest:
+ * NVIDIA's driver ends the process if a program links a part of another compiler. The digest also
+ * covers @maker, a text that identifies the devices and drivers of the context. */
 GBytes         *_gpu_opencl_part_seal        (GBytes              *part,
                                               const char          *maker);
 GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
