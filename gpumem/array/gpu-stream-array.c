@@ -326,7 +326,7 @@ _gpu_array_copy_to (GpuArray     *array,
  * @error: return location for an error
  *
  * Copies elements between arrays on the device. @source is broadcast to the shape of @destination,
- * see gpu_array_broadcast(). The arrays may share memory.
+ * see gpu_array_broadcast(). The two arrays may overlap.
  *
  * The function copies one or more regions, each with one command: see gpu_stream_copy_region(). A
  * region has up to three dimensions, which must have the same order in both arrays. With a fourth
@@ -344,9 +344,10 @@ _gpu_array_copy_to (GpuArray     *array,
  * @stream. Copies between back ends or OpenCL contexts may block under the same conditions as
  * gpu_stream_copy(), and fail with its errors.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
- *   elements of @destination share memory, or with an error of gpu_stream_copy_region(),
- *   gpu_stream_copy() or, for arrays that share memory or are packed, gpu_buffer_new()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types differ, if @source cannot
+ *   be broadcast to the shape of @destination, or if elements of @destination overlap each other;
+ *   or with an error of gpu_stream_copy_region() or gpu_stream_copy(). If the copy needs temporary
+ *   memory, because the arrays overlap or must be packed, also with an error of gpu_buffer_new()
  *
  * Since: 0.1
  */

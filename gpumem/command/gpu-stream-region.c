@@ -506,10 +506,10 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * @error: return location for an error
  *
  * Copies a region of rows and slices on the device, between buffers, between images, or between a
- * buffer and an image (OpenCL: clEnqueueCopyBufferRect, called several times or replaced by
- * clEnqueueCopyBuffer if the driver rejects the pitches; clEnqueueCopyImage,
+ * buffer and an image (OpenCL: clEnqueueCopyBufferRect, clEnqueueCopyImage,
  * clEnqueueCopyBufferToImage, clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync,
- * cuMemcpy3DPeerAsync).
+ * cuMemcpy3DPeerAsync). If an OpenCL driver rejects the pitches of two buffers, the library calls
+ * clEnqueueCopyBufferRect several times, or calls clEnqueueCopyBuffer instead.
  *
  * The layout of an image counts texels, rows and slices, and its pitches are 0. The rows of a 1D
  * array are its layers; the slices of a 2D array are its layers, and the slices of a cube map are
@@ -564,8 +564,9 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL: clEnqueueWriteBufferRect,
- * called several times or replaced by clEnqueueWriteBuffer if the driver rejects the pitches;
- * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts have the same units as in
+ * or clEnqueueWriteImage for an image; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). If an OpenCL driver
+ * rejects the pitches of a buffer, the library calls clEnqueueWriteBufferRect several times, or
+ * calls clEnqueueWriteBuffer instead. Layouts have the same units as in
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
  * and @destination until it completes. May block under the same conditions as gpu_stream_write().
  *

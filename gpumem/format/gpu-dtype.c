@@ -32,8 +32,9 @@
  * have named fields, each with a type of its own. The byte order is always that of the host. Types
  * are immutable, and any thread may use them.
  *
- * The text of a type is a name or type string of NumPy, see gpu_dtype_new_from_string(), or the
- * format of a Python buffer, see gpu_dtype_new_from_format().
+ * gpu_dtype_new_from_string() creates a type from a name or type string of NumPy, such as
+ * `float32` or `<f4`. gpu_dtype_new_from_format() creates a type from the format of a Python
+ * buffer.
  *
  * The numeric types are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in Python
  * and JavaScript: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`, `UINT64`,

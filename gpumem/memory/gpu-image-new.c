@@ -714,9 +714,9 @@ gpu_image_get_level (GpuImage  *image,
  *
  * Creates an object for an image that was created outside this library (OpenCL: clGetImageInfo,
  * clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA: cuArray3DGetDescriptor). Other code
- * may continue to use the image. The CUDA driver does not report whether the integers of an array are
- * normalized: if @format is %NULL, the library assumes that they are not. If the call fails, the
- * caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
+ * may continue to use the image. The CUDA driver does not report whether the integers of an array
+ * are normalized: if @format is %NULL, the library assumes that they are not. If the call fails,
+ * the caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
  *
  * Uses of the memory outside this library are not tracked. If another image of @context refers to
  * the same memory, the library orders uses of the two images. An exception is an array that

@@ -630,10 +630,12 @@ gpu_event_poll (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until all @events are complete. The events may belong to different streams and contexts.
+ * Blocks until all @events have completed or failed, or until @cancellable is cancelled. The events
+ * may belong to different streams and contexts.
  *
- * Returns: %TRUE, or %FALSE with %G_IO_ERROR_CANCELLED or, after all events have completed or
- *   failed, with the error of the first failed event in the order of @events
+ * Returns: %TRUE if all events have completed, otherwise %FALSE with the error of the failed event
+ *   that is first in @events. If @cancellable is cancelled, events that are still pending count as
+ *   failed with %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */
