@@ -349,7 +349,7 @@ def test_fill(fixture):
         patterns += [(np.uint32(0x01020304), np.uint32(0x01020304).tobytes()),
                      (np.float64(1.5), np.float64(1.5).tobytes()),
                      (np.array([[1, 2]], np.uint8), b"\1\2"),
-                     (np.arange(8, dtype=np.uint8)[::2], b"\0\2\4\6")]
+                     (np.array([[1, 2], [3, 4]], np.uint8, order="F"), b"\1\3\2\4")]
     for pattern, data in patterns:
         for offset, size in ((0, 64), (8, 48), (16, 16)):
             expected = bytearray(64)
@@ -377,11 +377,10 @@ def sources(size):
     yield data, data
     yield bytearray(data), data
     yield memoryview(data), data
-    yield memoryview(bytes(2 * size))[::2], bytes(size)
     if np is not None:
         array = np.frombuffer(data, np.uint8)
         yield array, data
-        yield array.reshape(2, -1).T, array.reshape(2, -1).T.tobytes()
+        yield array.reshape(2, -1).T, data
         yield array.view(np.uint16), data
     yield GLib.Bytes.new(data), data
 
@@ -422,9 +421,8 @@ def test_data_of_hosts(fixture):
     with raises(TypeError):
         buffer.read(stream=5)
     if np is not None:
-        strided = np.zeros((4, 4), np.uint8)[:, ::2]
-        equal(buffer.read_into(strided), 8)
-        assert (strided == ord("a")).all()
+        with raises(ValueError, "contiguous"):
+            buffer.read_into(np.zeros((4, 4), np.uint8)[:, ::2])
 
 
 def test_properties(fixture):

@@ -3,8 +3,10 @@
 
 Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, ctypes objects) are
 copied to and from the device at the speed of memcpy: the library gets the address of their memory
-and never converts single elements. Arrays that are not C-contiguous are copied to a contiguous
-array first.
+and never converts single elements. Bytes keep the order that they have in memory, so an array in
+Fortran order is not transposed. An array with gaps, such as array[::2], raises ValueError:
+numpy.ascontiguousarray (array) is a copy in C order. Only methods of Gpu.Array, and
+Gpu.Image.from_array(), transfer elements by their index, regardless of their order in memory.
 
 Sizes, offsets and counts are integers: anything that operator.index() accepts, except booleans. A
 float raises TypeError, as in NumPy.
@@ -428,23 +430,16 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return data
 
     def read_into(self, target, offset=0, stream=None):
-        """Reads from the buffer into a writable bytes-like object and waits. A contiguous object is
-        filled without an intermediate copy. Returns the number of bytes."""
-        try:
-            exported = Exported(target, writable=True)
-        except (BufferError, ValueError):
-            numpy = loaded_numpy()
-            if numpy is None or not isinstance(target, numpy.ndarray) or not target.flags.writeable:
-                raise
-            target[...] = self.to_numpy(target.dtype, target.shape, offset, stream)
-            return target.nbytes
+        """Reads from the buffer into a writable, contiguous bytes-like object and waits. Returns
+        the number of bytes."""
+        exported = Exported(target, writable=True)
         size = exported.size
         self._read_exported(exported, offset, stream)
         return size
 
-    def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None):
-        """Returns a new NumPy array with the contents of the buffer. As in numpy.reshape(), a
-        length of -1 in the shape is computed from the size."""
+    def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None, order="C"):
+        """Returns a new NumPy array with the contents of the buffer, in C or Fortran order. As in
+        numpy.reshape(), a length of -1 in the shape is computed from the size."""
         import numpy
         dtype = numpy.dtype(dtype)
         if shape is None:
@@ -455,10 +450,10 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         if offset + count * dtype.itemsize > self.get_size():
             raise ValueError(f"shape {shape} of {dtype} at offset {offset} is larger than the "
                              f"{self.get_size()} bytes of the buffer")
-        array = numpy.empty(shape, dtype)
+        array = numpy.empty(shape, dtype, order)
         check_array(array)
         if array.nbytes > 0:
-            self.read_into(array.reshape(-1).view("uint8"), offset, stream)
+            self.read_into(array.ravel(order="K").view("uint8"), offset, stream)
         return array
 
     def fill(self, pattern, offset=0, size=None, stream=None):

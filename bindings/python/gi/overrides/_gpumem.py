@@ -41,8 +41,8 @@ new_bytes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_
 bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyBytes_AsString", ctypes.pythonapi))
 
-_SIMPLE = 0
-_WRITABLE = 1
+_WRITABLE = 0x1
+_ANY_CONTIGUOUS = 0x98                          # in C or Fortran order
 
 # Size in bytes from which a copy of the data takes longer than the release of the original on
 # another thread.
@@ -65,19 +65,50 @@ def check_array(data):
         raise TypeError(f"an array of dtype {data.dtype} holds Python objects, not data")
 
 
-def _contiguous(data):
-    """Returns a C-contiguous equivalent of bytes-like data."""
-    if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
-        import numpy
-        data = numpy.ascontiguousarray(data)
-        check_array(data)
-        return data.reshape(-1).view(numpy.uint8)
-    return memoryview(data).tobytes()
+def _check_contiguous(array, writable):
+    if not array.flags.forc:
+        advice = "pass numpy.ascontiguousarray (array), or Gpu.Array.from_numpy()"
+        if writable:
+            advice = "read into a contiguous array, or use Gpu.Array.read_into()"
+        raise ValueError(f"an array of shape {tuple(array.shape)} and strides "
+                         f"{tuple(array.strides)} is not contiguous, in C or in Fortran order: "
+                         f"{advice}")
+
+
+def _is_array_like(data):
+    return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
+
+
+def _to_bytes(array, writable):
+    """Returns a view of the bytes of a NumPy array, in the order of the memory."""
+    check_array(array)
+    _check_contiguous(array, writable)
+    if writable and not array.flags.writeable:
+        raise ValueError("the target array is read-only")
+    return array.ravel(order="K").view("uint8")
+
+
+def _to_exportable(data, writable):
+    """Returns an array over the bytes of an object that does not export its memory itself: a NumPy
+    array of datetime64, or an array of another library, which is not a target."""
+    numpy = loaded_numpy()
+    if numpy is not None and isinstance(data, numpy.ndarray):
+        return _to_bytes(data, writable)
+    if isinstance(data, memoryview) and not data.contiguous:
+        raise ValueError(f"a memoryview of shape {data.shape} and strides {data.strides} is not "
+                         "contiguous: pass its tobytes(), which are in C order")
+    if writable or not _is_array_like(data):
+        return None
+    if isinstance(data, Gpu.Array):             # NumPy's copy would have other strides
+        _check_contiguous(data, False)
+    import numpy
+    return _to_bytes(numpy.asarray(data), False)
 
 
 class Exported:
     """The memory of a bytes-like object, whose address is fixed until release() or the end of a
-    with statement."""
+    with statement. The bytes are in the order of the memory: arrays in Fortran order are not
+    transposed, and arrays with gaps raise ValueError."""
     __slots__ = ("data", "address", "size", "_buffer")
 
     def __init__(self, data, writable=False):
@@ -85,17 +116,18 @@ class Exported:
         if numpy is not None and isinstance(data, numpy.ndarray):
             check_array(data)
         self._buffer = _PyBuffer()
+        flags = _ANY_CONTIGUOUS | (_WRITABLE if writable else 0)
         try:
-            _get_buffer(data, self._buffer, _WRITABLE if writable else _SIMPLE)
-        except (BufferError, TypeError, ValueError):
-            if writable:
-                raise
-            try:
-                data = _contiguous(data)
-                _get_buffer(data, self._buffer, _SIMPLE)
-            except TypeError:
+            _get_buffer(data, self._buffer, flags)
+        except (BufferError, TypeError, ValueError) as error:
+            exportable = _to_exportable(data, writable)
+            if exportable is None:
+                if writable or not isinstance(error, TypeError):
+                    raise
                 raise TypeError("a bytes-like object is required, not "
                                 f"'{type(data).__name__}'") from None
+            data = exportable
+            _get_buffer(data, self._buffer, flags)
         self.data = data                        # contiguous
         self.address = self._buffer.buf or 0
         self.size = self._buffer.len

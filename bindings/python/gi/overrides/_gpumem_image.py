@@ -390,15 +390,8 @@ class ImageMethods:
         return data
 
     def read_into(self, target, origin=None, extent=None, stream=None):
-        """Reads a region of the image into a writable bytes-like object of the same size and waits.
-        A contiguous object is filled without an intermediate copy. Returns the number of bytes."""
-        numpy = loaded_numpy()
-        if numpy is not None and isinstance(target, numpy.ndarray) and target.flags.writeable \
-                and not target.flags.c_contiguous:
-            rows = numpy.empty(target.shape, target.dtype)
-            self.read_into(rows, origin, extent, stream)
-            target[...] = rows
-            return rows.nbytes
+        """Reads a region of the image into a writable, contiguous bytes-like object of the same
+        size and waits. Returns the number of bytes."""
         stream, size = self._begin_read_into(target, origin, extent, stream)
         stream.synchronize()
         return size
