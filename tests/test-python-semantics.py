@@ -2,9 +2,12 @@
 """Calls that programs bring along from NumPy, PyOpenCL, PyCUDA and Numba give the result that NumPy
 or that library documents, or raise an error that names the alternative."""
 
+import inspect
 import sys
 
-from python_util import equal, main, need, need_numpy, np, raises
+from gi import _gi
+
+from python_util import Skip, equal, main, need, need_numpy, np, raises
 from gi.repository import Gpu
 
 ROWS = """
@@ -181,6 +184,72 @@ def test_memory_order_of_launches(fixture):
                   lambda: kernel(fixture.stream, 2, None, Gpu.Out(fortran[:, ::2]), Gpu.In(flat))):
         with raises(ValueError, "contiguous"):
             wrong()
+
+
+# --- sizes and results ---------------------------------------------------------------------------
+
+def test_sizes(fixture):
+    """Integers are sizes, arrays and bytes are data, and other numbers are refused."""
+    need_numpy()
+    context = fixture.context
+    for size in 5, np.int32(5), np.uint8(5), np.int64(5):
+        equal(Gpu.Buffer(context, size).size, 5)
+    for data, size in ((b"12345", 5), (np.bytes_(b"123"), 3), (np.array(5, "int16"), 2),
+                       (np.array([5], "float32"), 4), (np.zeros(2, "i4,f8")[0], 12)):
+        equal(Gpu.Buffer(context, data).size, size)
+    for wrong in (5.0, np.float32(5), np.float64(5), np.complex64(5), np.bool_(True), True, "5",
+                  np.str_("5"), np.datetime64(5, "s"), np.timedelta64(5), None, [5]):
+        with raises(TypeError):
+            Gpu.Buffer(context, wrong)
+        if wrong is not None:
+            for call in (lambda: Gpu.HostMemory(context, wrong), lambda: Gpu.Local(wrong),
+                         lambda: Gpu.MemoryPool(context)(wrong),
+                         lambda: Gpu.Svm(context, wrong),
+                         lambda: fixture.buffer(8).read(wrong),
+                         lambda: fixture.buffer(8).to_numpy("u1", None, wrong),
+                         lambda: fixture.buffer(8).slice(0, wrong),
+                         lambda: Gpu.HostMemory(context, 8).read(0, wrong)):
+                with raises(TypeError):
+                    call()
+    with raises(TypeError, "numpy.array ("):
+        Gpu.Buffer(context, np.float32(5))
+
+
+def results():
+    """Yields (class, method) for all methods that return whether they succeeded, and more."""
+    for info in _gi.Repository.get_default().get_infos("Gpu"):
+        for method in getattr(info, "get_methods", list)():
+            outputs = [argument for argument in method.get_arguments()
+                       if argument.get_direction() == _gi.Direction.OUT]
+            if outputs and method.get_return_type().get_tag() == _gi.TypeTag.BOOLEAN:
+                yield getattr(Gpu, info.get_name()), method.get_name()
+
+
+def plain_results():
+    """No method returns True in front of its results."""
+    found = list(results())
+    assert (Gpu.Context, "get_memory_info") in found, found
+    for kind, name in found:
+        method = inspect.unwrap(inspect.getattr_static(kind, name))
+        assert inspect.isfunction(method), f"{kind.__name__}.{name}() has no override"
+
+
+def test_results(fixture):
+    context = fixture.context
+    free, total, source = context.get_memory_info()
+    assert 0 <= free <= total and isinstance(source, Gpu.MemoryInfoSource)
+    free, total = Gpu.DeferredAllocator(context).get_memory_info()
+    assert 0 <= free <= total
+    kind, number = Gpu.Array.zeros(context, 1).get_dlpack_device()
+    assert type(kind) is int and type(number) is int
+    if fixture.device.backend == "cuda":
+        size = context.get_limit(Gpu.Limit.STACK_SIZE)
+        assert type(size) is int and size > 1, size
+    if not fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        raise Skip("no kernels")
+    kernel = fixture.program().add
+    equal(kernel.prepare(64, 16, (fixture.buffer(4), 1)).get_block(), Gpu.Extent(16))
+    equal(kernel.prepare(64, None, (fixture.buffer(4), 1)).get_block(), None)
 
 
 if __name__ == "__main__":

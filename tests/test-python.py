@@ -91,8 +91,7 @@ def test_context(fixture):
     equal(fixture.context.device, fixture.device)
     equal(fixture.context.devices, [fixture.device])
     assert fixture.device.id in repr(fixture.context)
-    info = fixture.context.get_memory_info()
-    free_size, total_size, source = info[-3:]
+    free_size, total_size, source = fixture.context.get_memory_info()
     assert 0 < free_size <= total_size, (free_size, total_size)
     assert isinstance(source, Gpu.MemoryInfoSource)
 

@@ -203,6 +203,14 @@ class Context(AsyncContext, Gpu.Context):
     def get_cache_preference(self):
         return _last(Gpu.Context.get_cache_preference(self))
 
+    def get_limit(self, limit):
+        """Gets a limit of the context, such as Gpu.Limit.STACK_SIZE."""
+        return _last(Gpu.Context.get_limit(self, limit))
+
+    def get_memory_info(self):
+        """Gets the free and the total bytes, and the Gpu.MemoryInfoSource of these numbers."""
+        return tuple(Gpu.Context.get_memory_info(self))[-3:]
+
     def get_max_image_extent(self, image_type):
         """Gets the maximum Gpu.Extent of images of a type."""
         return _last(Gpu.Context.get_max_image_extent(self, image_type))
@@ -305,15 +313,20 @@ def _rest(memory, offset, size):
     return rest if size is None else to_index(size, "size")
 
 
-def _is_numpy_number(value):
-    """Returns whether a value is a NumPy scalar, which is bytes-like but means a size here."""
+def _check_scalar(value):
+    """Rejects NumPy scalars, which are bytes-like, in place of a size or data. Records and bytes
+    are data."""
     numpy = loaded_numpy()
-    return numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
+    if numpy is not None and isinstance(value, numpy.generic) \
+            and not isinstance(value, (numpy.void, bytes)):
+        raise TypeError(f"a size must be a whole number, not {value!r}: for a buffer that holds "
+                        "this value, pass numpy.array ([value])")
 
 
 class Buffer(AsyncBuffer, Gpu.Buffer):
-    """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). buffer[a:b] is a slice that shares
-    the memory of the buffer."""
+    """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
+    other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
+    buffer."""
     offset = _get("offset")
     memory = _get("memory")
     parent = _get("parent")
@@ -321,8 +334,9 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
-        if is_int(size_or_data) or _is_numpy_number(size_or_data):
+        if is_int(size_or_data):
             return Gpu.Buffer.new(context, flags, size_or_data)
+        _check_scalar(size_or_data)
         return cls.new_from_data(context, size_or_data, flags)
 
     def __init__(self, *args, **kwargs):
@@ -1009,6 +1023,18 @@ class Kernel(Gpu.Kernel, _Attributes):
 
 
 Kernel = override(Kernel)
+
+
+class Launch(Gpu.Launch):
+    """A prepared launch: see Gpu.Kernel.prepare()."""
+
+    def get_block(self):
+        """Gets the Gpu.Extent of a work-group, or None if the driver chooses it."""
+        is_given, block = Gpu.Launch.get_block(self)
+        return block if is_given else None
+
+
+Launch = override(Launch)
 
 
 class Stream(AsyncStream, Gpu.Stream):

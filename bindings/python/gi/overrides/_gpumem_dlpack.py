@@ -168,8 +168,12 @@ def _import_capsule(context, capsule):
 class DLPackMethods:
     """The methods of Gpu.Array that exchange arrays with other libraries."""
 
-    def __dlpack_device__(self):
+    def get_dlpack_device(self):
+        """Gets the type and the number of the DLPack device."""
         return tuple(Gpu.Array.get_dlpack_device(self))[-2:]
+
+    def __dlpack_device__(self):
+        return self.get_dlpack_device()
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """Returns a capsule for from_dlpack() of another library. On CUDA the stream of that

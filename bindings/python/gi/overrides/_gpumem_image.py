@@ -9,7 +9,7 @@ from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, hold, loaded_numpy, new_bytes, to_glib_bytes
-from ._gpumem_checks import checked, to_property
+from ._gpumem_checks import checked, to_index, to_property
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
 Gpu = get_introspection_module("Gpu")
@@ -219,6 +219,8 @@ class ImageMethods:
         they read fractions: uint8 becomes 0.0 to 1.0, as for textures in PyCUDA. Mode "r" is for
         images that kernels only read, and "w" for images that kernels only write. If image_type is
         an array type, the first dimension holds the layers."""
+        if n_channels is not None:
+            n_channels = to_index(n_channels, "n_channels")
         array, n_channels = _to_texels(array, n_channels)
         shape = array.shape
         if n_channels is not None:

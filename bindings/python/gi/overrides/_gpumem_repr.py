@@ -37,8 +37,8 @@ def _program(self):
 
 def _launch(self):
     text = " x ".join(map(str, self.get_grid()))
-    is_given, block = self.get_block()
-    if is_given:
+    block = self.get_block()
+    if block is not None:
         text += " in groups of " + " x ".join(map(str, block))
     return f"<{_name(self)} of {self.get_kernel().get_name()} over {text}>"
 
