@@ -2,8 +2,16 @@
 """Calls that programs bring along from NumPy, PyOpenCL, PyCUDA and Numba give the result that NumPy
 or that library documents, or raise an error that names the alternative."""
 
+import copy
 import inspect
+import itertools
+import pickle
+import platform
+import random
 import sys
+import threading
+import time
+import warnings
 
 from gi import _gi
 
@@ -184,6 +192,372 @@ def test_memory_order_of_launches(fixture):
                   lambda: kernel(fixture.stream, 2, None, Gpu.Out(fortran[:, ::2]), Gpu.In(flat))):
         with raises(ValueError, "contiguous"):
             wrong()
+
+
+# --- arrays in place of values -------------------------------------------------------------------
+
+NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+           "float32", "float64")
+
+
+def outcome(call):
+    """Returns the result of a call, or the type of its exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except (IndexError, OverflowError, TypeError, ValueError) as error:
+            return type(error)
+
+
+def samples(dtype):
+    """Yields arrays of several shapes, and views with gaps and in Fortran order."""
+    numbers = np.arange(24).reshape(2, 3, 4) % 5
+    if np.dtype(dtype).kind == "c":
+        numbers = numbers * (1 - 2j)
+    numbers = numbers.astype(dtype)
+    yield numbers
+    yield numbers[1]
+    yield numbers[1:, 2:, 3:]
+    yield numbers[1, 2, 3:].reshape(())
+    yield numbers[:1, :1, :1]
+    yield numbers[:0]
+    yield np.asfortranarray(numbers)
+    yield numbers[::-1, :, ::2]
+    yield numbers.transpose(2, 0, 1)
+    yield np.zeros((1, 1), dtype)
+
+
+def pairs(fixture, dtypes=("bool", "int32", "float32", "float16", "complex64", "uint64")):
+    """Yields a NumPy array, and an array on the device with the same elements and strides."""
+    for dtype in dtypes:
+        for host in samples(dtype):
+            host = np.asarray(host)
+            base = host if host.base is None or host.size == 0 else host.base
+            array = Gpu.Array.from_numpy(fixture.context, base)
+            if base is not host and host.size > 0:
+                start = host.ctypes.data - base.ctypes.data
+                array = Gpu.Array.for_memory(array.memory, host.shape, host.dtype, start,
+                                             host.strides)
+            same(array.to_numpy(), host)
+            yield host, array
+
+
+def test_truth(fixture):
+    """bool() is that of NumPy. An array without elements is ambiguous, as in NumPy 2.2."""
+    need_numpy()
+    for host, array in pairs(fixture):
+        if host.size == 1:
+            equal(bool(array), bool(host))
+        else:
+            with raises(ValueError, "ambiguous", "any()"):
+                bool(array)
+
+
+def test_scalars(fixture):
+    need_numpy()
+    for host, array in pairs(fixture):
+        for function in float, int, complex:
+            # Newer NumPy refuses arrays with dimensions
+            only = host.reshape(()) if host.size == 1 else host
+            expected = outcome(lambda: function(only))
+            if host.dtype.kind == "c" and function is not complex:
+                expected = TypeError            # older NumPy discards the imaginary part
+            equal(outcome(lambda: function(array)), expected, (function, host.shape, host.dtype))
+        equal(array.tolist(), host.tolist())
+        for index in ((), (0,), (-1,), (host.size,), (0,) * host.ndim, ((0,) * host.ndim,),
+                      (0,) * (host.ndim + 1)):
+            expected = outcome(lambda: host.item(*index))
+            got = outcome(lambda: array.item(*index))
+            equal(got, expected, (index, host.shape))
+            equal(type(got), type(expected))
+    with raises(TypeError, "(2,)"):
+        float(Gpu.Array.zeros(fixture.context, 2))
+    with raises(TypeError):
+        float(Gpu.Array.zeros(fixture.context, 1, "V4"))
+    with raises(TypeError):
+        range(Gpu.Array.zeros(fixture.context, 1))
+
+
+def test_comparison(fixture):
+    need_numpy()
+    for host, array in pairs(fixture):
+        others = [host, host[..., :1] if host.ndim > 0 else 1, 3, 2.5, "text", None, host.tolist()]
+        for other in others:
+            for call in (lambda a: a == other, lambda a: a != other, lambda a: other == a,
+                         lambda a: other != a, lambda a: a < other, lambda a: a >= other,
+                         lambda a: other <= a, lambda a: other > a):
+                expected = outcome(lambda: np.asarray(call(host)))
+                got = outcome(lambda: np.asarray(call(array)))
+                if isinstance(expected, type):
+                    equal(got, expected)
+                else:
+                    same(got, expected)
+        same(array == array, host == host)
+        same(array == array.copy(order="F"), host == host)
+        for value in (0, 3, 77, 1 - 2j):
+            equal(outcome(lambda: value in array), outcome(lambda: value in host))
+    first, second = (Gpu.Array.full(fixture.context, 2, i) for i in range(2))
+    assert not (first == second).any() and (first != second).all()
+    with raises(TypeError, "unhashable"):
+        hash(first)
+    same(first < second, [True, True])
+
+
+def test_ravel(fixture):
+    need_numpy()
+    for host, array in pairs(fixture, ("int32",)):
+        for order in "CFAK":
+            raveled = array.ravel(order)
+            same(raveled.to_numpy(), host.ravel(order))
+            same(array.flatten(order).to_numpy(), host.flatten(order))
+            if host.size > 1:
+                equal(raveled.memory is array.memory,
+                      np.shares_memory(host, host.ravel(order)) or host.ravel(order).base is host)
+                assert array.flatten(order).memory is not array.memory
+        with raises(ValueError, "'X'"):
+            array.ravel("X")
+
+
+def test_squeeze(fixture):
+    need_numpy()
+    host = np.arange(6, dtype="int32").reshape(1, 2, 1, 3)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    for axis in (None, 0, 2, -2, (0, 2), (), 1, 4, -5, (0, 1)):
+        expected = outcome(lambda: host.squeeze(axis))
+        got = outcome(lambda: array.squeeze(axis).to_numpy())
+        if isinstance(expected, type):
+            equal(got, ValueError)
+        else:
+            same(got, expected)
+    array.squeeze()[...] = 5
+    same(array.to_numpy(), np.full_like(host, 5))
+
+
+def test_view(fixture):
+    need_numpy()
+    rng = random.Random(3)
+    dtypes = ("u1", "i2", "f4", "f8", "c16", "V3", "V6")
+    for _ in range(300):
+        shape = tuple(rng.choice((0, 1, 2, 3, 4, 6)) for _ in range(rng.randrange(4)))
+        host = np.zeros(shape, rng.choice(dtypes), rng.choice("CF"))
+        if host.size > 0:
+            host.ravel("K").view("u1")[:] = np.arange(host.nbytes) % 251
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        key = tuple(slice(None, None, rng.choice((1, 1, 2))) for _ in shape)
+        host, array = host[key], array[key]
+        dtype = rng.choice(dtypes)
+        expected = outcome(lambda: host.view(dtype))
+        try:
+            got = array.view(dtype)
+        except Exception:
+            equal(expected, ValueError, (host.shape, host.strides, host.dtype, dtype))
+        else:
+            assert not isinstance(expected, type), (host.shape, host.strides, host.dtype, dtype)
+            same(got.to_numpy(), expected)
+
+
+def test_orders_of_copies(fixture):
+    need_numpy()
+    for host, array in pairs(fixture, ("int32", "float16")):
+        for order in "CFAK":
+            for dtype in host.dtype, "float64", "complex64":
+                expected = host.astype(dtype, order)
+                got = array.astype(dtype, order)
+                same(got.to_numpy(), expected)
+                if all(length > 1 for length in host.shape):    # other strides do not matter
+                    equal(got.strides, expected.strides, (order, host.strides))
+            got = array.copy(order=order)
+            same(got.to_numpy(), host)
+            if all(length > 1 for length in host.shape):
+                equal(got.strides, host.copy(order).strides, (order, host.strides))
+    for call in array.copy, lambda order: array.astype("int8", order):
+        with raises(ValueError, "'X'"):
+            call(order="X")
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+def extremes(dtype):
+    """Returns values around the limits of all types."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([limits.min, limits.max, limits.max // 2, 0, 1, 77, limits.max - 1], dtype)
+    values = [0.0, -0.0, 0.5, -0.5, -1.0, 1.75, -129.0, 300.5, 70000.0, 1e-40, -1e-46, 1e300,
+              np.nan, np.inf, -np.inf, 16777217.0]
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
+        values += [2.0 ** bits, -2.0 ** bits, 2.0 ** bits - 1, 1 - 2.0 ** bits,
+                   2.0 ** bits * (1 + 2.0 ** -20), -(2.0 ** bits) - 1]
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype)
+
+
+def in_range(values, dtype):
+    """Returns whether each float can be converted, which C and NumPy require."""
+    limits = np.iinfo(dtype)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(values.astype("float64"))
+        return (whole >= limits.min) & (whole <= limits.max) & (whole < 2.0 ** (limits.bits - (
+            limits.min < 0)))
+
+
+def test_astype(fixture):
+    """The device converts as NumPy does. On x86-64 the same is true of floats out of range, except
+    to uint32, for which the result of NumPy depends on the length of the array."""
+    need_numpy()
+    types = NUMBERS + ("float16", "complex64", "complex128")
+    for source, to in itertools.product(types, types):
+        host = extremes(source if np.dtype(source).kind != "c" else "float32")
+        if np.dtype(source).kind == "c":
+            host = (host[:12] * (1 + 2j)).astype(source)
+        if np.dtype(source).kind in "fc" and np.dtype(to).kind in "iu" and (
+                platform.machine() != "x86_64" or source == "float16" or to == "uint32"):
+            host = host[in_range(host.real, to)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = host.astype(to)
+            got = Gpu.Array.from_numpy(fixture.context, host).astype(to)
+        equal(got.dtype, np.dtype(to))
+        read = got.to_numpy()
+        assert np.array_equal(read, expected, equal_nan=read.dtype.kind in "fc"), \
+            f"{source} to {to}: {host} is {read} and not {expected}"
+        if read.dtype.kind == "f":
+            assert np.array_equal(np.signbit(read), np.signbit(expected)) or np.isnan(host).any()
+
+
+def test_astype_uses_device(fixture):
+    """A conversion on a stream does not wait, so the host has no part in it."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SOURCE)
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(3000, dtype="int32"))
+    array.astype("float32")                     # builds the program
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    timer = threading.Timer(5, gate.complete)
+    timer.start()
+    converted = array[::-3].astype("float32", stream=stream)
+    assert timer.is_alive(), "the conversion waited for the stream"
+    timer.cancel()
+    gate.complete()
+    same(converted.to_numpy(), np.arange(3000, dtype="float32")[::-3])
+
+
+def test_astype_arguments(fixture):
+    need_numpy()
+    host = np.asfortranarray(np.arange(6, dtype="float32").reshape(2, 3))
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    assert array.astype("float32", copy=False) is array
+    assert array.astype("float32") is not array
+    for order, is_same in (("C", False), ("F", True), ("A", True), ("K", True)):
+        equal(array.astype("float32", order, copy=False) is array, is_same)
+    for casting in "no", "equiv", "safe", "same_kind":
+        with raises(TypeError, casting):
+            array.astype("int32", casting=casting)
+    same(array.astype("float64", casting="safe").to_numpy(), host.astype("float64"))
+    with raises(TypeError, "datetime64"):
+        array.astype("M8[s]")
+    pool = Gpu.MemoryPool(fixture.context)
+    same(array.astype("int8", allocator=pool).to_numpy(), host.astype("int8"))
+    equal(Gpu.Array.zeros(fixture.context, (0, 3)).astype("int8").shape, (0, 3))
+    truths = np.array([0, 1, 2, 255], "uint8").view("bool")
+    same(Gpu.Array.from_numpy(fixture.context, truths).astype("int32").to_numpy(),
+         np.array([0, 1, 1, 1], "int32"))
+    odd = np.arange(16, dtype="uint8")
+    same(Gpu.Array.for_memory(fixture.buffer(odd), 3, "int32", 1).astype("int64").to_numpy(),
+         odd[1:13].view("int32").astype("int64"))
+
+
+def test_astype_bfloat(fixture):
+    """Conversions from and to bfloat16 need no other package, and round to nearest even."""
+    need_numpy()
+    host = np.array([1.5, -2, 1 + 2 ** -8, 1 + 3 * 2 ** -8, np.inf], "float32")
+    array = Gpu.Array.from_numpy(fixture.context, host).astype("bfloat16")
+    same(array.astype("float32").to_numpy(),
+         np.array([1.5, -2, 1, 1 + 4 * 2 ** -8, np.inf], "float32"))
+    same(array[:2].astype("int32").to_numpy(), np.array([1, -2], "int32"))
+    assert "[ 1.5" in repr(array) and "bfloat16" in repr(array), repr(array)
+
+
+# --- text and copies -----------------------------------------------------------------------------
+
+def test_text(fixture):
+    """str() is that of NumPy, also of large arrays, of which only the edges are read."""
+    need_numpy()
+    hosts = [np.arange(20000, dtype="float32"), np.eye(80, dtype="int16"),
+             np.arange(24000, dtype="int32").reshape(20, 30, 40), np.zeros((300, 2, 3), "bool"),
+             np.array(1.5), np.zeros((0, 3)), np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])]
+    for host in hosts:
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        for key in (..., np.s_[::-1], np.s_[..., ::2]):
+            if host.ndim == 0 and key is not ...:
+                continue
+            text = str(host[key])
+            equal(str(array[key]), text)
+            for words in (text, str(host[key].shape), fixture.device.id, "Gpu.Array",
+                          array.get_dtype().name):
+                assert words in repr(array[key]), repr(array[key])
+    with np.printoptions(threshold=4, edgeitems=1, precision=2):
+        equal(str(Gpu.Array.from_numpy(fixture.context, hosts[0])), str(hosts[0]))
+    page = Gpu.Array.from_numpy(fixture.context, hosts[1][:2, :3])._repr_html_()
+    assert "[[1 0 0]" in page and "int16" in page and "<pre>" in page, page
+    # Elements too far apart for few reads
+    wide = Gpu.Array.zeros(fixture.context, (900, 1000), "uint8")[:, 0]
+    assert "(900,)" in str(wide), str(wide)
+
+
+def test_text_of_busy_memory(fixture):
+    """repr() does not wait long, and does not fail."""
+    need_numpy()
+    stream = fixture.new_stream()
+    array = Gpu.Array.from_numpy(fixture.context, np.full(3, 7))
+    assert "[7 7 7]" in repr(array)
+    for on in stream, fixture.stream:
+        gate = fixture.gate(on)
+        array.fill(8, stream=on)
+        start = time.monotonic()
+        for text in repr(array), str(array), array._repr_html_():
+            assert "(3,)" in text and "7 7" not in text and "8 8" not in text, text
+        assert time.monotonic() - start < 10
+        gate.complete()
+        on.synchronize()
+        assert "[8 8 8]" in repr(array)
+    array.memory.release()
+    assert "(3,)" in repr(array) and "8 8" not in repr(array)
+
+
+def test_pickle(fixture):
+    """pickle saves the elements as a NumPy array; copies of copy stay on the device."""
+    need_numpy()
+    for host, array in pairs(fixture, ("float32",)):
+        loaded = pickle.loads(pickle.dumps(array))
+        equal(type(loaded), np.ndarray)
+        same(loaded, host)
+        for function in copy.copy, copy.deepcopy:
+            copied = function(array)
+            equal(type(copied), Gpu.Array)
+            same(copied.to_numpy(), host)
+    twice = copy.deepcopy([array, array])
+    assert twice[0] is twice[1] and twice[0] is not array
+    with raises(TypeError, "pickle"):
+        pickle.dumps(fixture.buffer(4))
+
+
+def test_dates(fixture):
+    """Arrays of dates are refused with advice; buffers hold their bytes."""
+    need_numpy()
+    days = np.array(["2026-01-01", "2027-01-01"], "datetime64[D]")
+    for call in (lambda: Gpu.Array.from_numpy(fixture.context, days),
+                 lambda: Gpu.Array.zeros(fixture.context, 2, "M8[D]"),
+                 lambda: Gpu.Array.zeros(fixture.context, 2, "m8[s]"),
+                 lambda: Gpu.Array.zeros(fixture.context, 2, "int64").write(days),
+                 lambda: Gpu.Array.zeros(fixture.context, 2, "int64").view("M8[D]")):
+        with raises(TypeError, "view the array as numbers"):
+            call()
+    same(Gpu.Array.from_numpy(fixture.context, days.view("int64")).to_numpy(), days.view("int64"))
+    same(Gpu.Buffer(fixture.context, days).to_numpy("M8[D]"), days)
 
 
 # --- sizes and results ---------------------------------------------------------------------------

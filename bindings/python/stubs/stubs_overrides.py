@@ -11,7 +11,8 @@ KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
          "offset": "int", "size": "int | None"}
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
            "__int__": "int", "__len__": "int", "__ne__": "bool", "__repr__": "str",
-           "__contains__": "bool"}
+           "__contains__": "bool", "__float__": "float", "__complex__": "complex",
+           "__str__": "str"}
 ANY_METHOD = {"__await__": "Generator[Any, Any, Any]", "__exit__": "None"}
 
 

@@ -203,11 +203,11 @@ class Context(AsyncContext, Gpu.Context):
     def get_cache_preference(self):
         return _last(Gpu.Context.get_cache_preference(self))
 
-    def get_limit(self, limit):
+    def get_limit(self, limit) -> int:
         """Gets a limit of the context, such as Gpu.Limit.STACK_SIZE."""
         return _last(Gpu.Context.get_limit(self, limit))
 
-    def get_memory_info(self):
+    def get_memory_info(self) -> "tuple[int, int, MemoryInfoSource]":
         """Gets the free and the total bytes, and the Gpu.MemoryInfoSource of these numbers."""
         return tuple(Gpu.Context.get_memory_info(self))[-3:]
 
@@ -1028,7 +1028,7 @@ Kernel = override(Kernel)
 class Launch(Gpu.Launch):
     """A prepared launch: see Gpu.Kernel.prepare()."""
 
-    def get_block(self):
+    def get_block(self) -> "Extent | None":
         """Gets the Gpu.Extent of a work-group, or None if the driver chooses it."""
         is_given, block = Gpu.Launch.get_block(self)
         return block if is_given else None

@@ -168,11 +168,11 @@ def _import_capsule(context, capsule):
 class DLPackMethods:
     """The methods of Gpu.Array that exchange arrays with other libraries."""
 
-    def get_dlpack_device(self):
+    def get_dlpack_device(self) -> "tuple[int, int]":
         """Gets the type and the number of the DLPack device."""
         return tuple(Gpu.Array.get_dlpack_device(self))[-2:]
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> "tuple[int, int]":
         return self.get_dlpack_device()
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):

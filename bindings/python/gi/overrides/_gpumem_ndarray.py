@@ -8,6 +8,8 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
                       takes_signals, wait_for)
+from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to_bfloat, to_order
+from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_scope import get_current_allocator
@@ -193,11 +195,7 @@ def _to_element(value, dtype):
     import numpy
     if dtype.kind != Gpu.DTypeKind.BFLOAT:
         return numpy.asarray(value, dtype.numpy()).tobytes()
-    value = numpy.asarray(value, "float32")
-    bits = value.view("uint32")
-    # Round to nearest, ties to even.
-    rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16
-    return numpy.where(numpy.isnan(value), 0x7fc0, rounded).astype("uint16").tobytes()
+    return to_bfloat(value).tobytes()
 
 
 def _to_index(value):
@@ -210,14 +208,18 @@ def _to_index(value):
                         f"field, not {value!r}") from None
 
 
-class DeviceArrayMethods(DLPackMethods):
+class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. All functions that
     take a context also accept a pool or another allocator.
 
     array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is also a view if
     the host may access the memory at any time, and a copy otherwise. With stream=None a method
     waits on the default stream. With a stream only to_numpy() waits; the results of copy_to_host()
-    and read_into() are valid once the stream has completed them."""
+    and read_into() are valid once the stream has completed them.
+
+    bool(), float(), int(), item(), tolist(), comparisons and "in" read the elements and wait. Their
+    results are those of NumPy, on the host. str() and repr() show the elements, unless work is
+    pending for long. pickle saves a NumPy array with a copy of the elements."""
     context = property(lambda self: self.get_context())
     memory = property(lambda self: self.get_memory())
     offset = property(lambda self: self.get_offset())
@@ -384,12 +386,13 @@ class DeviceArrayMethods(DLPackMethods):
 
     def copy(self, allocator=None, stream=None, order="K"):
         """Returns a new array with a copy of the elements, made on the device. The order is "C",
-        "F", or "K" for that of this array."""
+        "F", "A" for "F" if this array is contiguous in that order alone, and else "C", or "K" for
+        that of this array."""
         allocator = _source(self.context, allocator)[1]
+        order = to_order(self, order)
         if order == "K":
             return Gpu.Array.copy(self, allocator, stream)
-        result = Gpu.Array.new_full(self.context, allocator, stream, self.get_dtype(),
-                                    list(self.shape), _to_order(order))
+        result = new_in_order(self, self.get_dtype(), order, allocator, stream)
         result.write(self, stream)
         return result
 
@@ -413,7 +416,34 @@ class DeviceArrayMethods(DLPackMethods):
         return Gpu.Array.reshape(self, _to_shape(shape), _to_order(order))
 
     def ravel(self, order="C"):
-        return Gpu.Array.ravel(self, _to_order(order))
+        """Returns the elements in one dimension: a view if the memory has them in that order, and
+        else a copy, as in NumPy. The orders are those of copy()."""
+        if to_order(self, order) == "K":
+            return self.transpose(list_axes(self)).ravel()
+        order = _to_order(to_order(self, order))
+        try:
+            return Gpu.Array.ravel(self, order)
+        except GLib.Error as error:
+            if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
+                raise
+        return Gpu.Array.ravel(self.copy(order=order.value_nick.upper()), order)
+
+    def flatten(self, order="C") -> "Array":
+        """Returns a copy of the elements in one dimension. The orders are those of copy()."""
+        result = self.ravel(order)
+        return result.copy() if result.memory is self.memory else result
+
+    def squeeze(self, axis=None) -> "Array":
+        """Returns a view without the axes of length 1, or without the given axes, which must have
+        that length."""
+        axes = range(self.ndim) if axis is None else axis if hasattr(axis, "__iter__") else (axis,)
+        axes = [_axis(one, self.ndim) for one in axes]
+        for one in axes:
+            if not 0 <= one < self.ndim or axis is not None and self.shape[one] != 1:
+                raise ValueError(f"axis {axis} is not an axis of length 1 in the shape "
+                                 f"{self.shape}")
+        return self[tuple(0 if i in axes and self.shape[i] == 1 else slice(None)
+                          for i in range(self.ndim))]
 
     def transpose(self, *axes):
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
@@ -427,7 +457,18 @@ class DeviceArrayMethods(DLPackMethods):
         return Gpu.Array.split(self, _axis(axis, self.ndim), length)
 
     def view(self, dtype):
-        return Gpu.Array.view(self, to_dtype(dtype))
+        """Returns a view of the same bytes as another dtype. If its size differs, the last axis,
+        which must be contiguous, changes its length, as in NumPy."""
+        dtype, old = to_dtype(dtype), self.itemsize
+        new = dtype.get_item_size()
+        if new == old:
+            return Gpu.Array.view(self, dtype)
+        if self.ndim == 0 or (old % new if new < old else self.shape[-1] * old % new) != 0:
+            raise ValueError(f"elements of {old} bytes in an array of shape {self.shape} are not "
+                             f"elements of {new} bytes")
+        if self.size == 0:
+            return self.empty(self.context, [*self.shape[:-1], self.shape[-1] * old // new], dtype)
+        return Gpu.Array.view(self, dtype)
 
     def __getitem__(self, key):
         if isinstance(key, str):
@@ -452,9 +493,6 @@ class DeviceArrayMethods(DLPackMethods):
         if self.ndim == 0:
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
-
-    def __bool__(self):
-        return True
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -495,13 +533,6 @@ class DeviceArrayMethods(DLPackMethods):
         if copy is False:
             raise ValueError(f"dtype {array.dtype} cannot become {dtype} without a copy")
         return array.astype(dtype)
-
-    def __repr__(self):
-        if self.context is None:
-            return "<Gpu.Array never initialised>"
-        fields = f", strides {self.strides}" if not self.flags.c_contiguous else ""
-        return (f"<Gpu.Array of shape {self.shape}{fields}, {self.get_dtype().name}, on "
-                f"{self.context.get_device().get_id()}>")
 
 
 def _new_target(array):
