@@ -108,7 +108,8 @@ list_clear (List *list)
   g_clear_object (&list->kernel);
 }
 
-/* Walks from node @first. Passes the address of this node if @by_address is TRUE. */
+/* Launches a kernel that walks the list from node @first. The kernel gets this node as an address
+ * if @by_address is TRUE, or else as a buffer. */
 static gboolean
 walk (TestFixture *fixture, List *list, guint first, gboolean by_address, GError **error)
 {

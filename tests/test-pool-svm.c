@@ -21,8 +21,8 @@ static const char source[] =
 static const GpuExtent items = { N, 1, 1 };
 static const GpuExtent one = { 1, 1, 1 };
 
-/* Returns NULL if the device hands over SVM between the host and streams only as whole allocations,
- * which pools cannot split. */
+/* Returns NULL if the memory of the pool cannot be divided into blocks. This may only happen with
+ * segments of coarse-grained SVM on CUDA. */
 static GpuMemoryPool *
 pool_new (TestFixture *fixture, GpuMemoryPoolKind kind)
 {

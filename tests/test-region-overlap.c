@@ -83,8 +83,9 @@ share_bytes (const Side      *to,
   return shared;
 }
 
-/* If the pitches differ, the library only compares where the regions begin and end. A single row,
- * or a single slice, has no pitch. */
+/* Returns whether the library may reject the copy even if the regions share no byte. If the pitches
+ * differ, the library only compares the ranges from the first to the last byte of each region. A
+ * single row, or a single slice, has no pitch. */
 static gboolean
 may_be_refused (const Side      *to,
                 const Side      *from,

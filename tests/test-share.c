@@ -293,7 +293,8 @@ send_fd (int to, int fd)
   g_assert_cmpint (sendmsg (to, &message.header, 0), ==, 1);
 }
 
-/* --child DEVICE KIND WHOLE-SIZE OFFSET SIZE: expects the value 3 and writes 9. */
+/* --child DEVICE KIND WHOLE-SIZE OFFSET SIZE: imports memory from the file descriptor that the
+ * parent process sends, checks that each byte is 3, and fills the memory with 9. */
 static int
 child (char **arguments)
 {

@@ -99,7 +99,8 @@ timeline_lock_bias (TestFixture *fixture)
   g_assert_null (biased_timeline (buffer));
 }
 
-/* Memory keeps its lock bias if each operation of its stream also uses new memory. */
+/* The lock of memory that only one stream uses stays biased to this stream (as in biased locking),
+ * even if each operation of the stream also uses new memory. */
 static void
 timeline_keeps_lock_bias (TestFixture *fixture)
 {

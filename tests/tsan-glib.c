@@ -235,9 +235,9 @@ void AnnotateIgnoreReadsEnd    (const char *file, int line);
 void AnnotateIgnoreWritesBegin (const char *file, int line);
 void AnnotateIgnoreWritesEnd   (const char *file, int line);
 
-/* In this function GLib may grow the tables of a context, under a lock that the sanitizer does not
- * see. GLib wakes the thread that runs the context through a pipe. The sanitizer sees the pipe,
- * which orders the threads. */
+/* Here GLib may grow the tables of the context under a lock that the sanitizer does not see, so the
+ * sanitizer must ignore these accesses. To wake the thread that runs the context, GLib writes to a
+ * pipe. The sanitizer sees the pipe, and so learns the order of the two threads. */
 guint
 g_source_attach (GSource      *source,
                  GMainContext *context)

@@ -12,8 +12,8 @@ G_BEGIN_DECLS
 #define GPUMEM_N_WEIGHTS      (2 * GPUMEM_BLUR_RADIUS + 1)
 #define GPUMEM_N_COUNTS       (4 * 256)   /* of red, green, blue and luminance */
 
-/* The maximum difference of a byte after interpolation, because samplers in hardware use weights of
- * about eight bits. */
+/* The maximum difference between a byte of an interpolated picture and the expected byte. Samplers
+ * in hardware use weights of about eight bits, so their results are not exact. */
 #define GPUMEM_RESIZE_TOLERANCE 2
 
 /* The expected results of the kernels, computed in plain C. */

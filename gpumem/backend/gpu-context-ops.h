@@ -29,8 +29,8 @@ struct _GpuNativeContext
   GMutex             lock;          /* guards the fields below */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
   GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
-  GHashTable        *formats;       /* nullable; a GArray of image formats by memory flags and image
-                                     * type */
+  GHashTable        *formats;       /* nullable; the cached lists of image formats: GArrays, by a
+                                     * combination of memory flags and image type */
   gpointer           owner;         /* GWeakRef to the GpuContext, for signals */
   /* nullable; called once, on any thread, when the context is found to be lost */
   void             (*notify_lost) (GpuNativeContext *context,

@@ -103,8 +103,8 @@ typedef struct
    * @buffer may be a slice. The op checks the alignment of @row_pitch and of the beginning of the
    * buffer. */
   GpuImageCreateForBufferOp *create_for_buffer;
-  /* any thread; may be NULL. The driver may not report the format of the texels: the image then has
-   * the format @format, which may be NULL. If the driver reports a format that differs from
+  /* any thread; may be NULL. @format may be NULL. If the driver does not report the format of the
+   * texels, the image has the format @format. If the driver reports a format that differs from
    * @format, the op fails. */
   GpuImageWrapOp *wrap;
   /* any thread; may be NULL. Gets the mip level @level of @image, counted from 0. The level exists.

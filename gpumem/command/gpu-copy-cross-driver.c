@@ -359,8 +359,8 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
-  /* Check before the streams wait for each other. Take no lock of the memory, because a spill may
-   * hold that lock for long. */
+  /* Check the memory and the contexts before the copy makes the two streams wait for each other. Do
+   * not lock the memory, because a spill may hold that lock for a long time. */
   if (!_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, error)
       || !_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, error))
     return FALSE;

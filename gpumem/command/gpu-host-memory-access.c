@@ -75,8 +75,9 @@ wait_new (GpuHostMemory  *memory,
   return wait;
 }
 
-/* Returns whether @error, from the wait for @use, may be ignored. Failed work no longer uses the
- * memory, so only a read by the host fails, and only if the last write failed. */
+/* Returns whether the host may access the memory although the wait for @use failed with @error.
+ * Failed work no longer uses the memory. Its failure only matters if the work was the last write
+ * and the host reads the memory. */
 static gboolean
 can_ignore (const Wait   *wait,
             const GpuUse *use,

@@ -57,7 +57,8 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
-  /* _gpu_submit() reports the error. In a forked child, not even the locks are usable. */
+  /* Do not stage the copy if the context or the memory is unusable: _gpu_submit() then reports the
+   * error. In a forked child, not even the locks are usable, so check this before locking. */
   if (!_gpu_native_context_check (timeline->context, NULL)
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
     return NULL;

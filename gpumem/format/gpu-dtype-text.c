@@ -25,8 +25,8 @@ static const struct
   { "void", GPU_DTYPE_KIND_OPAQUE, 1 }
 };
 
-/* The letters of PEP 3118, which Python's buffers use. Where a letter has both sizes, they only
- * differ for 'l' and 'L'. */
+/* The letters of PEP 3118, which Python's buffers use. If a letter has both a native and a standard
+ * size, the two sizes differ only for 'l' and 'L'. */
 static const struct
 {
   char          letter;

@@ -11,8 +11,8 @@
  * write. */
 #define MAP_THRESHOLD (256 * 1024)
 
-/* A fill writes one block of this size and copies it from there, because the block stays in the
- * cache. */
+/* A fill repeats the pattern until it has filled a block of this size, and then copies this block
+ * again and again, because the block stays in the CPU's cache. */
 #define FILL_BLOCK 4096
 
 typedef struct

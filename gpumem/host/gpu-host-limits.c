@@ -227,7 +227,8 @@ add_mount (GPtrArray   *cgroups,
   if (path == NULL)
     return;
 
-  /* In a container, the root of the mount may be the cgroup of the container. */
+  /* In a container, the mount point may show only the cgroup of the container. The path of that
+   * cgroup is then not a part of the path below the mount point. */
   relative = path;
   mount_root = g_strcompress (fields[3]);
 

@@ -27,7 +27,7 @@ typedef struct
   gboolean write;
 } GpuMappedRange;
 
-/* The counter in the context that includes the size of a storage. */
+/* Selects the counter of the context to which the library adds the size of a storage. */
 typedef enum
 {
   GPU_STORAGE_FOREIGN,              /* no counter: the library allocated no memory for this
@@ -101,8 +101,8 @@ struct _GpuStorage
   GpuTimeline      *biased_to;      /* atomic; NULL, or the only timeline that may have pending
                                      * uses */
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
-  GpuPoint          writer;         /* the use that all later uses wait for: the last write, or a
-                                     * use of the kind in `writer_kind` */
+  GpuPoint          writer;         /* the use that all later uses wait for: the last write, or
+                                     * another use whose kind is `writer_kind` */
   GpuPoint          reader;         /* the last read by one stream */
   GArray           *readers;        /* of GpuPoint: the last read by each other stream, or NULL */
   GpuUseKind        writer_kind;    /* the kind of the use at `writer` */

@@ -108,7 +108,8 @@ image_create (GpuNativeContext           *context,
                        packed != NULL ? packed : (gpointer) data, error);
 }
 
-/* NVIDIA's driver ignores gaps between slices when it reads and maps. */
+/* Returns FALSE with an error if host memory has gaps between slices and the driver is NVIDIA's,
+ * which reads and maps images as if there were no such gaps. */
 static gboolean
 check_slices (GpuNativeContext           *context,
               const GpuImageDescription  *description,

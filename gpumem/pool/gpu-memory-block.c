@@ -153,8 +153,8 @@ record_release (GpuPoolCore    *core,
                          _gpu_pool_block_get_size (block), key);
 }
 
-/* Drops a reference to a block with an Extra. @key is the stream that used the block last, or NULL
- * for the allocation stream. */
+/* Drops a reference to a block that has an Extra structure. @key is the stream that used the block
+ * last, or NULL for the allocation stream. */
 static GPU_COLD void
 release_with_extra (GpuPoolCore    *core,
                     GpuMemoryBlock *block,

@@ -157,8 +157,9 @@ void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
 /* Returns the size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* Returns (transfer none) the view, which is valid until @suballocation is freed. Returns NULL with
- * an error if the driver fails to create the view. */
+/* Returns (transfer none) the view of @suballocation, which contains the driver's handle of exactly
+ * this memory. The view is valid until @suballocation is freed. Returns NULL with an error if the
+ * driver fails to create the view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);

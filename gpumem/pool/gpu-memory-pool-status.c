@@ -317,9 +317,10 @@ on_exit_process (void)
   g_mutex_unlock (&file_lock);
 }
 
-/* Blocks the signals that other threads can handle. A handler on this thread may call exit(), which
- * takes `file_lock`. Does not block the signals of faults: if a fault raises a blocked signal, the
- * process ends without a call of the handler. */
+/* Blocks all signals that another thread can handle. A signal handler on this thread could
+ * deadlock: it may call exit(), which takes `file_lock`, while this thread holds that lock. Does
+ * not block the signals of faults: if a fault raises a blocked signal, the process ends without a
+ * call of the handler. */
 static void
 block_signals (void)
 {

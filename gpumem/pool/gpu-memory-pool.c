@@ -573,9 +573,10 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Creates an immediate allocator, because the pool must get the error if an allocation fails. Only
- * on the host back end, creates a deferred allocator: large segments must not occupy memory before
- * their blocks are used. */
+/* Creates the allocator from which the pool gets its segments. On the host back end it is a
+ * deferred allocator, so that a large segment does not occupy memory before its blocks are used. On
+ * other back ends it is an immediate allocator, so that the pool gets the error if an allocation
+ * fails. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)

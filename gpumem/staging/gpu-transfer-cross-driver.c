@@ -178,7 +178,8 @@ wait_unlocked (GpuCrossDriver  *cross,
 }
 
 /* Waits for earlier work in the user's stream. A failure of that work does not affect the copy.
- * Keeps the event, because PoCL may still be failing it. */
+ * Keeps the reference on `first` after the wait, because PoCL may still use an event that has
+ * failed. */
 static void
 wait_for_turn_locked (GpuCrossDriver *cross)
 {

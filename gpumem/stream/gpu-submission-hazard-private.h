@@ -14,8 +14,8 @@ typedef struct
   GPtrArray        *user_events;    /* nullable; user events whose failure may fail the fence */
   GPtrArray        *cross;          /* nullable; cross-driver copies whose failure fails the fence;
                                      * drivers do not report such failures */
-  gboolean          is_asked;       /* the fence is of `submission->after`, so its failure fails the
-                                     * submission */
+  gboolean          is_asked;       /* the fence belongs to `submission->after`, so its failure
+                                     * fails the submission */
 } GpuFenceWait;
 
 typedef struct

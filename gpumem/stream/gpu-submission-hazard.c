@@ -442,7 +442,8 @@ enqueue_wait_locked (GpuTimeline            *timeline,
   if (timeline->context->backend->stream->wait (timeline->stream, events, n_events, event, error))
     return TRUE;
 
-  /* The wait may be enqueued in part, and PoCL then ignores the previous barrier. */
+  /* The driver may have enqueued a part of the wait. PoCL then ignores the previous barrier, so
+   * that barrier no longer orders later work. */
   timeline->barrier = 0;
 
   return FALSE;

@@ -170,9 +170,9 @@ void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,
                                                guint64            from,
                                                guint64            to,
                                                GError            *error);
-/* If the cause of a failure is known, these functions replace @failure by the cause. @failure is
- * the driver's error for the points after @from. The first function also moves the user waits up to
- * @seq to @retired, for _gpu_user_wait_free(). */
+/* @failure is the driver's error for the points after @from. If the library knows which earlier
+ * error caused it, both functions replace @failure by that error. The first function also moves the
+ * user waits up to @seq to @retired; the caller frees them with _gpu_user_wait_free(). */
 void            _gpu_timeline_retire_user_waits_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GQueue            *retired,

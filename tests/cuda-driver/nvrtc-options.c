@@ -74,7 +74,8 @@ option_names[] = {
   { "minimal", OPTION_IGNORED, NULL },
 };
 
-/* Returns the index in the table, and the start of the value if the same word has the value. */
+/* Returns the index of the option in option_names, or -1. Sets @value to the value if @option
+ * contains it, as in "--name=value", and otherwise to NULL. */
 static gssize
 find_option (const char  *option,
              const char **value)

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-/* The names and values of sampler constants. The prelude contains these constants, and the
- * expansions of some macros below. */
+/* The names and values of sampler constants. The prelude of portable programs defines these
+ * constants, and contains expansions of some of the macros below. */
 #define GPU_CUDA_SAMPLER_WORDS(_) \
   _ (CLK_ADDRESS_NONE, 0) \
   _ (CLK_ADDRESS_CLAMP_TO_EDGE, 2) \
@@ -36,5 +36,6 @@
 #define GPU_CUDA_MAX_SAMPLERS 8
 #define GPU_CUDA_N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
 
-/* The bit position of the flag for normalized coordinates, above the number of a sampler. */
+/* A kernel gets a sampler as a word. The low bits are the number of the sampler. The bit at this
+ * position is set if the sampler uses normalized coordinates. */
 #define GPU_CUDA_SAMPLER_SHIFT 16

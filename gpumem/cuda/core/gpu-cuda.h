@@ -140,9 +140,10 @@ typedef struct
     GPU_CUDA_MEMORY_IMPORTED,           /* from another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
-  gpointer         shared;              /* nullable; an import or a registration of host memory,
-                                         * which buffers may share; the GpuCudaManaged of managed
-                                         * memory; the GpuCudaRange of virtual memory */
+  gpointer         shared;              /* nullable; for an import or a registration of host memory,
+                                         * its structure, which several buffers may share; for
+                                         * managed memory, its GpuCudaManaged; for virtual memory,
+                                         * its GpuCudaRange */
   gboolean         is_managed;          /* managed memory or a slice of it: mapped at its address */
 } GpuCudaBuffer;
 

@@ -476,7 +476,8 @@ copy_pieces (CUstream         stream,
       code = _gpu_cuda.cuEventRecord (staging->done, stream);
     }
 
-  /* Wait for pieces in flight, because the caller treats a failed fill as not submitted. */
+  /* If a call failed, wait for the pieces that are in flight: the caller treats a failed fill as
+   * not submitted, and so does not track these pieces. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (stream);
 

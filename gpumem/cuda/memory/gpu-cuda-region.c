@@ -358,7 +358,7 @@ copy_arrays (RegionOp *op,
 
   if (to.rows_are_layers || from.rows_are_layers)
     {
-      /* The rows of one array are the layers of the other array. */
+      /* Both sides are arrays, and the rows of one array correspond to the layers of the other. */
       if (to.array != NULL && from.array != NULL && to.rows_are_layers != from.rows_are_layers)
         return copy_array_rows (op, &to, &from);
 

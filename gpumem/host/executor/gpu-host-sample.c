@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions that kernels call to read and write images; gpu-host-texture.c samples them. */
+/* The functions that kernels call to read and write images. To read with a sampler,
+ * these functions call gpu-host-texture.c. */
 #include "config.h"
 
 #include "gpumem/host/executor/gpu-host-executor.h"

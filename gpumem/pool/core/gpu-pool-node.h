@@ -51,8 +51,8 @@ struct _GpuMemoryBlock
   guint32      offset;              /* in the area, in units */
   guint32      units;
   guint64      use;                 /* the last use: stream slot in the upper 16 bits, use sequence
-                                     * in the lower 48 bits; 0: completed. Active block: the
-                                     * allocation stream */
+                                     * in the lower 48 bits; or 0 if that use has completed. In an
+                                     * active block: the allocation stream */
   GpuPoolData *data;
   guint32      slack;               /* bytes beyond the request; atomic, because _gpu_pool_visit()
                                      * reads it */

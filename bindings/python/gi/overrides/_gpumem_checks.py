@@ -139,9 +139,9 @@ def find_checks(info):
             for argument in _list_arguments(info)]
 
 
-# The code of each check. This code calls the check only if the argument may be wrong: a call takes
-# ten times as long as the condition. The names in _NAMES end in an underscore, unlike the name of
-# any argument.
+# The source line of each check. The line calls the check only if the argument may be wrong, because
+# the call takes ten times as long as the condition before it. The names in _NAMES end in an
+# underscore, unlike the name of any argument.
 _LINES = {
     to_index: "if type_({0}) is not int_: {0} = to_index_({0}, {0!r})",
     to_indices: "if {0} is not None: {0} = to_indices_({0}, {0!r})",

@@ -75,7 +75,8 @@ class ScopeMethods:
         return self
 
     def __exit__(self, kind=None, value=None, traceback=None):
-        # Do not replace another exception by an error about the order.
+        # If an exception ended the block, do not replace it by an error about the order of with
+        # statements.
         if kind is None:
             _end_properly(self)
         else:
