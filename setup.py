@@ -163,7 +163,8 @@ def version():
         return ".".join(re.findall(r"gpu_(?:major|minor|micro)_version\], \[(\d+)", file.read()))
 
 
-# Nothing is written to the source folder, whose build/ is that of quickstart
+# Build in a temporary folder. By default, setuptools would write to build/ in the source folder,
+# where quickstart builds the library
 with tempfile.TemporaryDirectory() as folder:
     setup(version=version(),
           package_dir={"": "bindings/python"},

@@ -111,7 +111,7 @@ check_form (GpuContext *to_context, Form to_form, GpuContext *from_context, Form
   test_assert_bytes (around, around_expected);
 }
 
-/* --- pairs ------------------------------------------------------------------------------------ */
+/* --- pairs of contexts ------------------------------------------------------------------------ */
 
 /* Runs @func with a new context on every device. */
 static void

@@ -31,8 +31,8 @@ static const Case cases[] =
   { "rgba-int32", { -2147483646.5, 2147483646.5, -0.6, 16777217.4 },
     { 2, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 1 } },
 
-  /* 0.5 is a tie (127.5 of 255), and 0.7 becomes a tie when multiplied. The second row is 254.49,
-   * 254.52, 0.51, 0.48 of 255 */
+  /* 0.5 is a tie, 127.5 of 255. 0.7 is slightly less than a tie, but 0.7 * 255 is rounded to the
+   * tie 178.5. The second row is 254.49, 254.52, 0.51 and 0.48 of 255. */
   { "rgba-unorm8", { 0.5, -0.1, 1.2, 0.7 }, { 128, 0, 255, 178 } },
   { "rgba-unorm8", { 0.998, 0.9981, 0.002, 0.0019 }, { 254, 255, 1, 0 } },
   { "rgba-snorm8", { 0.5, -0.5, -1, 0.3 }, { 64, 0xc0, 0x81, 38 } },

@@ -49,7 +49,7 @@ assert_ints (GpuBuffer *buffer, gint32 expected)
     g_assert_cmpint (data[i], ==, expected);
 }
 
-/* --- prepared --------------------------------------------------------------------------- */
+/* --- prepared launches ------------------------------------------------------------------ */
 
 static void
 launch_prepared (TestFixture *fixture)

@@ -64,7 +64,7 @@ count_of_driver (void)
 #endif
 }
 
-/* --- full and empty ------------------------------------------------------------------ */
+/* --- filling and emptying a pool ----------------------------------------------------- */
 
 static GpuStream *
 choose_stream (Filler *filler)
@@ -155,7 +155,8 @@ drop_pieces (Filler *filler)
   filler->bytes = 0;
 }
 
-/* Returns the average share of the limit in use at the first refusal of a round. */
+/* Fills the pool until it refuses a request, and then frees everything, @n_rounds times. Returns
+ * the average share of the limit that is in use when the pool refuses a request. */
 static double
 fill_and_empty (Filler *filler, guint n_rounds)
 {

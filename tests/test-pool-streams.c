@@ -12,7 +12,7 @@
 #define LIMIT     (4 * MAX_WORDS * 4)
 #define QUEUE     16                /* operations between waits for the stream, on average */
 
-/* The size of the counters of wrong words and of checked words. */
+/* Size in bytes of two counters: the number of wrong words, and the number of checked words. */
 #define COUNTS_SIZE (2 * sizeof (guint32))
 
 static const char source[] =

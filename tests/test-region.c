@@ -473,7 +473,8 @@ overlaps (const Copy *copy)
   return FALSE;
 }
 
-/* If the pitches differ, the library only compares where the regions begin and end. */
+/* Returns whether the library may reject the copy even if the regions share no byte. If the pitches
+ * differ, the library only compares the ranges from the first to the last byte of each region. */
 static gboolean
 may_be_refused (const Copy *copy)
 {

@@ -647,7 +647,8 @@ hazard_random_out_of_order (TestFixture *fixture)
 
 /* --- one memory, several images ------------------------------------------------------------ */
 
-/* Fills one texel through @to and copies it through @from, on two streams. */
+/* @to and @from are images of the same memory. One stream fills a texel of @to, and another stream
+ * copies this texel from @from. */
 static void
 assert_same_texels (TestFixture *fixture, GpuImage *to, GpuImage *from)
 {

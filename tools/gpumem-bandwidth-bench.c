@@ -56,7 +56,7 @@ gpumem_lane_clear (GpumemLane *lane)
   lane->detour.data = NULL;
 }
 
-/* --- omissions -------------------------------------------------------------- */
+/* --- omitted measurements --------------------------------------------------- */
 
 static gboolean
 is_lack (const GError *error)

@@ -81,8 +81,8 @@ typedef struct
   GpuImageGetMaxExtentOp *get_max_extent;
   /* any thread. The format is one of list_formats(), the extent is not empty and at most the
    * maximum, and the number of levels is valid: it is 1 without GPU_CAPABILITIES_MIPMAPS. @data, if
-   * not NULL, is the initial contents of the first level, with these pitches, copied before the
-   * call returns. */
+   * not NULL, is the initial content of the first level, with the given pitches. The op copies
+   * @data before it returns. */
   GpuNativeImage *  (*create)         (GpuNativeContext          *context,
                                        GpuMemoryFlags             flags,
                                        const GpuImageDescription *description,

@@ -63,8 +63,8 @@ is_native (const Fill *fill)
          && ((fill->offset | fill->size) & (n - 1)) == 0;
 }
 
-/* If the flags of the memory deny the host access, writes the bytes to a temporary buffer and
- * copies them from there. */
+/* If the flags of the memory do not allow writes by the host, writes the bytes to a temporary
+ * buffer and copies them from that buffer to the memory. */
 static gboolean
 write_seed (GpuTimeline  *timeline,
             const char   *function,

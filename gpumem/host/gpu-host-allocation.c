@@ -95,7 +95,7 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
   return buffer;
 }
 
-/* --- commitment ------------------------------------------------------------------------------- */
+/* --- committing memory ------------------------------------------------------------------------ */
 
 static void
 touch (guint8 *data,

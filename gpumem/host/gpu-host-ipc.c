@@ -66,8 +66,8 @@ struct _GpuHostFile
 static GMutex lock;
 static GSList *files;
 
-/* Sets the pages that contain the range. The caller has checked that the file contains the
- * range. */
+/* Sets `offset` and `size` of @file to the whole pages that contain the given range. The caller has
+ * checked that the file contains this range. */
 static void
 file_set_pages (GpuHostFile *file,
                 guint64      offset,

@@ -41,8 +41,8 @@ queue_unref (GpuOpenclQueue *queue)
   g_free (queue);
 }
 
-/* Retains and returns the queue's handle. Returns NULL if the stream was freed. The caller may
- * block before it releases the handle. */
+/* Returns (transfer full) the queue's handle, or NULL if the stream was freed. The reference keeps
+ * the handle valid, so that the caller may block without `lock`. */
 static cl_command_queue
 queue_ref_handle (GpuOpenclQueue *queue)
 {

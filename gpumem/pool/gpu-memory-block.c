@@ -47,7 +47,7 @@ G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
 /* Additional state of a block with several references, or with several streams. Most blocks need no
- * such state. The owner flag of a block is set if the block has an Extra. */
+ * such state. The owner's flag of a block is TRUE if the block has this state. */
 typedef struct
 {
   guint      refs;                  /* references beyond the first */

@@ -183,8 +183,8 @@ gpu_kernel_init (GpuKernel *kernel)
   _gpu_live_add (GPU_LIVE_KERNEL, 1);
 }
 
-/* Keeps old tables until the kernel is finalized, because a launch on another thread may still be
- * reading an old table. */
+/* Keeps a replaced array of argument descriptions until the kernel is finalized, because a launch
+ * on another thread may still be reading it. */
 static void
 set_arguments (GpuKernel       *kernel,
                GpuArgumentInfo *arguments)

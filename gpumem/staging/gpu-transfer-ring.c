@@ -311,7 +311,8 @@ trim_to_limit (gpointer data)
   GpuTransferRing *ring = get_ring (context);
   gsize limit;
 
-  /* Clear the flag first, so that a slot returned in the meantime starts another trim. */
+  /* Clear `trims` before the trim, so that a slot that is returned during the trim starts another
+   * trim. */
   g_mutex_lock (&ring->lock);
   ring->trims = FALSE;
   limit = ring->limit;

@@ -285,7 +285,8 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* This is the event of earlier work. A failure of that work does not affect the copy. */
+  /* For a write, the events of the first n_places chunks are those of earlier work. A failure of
+   * that work does not affect this copy. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)

@@ -195,7 +195,8 @@ release_locked (Dual            *dual,
   return success;
 }
 
-/* Counts the operation. A partial submission also counts as a use of all its memory. */
+/* Records the operation, as a use of its memory, in the timelines of @sides. If the operation
+ * failed, records it only in the timelines whose streams have received some of its commands. */
 static void
 enter_locked (Dual           *dual,
               guint           sides,
@@ -248,9 +249,10 @@ run_locked (Dual     *dual,
   return success;
 }
 
-/* If only one side needs its failure lock, runs that side first and then unlocks the failure lock.
- * The side that runs second may block this thread until another thread sets a user event, and that
- * thread needs the failure lock. While this thread blocks, no other thread holds the failure lock
+/* Submits both sides of the operation together, unless only one side needs its failure lock. In
+ * that case, submits that side first, and then unlocks the failure lock. The submission of the
+ * second side may block this thread until another thread sets a user event, and the other thread
+ * needs the failure lock for that. While this thread blocks, no other thread holds the failure lock
  * and waits for the timeline of the second side: only operations of the user's stream lock both
  * timelines, and dual_lock excludes those operations. */
 static gboolean

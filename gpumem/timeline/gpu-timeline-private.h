@@ -75,8 +75,8 @@ struct _GpuTimeline
   GpuStreamFlags    flags;          /* of the stream, and GPU_TIMELINE_MARKS */
   guint             n_user_waits;   /* atomic: length of user_waits; written under lock */
   GMutex            lock;
-  GpuRetained       shared;         /* the last object of _gpu_timeline_retain_shared_locked();
-                                     * under lock */
+  GpuRetained       shared;         /* the last object passed to
+                                     * _gpu_timeline_retain_shared_locked(); guarded by lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy `stream` once `users` is 0 */
   gboolean          is_ended;       /* guarded by lock; the last user of a borrowed stream was
@@ -118,8 +118,9 @@ struct _GpuTimeline
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
   guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
                                       * searched for failed events */
-  gboolean          is_unordered;   /* a user event has failed, and later work does not wait yet for
-                                     * earlier work that it may overtake */
+  gboolean          is_unordered;   /* a user event has failed, so the driver may run later work
+                                     * before pending earlier work; TRUE until a submission waits
+                                     * for this earlier work */
   GPtrArray        *partners;       /* nullable; of GpuTimeline, each with a use and a reference:
                                      * streams of other contexts, for cross-driver copies */
 };

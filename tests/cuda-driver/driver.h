@@ -222,7 +222,8 @@ struct CUctx_st
   Stream       *legacy;
   GHashTable   *per_thread;       /* pthread_t -> the per-thread default Stream */
   GPtrArray    *streams;          /* Stream, alive or draining */
-  GHashTable   *peers;            /* contexts whose memory kernels of this context may access */
+  GHashTable   *peers;            /* the contexts to which cuCtxEnablePeerAccess() gave this context
+                                   * access */
   guint64       limits[8];
   CUfunc_cache  cache_config;
 };

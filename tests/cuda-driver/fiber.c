@@ -104,7 +104,7 @@ run_item (GpuHostFiber *fiber,
   item->state = THREAD_OVER;
 }
 
-/* --- one block -------------------------------------------------------------------------------- */
+/* --- the fibers of one block ------------------------------------------------------------------ */
 
 void
 fibers_free (void)

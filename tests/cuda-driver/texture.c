@@ -283,7 +283,7 @@ ENTRY (cuTexObjectCreate,
   return CUDA_SUCCESS;
 }
 
-/* --- in use ----------------------------------------------------------------------------------- */
+/* --- pending uses of objects ------------------------------------------------------------------ */
 
 static GPtrArray **
 get_uses (Object *object)

@@ -271,8 +271,8 @@ find_mappings (guint64 address,
   return g_steal_pointer (&list);
 }
 
-/* Returns the error of any failed context. Mappings belong to no context, so the operations of the
- * failed context may have used them. */
+/* Returns the error of a context that has failed, or CUDA_SUCCESS. A mapping belongs to no context,
+ * so operations of any failed context may have used the mapping. */
 static CUresult
 any_error (void)
 {

@@ -126,8 +126,8 @@ static void
 run (const guint8 *data,
      gsize         size)
 {
-  /* The library cannot report the end of its use of a tensor that has no deleter, so each tensor
-   * has its own storage. */
+  /* After the import of a tensor without a deleter, the program does not learn when the library
+   * stops using the tensor. Therefore each run uses the next tensor of these arrays. */
   static GpuDLManaged all_managed[N_TENSORS];
   static GpuDLVersioned all_versioned[N_TENSORS];
   static guint turn;

@@ -27,7 +27,8 @@ enum
   SEAL_GROW      = 1 << 4,
   SEAL_WRITE     = 1 << 5,
   ENVELOPE       = 1 << 6,
-  CHANGE         = 1 << 7           /* with ENVELOPE: edits the envelope; else: arbitrary bytes */
+  CHANGE         = 1 << 7           /* with ENVELOPE: imports a changed envelope; without: imports
+                                     * arbitrary bytes */
 };
 
 typedef struct

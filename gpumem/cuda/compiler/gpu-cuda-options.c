@@ -244,8 +244,8 @@ _gpu_cuda_options_take_macros (GPtrArray *options)
   GString *lines = g_string_new (NULL);
   guint i = 0;
 
-  /* A file that is included before the program may use the macros, so their definitions must remain
-   * options. */
+  /* If the options include a file before the program, this file may use the macros that other
+   * options define. In that case, leave the definitions in the options. */
   if (_gpu_cuda_options_include (options))
     return g_string_free (lines, FALSE);
 

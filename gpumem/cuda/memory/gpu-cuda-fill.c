@@ -362,7 +362,8 @@ _gpu_cuda_fill_region (GpuNativeStream      *stream,
     code = set_rows (address + i * side->slice_pitch, side->row_pitch, extent, pattern, period,
                      handle, &function);
 
-  /* Wait for slices in flight, because the caller treats a failed fill as not submitted. */
+  /* If a call failed, wait for the slices that are in flight: the caller treats a failed fill as
+   * not submitted, and so does not track these slices. */
   if (code != CUDA_SUCCESS)
     _gpu_cuda.cuStreamSynchronize (handle);
 

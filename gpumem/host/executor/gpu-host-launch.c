@@ -10,7 +10,8 @@
 /* With fewer work-items than this, starting other threads takes longer than it saves. */
 #define SHARE_THRESHOLD 2048
 
-/* Chunks of groups per thread: small chunks let all threads finish at almost the same time. */
+/* A launch divides its groups into this many chunks for each thread. Small chunks let all threads
+ * finish at almost the same time. */
 #define CHUNKS_PER_THREAD 8
 
 /* The arguments of one thread of a launch. */

@@ -136,8 +136,9 @@ typedef struct
   gint              unset;                      /* atomic; TRUE for a user event without a status */
   gboolean          cannot_fail;                /* TRUE for a user event that must not fail in the
                                                  * driver */
-  gint              failed;                     /* atomic; the event failed, but is complete in the
-                                                 * driver */
+  gint              failed;                     /* atomic; TRUE for a user event that has failed
+                                                 * although its cl_event is complete: see
+                                                 * cannot_fail */
   gint              settled;                    /* atomic; delay_failure() has run */
 } GpuOpenclEvent;
 

@@ -163,7 +163,7 @@ GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
                                            guint              slot,
                                            guint32            units);
 /* Cuts @units out of a busy node. The cut begins @pad units after the start of the node. The rest
- * becomes free and keeps the use of @node. */
+ * becomes free. Its last use is the use that @node records. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            pad,

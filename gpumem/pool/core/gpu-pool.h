@@ -105,8 +105,8 @@ typedef struct
   guint64  n_allocs, n_frees;
   guint64  n_cache_hits;            /* requests served from the thread's cache */
   guint64  n_hits;                  /* requests served from free ranges without a wait */
-  guint64  n_steals, n_waits;       /* requests served from memory of other streams; waits for
-                                     * pending uses */
+  guint64  n_steals, n_waits;       /* n_steals: requests served from memory of other streams;
+                                     * n_waits: waits for pending uses */
   guint64  n_growths, n_recycled;   /* growths, chunks moved */
   guint64  n_maps, n_unmaps;        /* calls that mapped and unmapped chunks */
   guint64  n_refused;               /* failed requests */
