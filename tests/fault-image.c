@@ -236,8 +236,8 @@ formats (GpuContext *context, GpuStream *stream, GError **error)
          check (same, 8, "copies between formats", error);
 }
 
-/* Blocking operations wait for the event of their last command. After several commands they wait
- * for the event of a marker. */
+/* A blocking operation with one command waits for the event of this command. A blocking operation
+ * with several commands waits for the event of a marker. */
 static gboolean
 blocking (GpuContext *context, GError **error)
 {

@@ -697,7 +697,7 @@ buffer_without_init (void)
 }
 
 /* Passes uninitialized objects to every function of streams and buffers. The objects have a size,
- * so that the ranges are valid. */
+ * so that no call fails because of an invalid range. */
 static void
 buffer_sized_without_init (TestFixture *fixture)
 {

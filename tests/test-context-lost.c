@@ -266,8 +266,8 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   return event;
 }
 
-/* A context that waits for work of a lost context is not lost. Implicit waits for the use of memory
- * end without an error; explicit waits fail. */
+/* If a context waits for work of another context that is lost, the waiting context is not lost. An
+ * implicit wait before a use of memory ends without an error; an explicit wait fails. */
 static void
 spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
 {

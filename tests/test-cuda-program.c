@@ -348,7 +348,8 @@ program_shared_limit_per_function (TestFixture *fixture)
     {
       const gsize sizes[] = { most, most / 3 * 2, 256, most };
 
-      /* The limit set through one object also applies to the other object. */
+      /* Set the limit through one kernel object. The limit then also applies to the other
+       * object. */
       if (i >= 8)
         test_assert_ok (gpu_kernel_set_attribute (kernels[i % 2], "max-dynamic-shared-size",
                                                   8192 * i, &error), error);

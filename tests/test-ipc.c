@@ -525,8 +525,8 @@ assert_resized (TestFixture *fixture, GBytes *handle, guint64 offset, guint64 si
   test_assert_gpu_error (error, GPU_ERROR_IPC, "the driver reports", size_text);
 }
 
-/* Sizes in a handle are untrusted: the driver reports the real size, whether or not the memory is
- * open already. */
+/* The size in a handle is untrusted. The library gets the real size from the driver, even if this
+ * process has already opened the memory. */
 static void
 ipc_sizes (TestFixture *fixture)
 {

@@ -201,7 +201,7 @@ launch_threads (TestFixture *fixture)
   assert_ints (buffer, N_THREADS * N_TIMES);
 }
 
-/* Prepares a launch with more arguments than a launch stores without an allocation. */
+/* Prepares a launch with so many arguments that the launch must allocate memory for them. */
 static void
 launch_many_arguments (TestFixture *fixture)
 {

@@ -275,7 +275,8 @@ check_same_stream (void)
   pool_end (&owner);
 }
 
-/* The order in which another stream gets items, and the number of waits for each item. */
+/* Checks in which order a stream gets the items that other streams have freed, and how often it
+ * waits for each item. */
 static void
 check_other_stream (void)
 {

@@ -34,7 +34,7 @@ typedef struct
   gboolean taken;
 } SimUnit;
 
-/* The memory at adjacent addresses: a segment, or the reserved address range of a pool with
+/* A contiguous range of addresses: a segment, or the reserved address range of a pool with
  * chunks. */
 typedef struct
 {

@@ -484,8 +484,8 @@ share_descriptors (TestFixture *fixture)
       assert_refused (fixture, pipes[0], GPU_ERROR_IPC, "a pipe");
       assert_refused (fixture, ends[0], GPU_ERROR_IPC, "a socket");
       assert_refused (fixture, folder, GPU_ERROR_IPC, "a directory");
-      /* NVIDIA's memory descriptors are character devices, so only the driver can refuse other
-       * character devices. */
+      /* Descriptors of NVIDIA's memory are character devices. The library therefore passes any
+       * character device to the driver, and only the driver can refuse it. */
       if (!test_is_opencl (fixture))
         {
           g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,

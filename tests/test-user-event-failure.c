@@ -255,8 +255,8 @@ lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *me
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* Asserts the failure of operations that are ordered like writes but keep the content. If such an
- * operation succeeded, the library would treat the content as defined again. */
+/* Asserts that operations fail if they are ordered like writes but do not change the content. If
+ * such an operation succeeded, the library would treat the content as defined again. */
 static void
 assert_order_alone_refused (GpuStream *stream, GpuBuffer *buffer)
 {

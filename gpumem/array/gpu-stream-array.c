@@ -182,7 +182,8 @@ _gpu_array_write (GpuArray              *array,
   _gpu_array_layout_pack (&array->layout, &packed);
   _gpu_array_plan_init (&packed_plan, &array->layout, &packed);
 
-  /* Reordering the elements on the host takes less time than the commands that it saves. */
+  /* If this reduces the number of commands, first reorder the elements on the host: that takes less
+   * time than the additional commands would take. */
   if (packed_plan.n_regions < plan.n_regions)
     {
       GpuArrayPlan order;
@@ -233,8 +234,8 @@ _gpu_array_read (GpuArray            *array,
 
 /* --- from array to array ---------------------------------------------------- */
 
-/* Returns whether the ranges of the arrays overlap, so that a copy could read bytes that it has
- * written. */
+/* Returns whether the address ranges of the arrays overlap. A copy between such arrays could read
+ * bytes that it has already written. */
 static gboolean
 arrays_meet (GpuArray *a,
              GpuArray *b)

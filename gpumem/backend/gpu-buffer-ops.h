@@ -179,11 +179,11 @@ typedef struct
   /* any thread; may be NULL. Uses @data in place. @data outlives the buffer. */
   GpuBufferAllocForHostOp *alloc_for_host;
   /* any thread; this op and the next two may be NULL. Allocates host memory at a fixed address,
-   * GpuNativeMemory.host. The host accesses the memory without a command while no work uses it.
-   * With GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, kernels must be able to access the memory; if they
-   * cannot, the op fails with GPU_ERROR_NOT_SUPPORTED. The op may ignore all other flags. Sets
-   * @flags to the flags in effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of
-   * memory. */
+   * GpuNativeMemory.host. While no work uses the memory, the host accesses it directly, without a
+   * command. With GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, kernels must be able to access the
+   * memory; if they cannot, the op fails with GPU_ERROR_NOT_SUPPORTED. The op may ignore all other
+   * flags. Sets @flags to the flags in effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host
+   * is out of memory. */
   GpuBufferAllocHostOp *alloc_host;
   /* Uses @data in place, and page-locks it if possible. @data belongs to the program and outlives
    * the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in @flags, the memory must not be written: its

@@ -37,8 +37,8 @@ typedef struct
                                        const char *const   *names,
                                        char              ***lowered,
                                        GError             **error);
-  /* Compiles source, but does not load the result, which is an input of link(). If @options request
-   * a binary, load_binary() also accepts the result. */
+  /* Compiles source to an image for link(), and does not load the image. If @options request a
+   * binary, load_binary() also accepts the image. */
   GBytes *           (*compile)       (GpuNativeContext  *context,
                                        const char        *source,
                                        const char        *options,

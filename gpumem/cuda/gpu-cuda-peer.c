@@ -154,8 +154,8 @@ open_memory (GpuCudaContext  *peer,
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
 
-  /* Also compare the device: the entry may be that of a context that was freed before its access
-   * was disabled, and a context of another device may have the same handle now. */
+  /* Also compare the device. The entry may belong to a context that was freed before its access was
+   * disabled. A context of another device may now have the same handle as that context. */
   if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
        && GPOINTER_TO_INT (known) == device) == is_open)
     return TRUE;

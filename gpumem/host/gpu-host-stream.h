@@ -48,8 +48,8 @@ stream_is_out_of_order (const GpuHostStream *stream)
 }
 
 void     _gpu_host_operation_free         (GpuHostOperation *operation);
-/* Wakes the thread, with at most one signal per sleep. Signals after unlocking, so that the thread
- * does not wake only to block on the lock. */
+/* Unlocks the stream, and then wakes its thread, so that the thread does not wake only to block on
+ * the lock. Sends at most one signal while the thread sleeps. */
 void     _gpu_host_stream_unlock_and_wake (GpuHostStream    *stream);
 /* The main function of a stream's thread. Owns a reference on the stream, @data. */
 gpointer _gpu_host_stream_thread          (gpointer          data);

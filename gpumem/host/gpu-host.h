@@ -66,7 +66,8 @@ struct _GpuHostEvent
                                      * operation with this number */
   gint            status;           /* atomic, GpuEventStatus; written under lock */
   GpuHostFailure *failure;          /* set before the status is FAILED */
-  guint64         times[4];         /* by GpuProfilingPoint; set before the status is COMPLETE */
+  guint64         times[4];         /* indexed by GpuProfilingPoint; set before the status is
+                                     * COMPLETE */
 
   GMutex          lock;             /* protects the next three members */
   GCond           cond;
@@ -178,7 +179,8 @@ void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
 GpuMemoryFreeOp _gpu_host_memory_free;
-/* Returns the buffer itself, or the buffer with the texels of an image. */
+/* Returns @memory itself if it is a buffer, or the buffer that contains the texels if @memory is an
+ * image. */
 GpuHostBuffer  *_gpu_host_memory_get_buffer   (const GpuNativeMemory   *memory);
 /* Returns the address of the first byte or texel. */
 guint8         *_gpu_host_memory_get_data     (const GpuNativeMemory   *memory);

@@ -8,7 +8,8 @@
 #include "gpumem/device/gpu-ipc-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
-/* The memory flags that a handle contains. The buffer of the importing process gets them. */
+/* The memory flags that a handle contains. The buffer that the importing process creates also has
+ * these flags. */
 #define ACCESS_FLAGS (GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_WRITE_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_READ_ONLY \
                       | GPU_MEMORY_FLAGS_HOST_WRITE_ONLY | GPU_MEMORY_FLAGS_HOST_NO_ACCESS)

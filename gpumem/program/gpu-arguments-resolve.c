@@ -313,8 +313,8 @@ has_textures (GpuKernel *kernel)
   return backend->image != NULL && backend->image->has_textures;
 }
 
-/* Returns whether the kernel takes images as texture and surface objects. The driver describes such
- * objects as 64-bit values or not at all. */
+/* Returns whether the argument that @info describes may be a texture or surface object. The driver
+ * describes such an argument as a 64-bit value, or not at all. */
 static gboolean
 takes_object (GpuKernel              *kernel,
               const GpuArgumentInfo  *info)

@@ -40,8 +40,8 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
-/* Returns the name that the binary has for @name, a name in the source. Returns @name itself if the
- * name is not mangled. */
+/* Returns the name in the binary for @name, which is a name in the source. Returns @name itself if
+ * the two names do not differ. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 

@@ -21,8 +21,8 @@ _gpu_transfer_get_slot_size (void)
 typedef struct
 {
   GpuNativeMemory *memory;
-  gboolean         leased;          /* TRUE until the copy is submitted, or until the lease is
-                                     * returned */
+  gboolean         leased;          /* TRUE from the lease of the slot until the copy is submitted,
+                                     * or until the lease is returned without a copy */
   GpuNativeEvent  *busy;            /* nullable; completes when the slot is no longer in use */
   gconstpointer    order;           /* `order` of the last copy that used the slot */
 } GpuTransferSlot;

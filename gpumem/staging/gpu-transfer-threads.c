@@ -54,8 +54,8 @@ _gpu_transfer_get_n_threads (void)
 static GpuWorkers copy_workers = { .name = "gpumem-copy" };
 static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
-/* The reason why a thread could not be started. Set once. _gpu_transfer_report_threads() takes
- * it. */
+/* The reason why a thread for copies could not be started. Set at most once;
+ * _gpu_transfer_report_threads() clears it. */
 static char *failure_text;          /* atomic */
 static gint  has_failed;            /* atomic */
 

@@ -23,9 +23,9 @@ typedef struct
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
   GpuNativeEvent *event;            /* of the user's stream, nullable */
-  GPtrArray    *cross[2];           /* nullable; for each side, the pending cross-driver copies that
-                                     * it depends on. If one of these copies fails, later work of
-                                     * the other side also fails */
+  GPtrArray    *cross[2];           /* nullable; for each side, the pending cross-driver copies on
+                                     * which this side depends. If one of these copies fails, later
+                                     * work of the other side also fails */
   guint         locked;             /* bit mask of the sides whose timeline is locked */
   guint         failed;             /* the side that failed, after a failure */
 } Dual;

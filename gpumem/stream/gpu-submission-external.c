@@ -109,8 +109,8 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   return separate (s, error);
 }
 
-/* Counts mappings. If an unmap fails, its mapping stays counted, so that the memory stays
- * acquired. */
+/* Counts the mappings of the memory. A failed unmap does not reduce the count, so that the memory
+ * stays acquired. */
 static void
 count_maps (GpuSubmitter *s,
             GpuStorage   *root,

@@ -164,8 +164,9 @@ _gpu_timeline_is_complete (GpuTimeline *timeline,
   return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
 }
 
-/* gpu-timeline-error.c. The first function sets up a new timeline. The second one marks the points
- * in (@from, @to] as failed with @error, and takes ownership of @error. */
+/* gpu-timeline-error.c. _gpu_timeline_init_failures() sets up a new timeline.
+ * _gpu_timeline_fail_locked() marks the points in (@from, @to] as failed with @error, and takes
+ * ownership of @error. */
 void            _gpu_timeline_init_failures   (GpuTimeline       *timeline);
 void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,
                                                guint64            from,
@@ -458,9 +459,9 @@ gboolean _gpu_pending_wait (GpuPending           *pending,
 
 typedef struct _GpuTaskWait GpuTaskWait;
 
-/* Creates a wait that returns @task in its main context when the task is cancelled or
- * _gpu_task_wait_end() is called. The task returns @result, or TRUE if @result is NULL. Takes
- * ownership of @result. */
+/* Creates a structure that waits for @task. When @task is cancelled, or when _gpu_task_wait_end()
+ * is called, @task returns in its main context. It returns @result, or TRUE if @result is NULL.
+ * Takes ownership of @result. */
 GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
                                                gpointer           result,
                                                GDestroyNotify     result_free);

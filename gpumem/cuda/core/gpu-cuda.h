@@ -210,7 +210,8 @@ GpuDeviceGetPeerAttributesOp _gpu_cuda_get_peer_attributes;
 GpuContextEnablePeerOp _gpu_cuda_enable_peer;
 GpuContextDisablePeerOp _gpu_cuda_disable_peer;
 
-/* gpu-cuda-cache.c. Caller has entered the context, except for _recycle_event(). */
+/* gpu-cuda-cache.c. The caller has entered the context; only _gpu_cuda_recycle_event() does not
+ * require this. */
 gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
                                     gboolean         timing,
                                     CUevent         *event,

@@ -125,8 +125,9 @@ _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
 
 #define MOST(name) CU_DEVICE_ATTRIBUTE_MAXIMUM_##name
 
-/* The limits of textures, then those of surfaces; 0 for unused dimensions. The smaller limit
- * applies, because kernels may both read and write an image. */
+/* For each image type, the device attributes for the maximum extent of textures, and then those for
+ * the maximum extent of surfaces. The attribute is 0 for a dimension that the type does not use.
+ * The smaller limit applies, because kernels may both read and write an image. */
 static const CUdevice_attribute limits[][2][3] =
 {
   [GPU_IMAGE_TYPE_IMAGE_1D] = { { MOST (TEXTURE1D_WIDTH) }, { MOST (SURFACE1D_WIDTH) } },

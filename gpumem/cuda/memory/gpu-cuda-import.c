@@ -176,8 +176,8 @@ open_memory (Import  *import,
   return TRUE;
 }
 
-/* Caller has entered the context. The driver rejects a wrong @size, because it only maps whole
- * allocations. */
+/* Caller has entered the context. The driver only maps whole allocations, and therefore rejects a
+ * wrong @size. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,

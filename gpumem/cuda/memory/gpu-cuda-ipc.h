@@ -45,7 +45,7 @@ gboolean  _gpu_cuda_fail_ipc     (GError            **error);
 gboolean  _gpu_cuda_check_ipc    (CUresult            code,
                                   const char         *function,
                                   GError            **error);
-/* Initializes the first fields up to `process`, and sets the others to 0. */
+/* Sets the fields up to `process`, and clears all other fields. */
 void      _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
                                   GpuCudaHandleKind   kind);
 /* Parses @bytes. Fails unless the kind of the handle is in the bitmap @kinds, and the buffer has at

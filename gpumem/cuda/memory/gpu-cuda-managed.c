@@ -18,7 +18,8 @@ is_concurrent (const GpuNativeDevice *device)
   return (device->capabilities & GPU_CAPABILITIES_SVM_FINE) != 0;
 }
 
-/* Allocates extra room only if @alignment exceeds the base alignment of the device. */
+/* Allocates additional bytes for the alignment only if @alignment exceeds the base alignment of the
+ * device. */
 GpuCudaBuffer *
 _gpu_cuda_managed_alloc (GpuCudaContext  *context,
                          gsize            size,

@@ -459,10 +459,10 @@ _gpu_cuda_enqueue_region (CUstream              stream,
   return code;
 }
 
-/* Called after a failure with enqueued copies. Sets `partial`, so that the caller retains the
- * memory until an event that the caller records later has completed. On the per-thread stream,
- * `last` must be recorded after the copies. If the driver cannot record `last`, waits for the
- * copies instead. */
+/* Called if a driver call fails after other copies were enqueued. Sets `partial`, so that the
+ * caller retains the memory until an event that the caller records later has completed. On the
+ * per-thread stream, `last` must be recorded after the copies. If the driver cannot record `last`,
+ * waits for the copies instead. */
 static void
 leave_pieces (GpuCudaStream *stream)
 {

@@ -107,8 +107,8 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                           fd, error);
 }
 
-/* Each import has its own mapping. The program must order the operations of the libraries that
- * share the memory. */
+/* Imports the memory behind @fd into a new mapping, even if this process has imported the same
+ * memory before. The program must order the operations of the libraries that share the memory. */
 GpuNativeBuffer *
 _gpu_cuda_open_fd (GpuNativeContext  *context,
                    GpuFdKinds         kind,

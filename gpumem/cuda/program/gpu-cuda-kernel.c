@@ -20,8 +20,8 @@
 typedef struct
 {
   guint32 version;
-  guint32 language;             /* bit 0: the portable dialect; from bit 8 on: a bitmap of the
-                                 * constant samplers */
+  guint32 language;             /* bit 0: set for the portable dialect; bits 8 and above: a bitmap
+                                 * of the constant samplers that the program may use */
   guint32 n_arguments;
   guint32 block[3];
   guint32 text_size;
@@ -81,8 +81,8 @@ get_type_name (char code)
   return NULL;
 }
 
-/* Sets @argument to an image or sampler. Returns FALSE if this version of the library does not
- * support the description. */
+/* Sets @argument to the image or sampler that @info describes. Returns FALSE if this version of the
+ * library does not support the description. */
 static gboolean
 describe_object (GpuCudaKernel       *kernel,
                  GpuArgumentInfo     *argument,

@@ -62,7 +62,8 @@ parse (GpuSource *source,
 
 /* --- outside functions ------------------------------------------------------------------------ */
 
-/* Returns a range of the text on one line, without line markers of the preprocessor. */
+/* Returns the text of the tokens in @range on one line, without the line markers of the
+ * preprocessor. */
 static char *
 get_flat_text (GpuSource      *source,
                GpuSourceRange  range)

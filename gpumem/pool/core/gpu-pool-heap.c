@@ -272,8 +272,8 @@ _gpu_pool_heap_cut (GpuPool     *pool,
 
 /* --- completed uses ----------------------------------------------------------------- */
 
-/* Removes the ranges whose use has completed from @free_list, and prepends them to @list, linked by
- * free_next. Returns the new head of @list. */
+/* Removes from @free_list all ranges whose use has completed, and prepends them to @list, which is
+ * linked by free_next. Returns the new head of @list. */
 static GpuPoolNode *
 take_completed (GpuPool         *pool,
                 GpuPoolFreeList *free_list,

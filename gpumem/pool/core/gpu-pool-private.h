@@ -118,8 +118,8 @@ gpu_pool_used_bytes (GpuPool *pool)
 /* Like gpu_pool_used_bytes(), but includes the unflushed counts of all threads. Caller holds
  * `lock`. */
 guint64       _gpu_pool_sum_used          (GpuPool           *pool);
-/* Unlocks, and then destroys the owner's data of ranges that were split or joined under the
- * lock. */
+/* Unlocks the pool, and then destroys the data that the owner had attached to ranges, if these
+ * ranges were split or joined under the lock. */
 void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
 /* Like _gpu_pool_unlock_and_destroy(), after a free. With @has_excess, also releases memory that

@@ -18,7 +18,9 @@ drop_completed_uses (GpuPoolShared *shared,
     }
 }
 
-/* If a block has only one pending use left, it becomes free memory of the stream of that use. */
+/* Checks the freed blocks that had pending uses on several streams. A block with only one pending
+ * use left becomes free memory of the stream of that use. A block with none left becomes free
+ * memory without a pending use. */
 gboolean
 _gpu_pool_reclaim_shared (GpuPool *pool)
 {

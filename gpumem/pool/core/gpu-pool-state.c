@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* State of a pool: its limits and counters. Also serves requests from the heap under the lock. */
+/* The limits and counters of a pool, and the functions that serve requests from the pool's heap
+ * under its lock. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"

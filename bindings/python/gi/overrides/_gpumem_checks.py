@@ -272,7 +272,8 @@ class _Properties:
         return dir(self._props)
 
     def __iter__(self):
-        # The iterator of PyGObject 3.50 has no __iter__, which Python 3.13 needs
+        # Iterate over a list: Python 3.13 requires that iterators have the method __iter__(), which
+        # the iterator of PyGObject 3.50 lacks
         return iter(list(self._props))
 
     def __len__(self):
