@@ -132,8 +132,8 @@ assert_pending (GpuEvent *event)
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
 }
 
-/* Reads memory that a blocked stream writes later. ThreadSanitizer does not know that a kernel
- * blocks the stream, and would report a race. */
+/* Reads memory that a stream writes later. A kernel blocks the stream until this read is done.
+ * ThreadSanitizer does not know the kernel, and would report a race. */
 __attribute__ ((no_sanitize ("thread"))) static guint8
 peek (const volatile guint8 *data)
 {

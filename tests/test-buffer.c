@@ -666,7 +666,8 @@ buffer_async_errors (TestFixture *fixture)
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&too_far), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
 
-  /* The result bytes are allocated before the read is refused, and must be freed */
+  /* The library allocates the bytes of the result before it rejects this read, and must then free
+   * them */
   closed = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, SIZE, &error);
   g_assert_no_error (error);
   gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);

@@ -198,7 +198,8 @@ contexts_flags (TestFixture *fixture)
   g_assert_no_error (error);
   g_clear_object (&context);
 
-  /* Other flags are applied, or the constructor fails with GPU_ERROR_BUSY. */
+  /* If the primary context has other flags, the library changes them to the requested flags, or the
+   * constructor fails with GPU_ERROR_BUSY. */
   context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_SCHED_YIELD, &error);
   if (context != NULL)
     g_assert_true (test_get_number (context, "flags") & GPU_CONTEXT_FLAGS_SCHED_YIELD);

@@ -273,7 +273,8 @@ texture_modes (TestFixture *fixture)
   assert_samples (fixture, image, repeat_mirror, OF_2D, places, second, 5);
 }
 
-/* All weights are multiples of 1/256, so that the results are exact. */
+/* At the tested positions, all weights of the linear filter are multiples of 1/256, so that the
+ * results are exact. */
 static void
 texture_filters (TestFixture *fixture)
 {

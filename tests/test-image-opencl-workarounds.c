@@ -244,8 +244,9 @@ assert_rows (GpuImage     *image,
     test_assert_mem (got + y * 4 * WIDTH, expected + y * row_pitch, 4 * WIDTH);
 }
 
-/* Tests writes through the image and through the buffer, and a mapping whose size includes gaps
- * between rows. */
+/* Tests an image over the memory of @buffer: a read of either object returns data that were written
+ * through the other object. Also maps the buffer, including the gaps between the rows of the
+ * image. */
 static void
 rows_alias (TestFixture *fixture,
             GpuBuffer   *buffer)

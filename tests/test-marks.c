@@ -17,7 +17,8 @@
 #endif
 
 #define SIZE 8192
-/* So many operations that a submission to an out-of-order stream waits for earlier operations */
+/* The number of operations of the out-of-order stream. It exceeds MAX_BEHIND in gpu-submission.c,
+ * so that some submissions wait for earlier operations. */
 #define N_OUT_OF_ORDER 100
 
 /* --- the child ---------------------------------------------------------------------- */

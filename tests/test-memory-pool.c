@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools: memory from every kind of pool has the right content, is reused at once, and is never
- * allocated while other work on it is pending. */
+/* Pools: memory from every kind of pool has the right content, can be reused as soon as it is
+ * freed, and is never written by its new user while work of its previous user is pending. */
 #include "config.h"
 
 #include "test-pool-util.h"
@@ -744,8 +744,8 @@ count_interval (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* Iterates for at least four intervals of the pool, until a timeout with the same interval, which
- * starts later, has been dispatched four times. */
+/* Runs the main loop until at least four notification intervals of the pool have passed. Counts
+ * them with a timeout that has the same interval as the pool's timeout and starts later. */
 static void
 iterate_intervals (guint msec)
 {
@@ -763,8 +763,8 @@ count_notification (guint *n)
   (*n)++;
 }
 
-/* If an interval is set, the main loop notifies of changed counters at most once in each interval,
- * and so updates bound properties. */
+/* If `notify-interval` is set, the pool emits the notify signals of changed counters from the main
+ * loop, at most once in each interval. Bound properties are thereby updated. */
 static void
 check_interval (TestFixture *fixture, GpuMemoryPool *pool)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools that keep whole items in bins. The bins have the same sizes as in PyOpenCL's pools, no item
- * is reused before its use has completed, and the owner gets all items back. Also tests the slow
- * path when the owner is out of memory. */
+/* Pools of the kind BINS, which sort whole allocations into bins by size. The bins have the same
+ * sizes as in PyOpenCL's pools, no item is reused before its use has completed, and the pool
+ * returns all items to its owner. Also tests the slow path when the owner is out of memory. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"

@@ -312,7 +312,7 @@ svm_blocks (TestFixture *fixture)
     check_blocks (fixture, shared);
 }
 
-/* A launch refuses a block for an argument that is not a pointer. */
+/* A launch rejects an address as the value of an argument that is not a pointer. */
 static void
 svm_address_for_value (TestFixture *fixture)
 {

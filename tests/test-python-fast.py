@@ -99,7 +99,8 @@ def test_in_flight(fixture):
             fixture.stream.fill(source, number)
             fixture.stream.copy(target, source)
             del source
-            # A pool of bins would wait for the blocked stream here.
+            # On another stream, a pool of the kind BINS would wait here until the blocked stream
+            # completes.
             stream = fixture.stream if pool.kind == Gpu.MemoryPoolKind.BINS else other
             new = pool.alloc_buffer(5000, stream)
             stream.fill(new, 255)

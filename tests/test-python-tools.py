@@ -14,7 +14,7 @@ from python_util import Gpu, equal, main, need, need_numpy, np, raises
 CAPABILITIES = Gpu.Capabilities
 
 
-# --- values cached for an object (T15) ------------------------------------------------------
+# --- Gpu.memoize(): results cached for an object --------------------------------------------
 
 class Owner:
     pass

@@ -83,7 +83,8 @@ add (Places    *places,
   return place;
 }
 
-/* Adds the part of @root that begins at @offset. Takes ownership of @memory. */
+/* Adds a place for @memory, which is the part of the memory of @root that begins at @offset. Takes
+ * ownership of @memory. */
 static Place *
 add_part (Places      *places,
           gpointer     memory,
@@ -453,7 +454,9 @@ copy_shadows (const Copy *copy)
     }
 }
 
-/* Compares row by row: places that alias one memory share one shadow. */
+/* Returns whether a row of the source overlaps a row of the destination. Compares the addresses of
+ * the rows in the shadows, the copies of the expected contents: places that alias the same memory
+ * have the same shadow. */
 static gboolean
 overlaps (const Copy *copy)
 {
@@ -487,8 +490,8 @@ may_be_refused (const Copy *copy)
          && from < to + (get_end (copy, &copy->to) - copy->to.offset);
 }
 
-/* Submits on a stream of the source or of the destination; host memory is passed as bytes. Returns
- * FALSE and sets @error if the copy is rejected. */
+/* Submits the copy on a stream of the source or of the destination, chosen at random. Host memory
+ * is passed as a GBytes. Returns FALSE and sets @error if the copy is rejected. */
 static gboolean
 submit (const Copy  *copy,
         GError     **error)

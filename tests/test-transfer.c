@@ -173,7 +173,8 @@ typedef struct
   gint   *n_freed;
 } Source;
 
-/* Overwrites the memory, as if malloc() reused it at once */
+/* Overwrites the source before it frees it, so that a copy that still reads the source gets wrong
+ * data. */
 static void
 source_free (gpointer data)
 {

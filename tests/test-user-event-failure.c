@@ -239,7 +239,8 @@ assert_remembered (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "last write", "lost bytes");
 }
 
-/* Submits work behind an event that fails. Queries the result of the work only if @asks is TRUE. */
+/* Submits a fill of @buffer that waits for a user event, and then fails the event with @message.
+ * Queries the result of the fill only if @asks is TRUE. */
 static void
 lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message,
       gboolean asks)
@@ -304,7 +305,8 @@ assert_lost (TestFixture *fixture, GpuBuffer *buffer)
   test_assert_ok (gpu_buffer_read (other, stream, 0, data, SIZE, NULL, &error), error);
   test_assert_value (data, 7, SIZE);
 
-  /* A write that is ordered behind the failed write also fails until the failure is recorded. */
+  /* gpu_memory_wait() makes the library record the failure of the write. Until then, a new write
+   * that is ordered after the failed write also fails. */
   gpu_memory_wait (GPU_MEMORY (buffer), NULL, NULL);
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (other), 0, SIZE,
                                    &error), error);

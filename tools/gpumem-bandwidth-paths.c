@@ -308,7 +308,8 @@ copy_svm (GpumemBench  *bench,
   return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
 }
 
-/* Waits for each copy, because a driver call that copies pageable memory may block in any case. */
+/* Waits for each copy. The driver's copies of pageable memory may block until the copy has
+ * completed, whether this function waits or not. */
 static gboolean
 copy_raw_ordinary (GpumemBench  *bench,
                    guint         lane,

@@ -98,9 +98,9 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* Returns (transfer full) (nullable) all pending memory, if @all is TRUE or the memory exceeds a
- * limit. The caller unrefs the array after it has released the lock: the unref frees the memory,
- * which may block. */
+/* Returns (transfer full) (nullable) all pending memory, if @all is TRUE, or if the pending memory
+ * exceeds a limit and n_holds is 0. The caller unrefs the array after it has released the lock: the
+ * unref frees the memory, which may block. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)

@@ -204,8 +204,8 @@ add_axis (GpuArrayWalk *walk,
   return TRUE;
 }
 
-/* Returns the largest unit that divides the width of a row and all addresses, offsets and
- * strides. */
+/* Returns the size in bytes of the items that the kernel copies: the largest power of two up to
+ * MAX_UNIT that divides the width of a row and all addresses, offsets and strides. */
 static gsize
 get_unit (const GpuArrayPlan *plan,
           guint64             addresses)

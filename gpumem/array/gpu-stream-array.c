@@ -221,8 +221,8 @@ _gpu_array_read (GpuArray            *array,
 
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
 
-  /* There is only one command. The caller waits for it, and holds a reference to the bytes until
-   * then. */
+  /* If the read is a single command, the caller waits for this command and keeps a reference to the
+   * bytes until it completes. The submission then needs no reference to the bytes. */
   if (plan->n_regions == 1 && pending != NULL)
     {
       transfer.pending = pending;

@@ -155,9 +155,9 @@ typedef struct
   /* Up to this size in bytes, fill() accepts patterns whose size is not a power of two. 0 if it
    * accepts none of them. */
   gsize              max_fill_pattern;
-  /* The maximum number of bytes for write_now() and read_now(): up to this size, a copy takes
-   * little longer than a copy of 0 bytes, or write() and read() block as well. 0 if write_now() and
-   * read_now() are NULL. */
+  /* The maximum number of bytes for write_now() and read_now(), or 0 if these ops are NULL. Up to
+   * this size, either a copy takes little longer than a copy of 0 bytes, or write() and read()
+   * would block just as long. */
   gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, is the

@@ -27,7 +27,7 @@ struct _GpuNativeMemory
                                      * created over it */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
-  gboolean          is_shareable;   /* open_fd() created it over memory that share_fd() can
+  gboolean          is_shareable;   /* open_fd() created the buffer over memory that share_fd() can
                                      * export */
 };
 

@@ -143,9 +143,9 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Returns the error of a user event of @side that failed, or NULL if none failed. Drivers do not
- * report this error: they report only that the work ordered after the user event failed, or
- * nothing. */
+/* Returns the error of a failed user event that the commands of @side wait for, or NULL if none has
+ * failed. The drivers do not report this error. They only report that the commands failed, or
+ * report nothing. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -160,8 +160,8 @@ explain (gpointer data,
   return cause;
 }
 
-/* Drops the objects that the partner retains, because perhaps no thread ever waits for work of the
- * partner. */
+/* Called when the copy has ended. Releases the objects that the partner timeline retains for
+ * completed work, because perhaps no thread ever waits for work of the partner. */
 static void
 end_drive (gpointer data)
 {

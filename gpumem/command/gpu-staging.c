@@ -87,7 +87,8 @@ _gpu_submit_staged (GpuTimeline    *timeline,
                     GpuPending     *pending,
                     GError        **error)
 {
-  /* Keeps a reference to the transfer until the timeline has queried the result. */
+  /* The timeline retains the transfer until the submission has completed and the timeline has
+   * checked whether the staged copy was aborted. */
   const GpuRetain retain = { transfer, &retain_transfer, 1, submission->retain };
   GError *failure = NULL;
   gboolean success;

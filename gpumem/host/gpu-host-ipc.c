@@ -229,9 +229,10 @@ file_use (int        fd,
   return file;
 }
 
-/* All writable mappings of a file get the id of the first one. If the first mapping begins at the
- * start of the file, its id is its address, which is also the id of other memory at that address.
- * Otherwise, its id is the address of the structure. */
+/* All writable mappings of a file get the same id, the id of the first mapping, because they are
+ * tracked as the same memory. If the first mapping begins at the start of the file, the id is its
+ * address. Other memory objects at that address have the same id. Otherwise, the id is the address
+ * of the GpuHostFile of the first mapping. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,

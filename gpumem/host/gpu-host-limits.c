@@ -33,7 +33,8 @@ typedef struct
   gint64     deadline;
 } CgroupCache;
 
-/* The time in microseconds until a move to another cgroup takes effect. */
+/* The list of the cgroups of the process is cached for this time in microseconds. A move of the
+ * process to another cgroup therefore takes effect with this delay. */
 #define CACHE_TIME G_TIME_SPAN_SECOND
 
 static const CgroupFiles version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",

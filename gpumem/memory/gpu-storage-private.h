@@ -93,8 +93,8 @@ struct _GpuStorageHook
 struct _GpuStorage
 {
   GpuNativeContext *context;
-  GpuStorage       *root;           /* tracks the uses: this storage, the root of whole, or an
-                                     * earlier storage of the same memory */
+  GpuStorage       *root;           /* the storage that records the uses: this storage, the root of
+                                     * `whole`, or an earlier storage of the same memory */
   GpuNativeBuffer  *buffer;
 
   /* These fields are only used in a root. For their lock, see _gpu_storage_lock(). */

@@ -264,7 +264,8 @@ enqueue_barrier (GpuOpenclRegion *region)
   return region->code == CL_SUCCESS;
 }
 
-/* On return, the caller may release @between: the driver retains it until the commands complete. */
+/* Copies from @from to @between, and then from @between to @to. On return, the caller may release
+ * @between, because the driver retains it until both commands complete. */
 static gboolean
 enqueue_halves (GpuOpenclRegion             *region,
                 const GpuOpenclRegionMemory *between,

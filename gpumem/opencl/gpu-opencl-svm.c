@@ -207,7 +207,8 @@ svm_prefetch (GpuNativeStream  *stream,
 
   if (device->api < 21 || device->level < 21 || buffer->svm_allocation == NULL)
     {
-      /* This call migrates the whole buffer, so it must keep the contents outside the range. */
+      /* migrate() moves the whole buffer. If the range is only a part of the buffer, the rest must
+       * keep its contents. */
       if (size < native->size)
         flags &= ~GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
 

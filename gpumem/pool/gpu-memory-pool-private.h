@@ -56,7 +56,8 @@ typedef struct
   GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
   guint              n_recycled;
   gboolean           closed;        /* the pool is finalized */
-  guint64            next_address;  /* the next artificial address, if the driver reports none */
+  guint64            next_address;  /* artificial address for the next allocation whose address the
+                                     * driver does not report */
   GHashTable        *extras;        /* maps a GpuMemoryBlock whose owner flag is set to its Extra
                                      * (see gpu-memory-block.c) */
 } GpuPoolCore;

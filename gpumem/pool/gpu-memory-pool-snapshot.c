@@ -89,7 +89,8 @@ describe_block (const Part *part)
   return g_variant_dict_end (&dict);
 }
 
-/* Describes the segment of the part at @i, and advances @i past the segment. */
+/* Describes the segment that begins with the part at @i, and advances @i past the parts of this
+ * segment. */
 static GVariant *
 describe_segment (GArray *parts,
                   guint  *i)

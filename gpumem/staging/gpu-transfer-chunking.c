@@ -165,7 +165,8 @@ copy_streaming (guint8       *to,
       _mm_stream_si128 ((__m128i *) to + 3, d);
     }
 
-  /* Make the stores visible before the copy is reported to other threads. */
+  /* Make the streaming stores visible to other threads before the end of the copy is reported to
+   * them. */
   _mm_sfence ();
 #endif
 

@@ -517,9 +517,10 @@ has_host_waits (GpuNativeContext *context)
          && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
-/* Returns the context that allocates the page-locked memory. Prefers the context whose driver
- * requires page-locked memory of its own, then a context whose driver copies such memory faster
- * than other memory, then the context of the destination. */
+/* Returns the context that allocates the page-locked memory through which the data are copied.
+ * Prefers a context whose driver accepts only memory that it has page-locked itself, then a context
+ * whose driver copies page-locked memory faster than pageable memory, then the context of the
+ * destination. */
 static GpuNativeContext *
 choose_ring (const GpuCrossDriverCopy *copy)
 {

@@ -177,8 +177,8 @@ copy_piece_locked (GpuTransfer *transfer)
 
 static void copy_in_worker (gpointer data);
 
-/* Each thread wakes at most two others, because waking a thread takes longer than copying some
- * pieces. */
+/* Each thread wakes at most two others, which wake further threads in turn: waking a thread takes
+ * longer than copying a few pieces. */
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
@@ -195,8 +195,8 @@ wake_workers_locked (GpuTransfer *transfer)
     }
 }
 
-/* Waits for a piece. Returns FALSE if no piece arrives soon, so that the thread can serve other
- * copies. */
+/* Waits until a piece of a chunk is ready to be copied. Returns FALSE if there is none after
+ * LINGER_TIME, so that the thread can serve other copies. */
 static gboolean
 wait_for_piece_locked (GpuTransfer *transfer)
 {
@@ -587,7 +587,9 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
-/* For an in-order copy: records an event, so that the driving thread can wait for earlier work. */
+/* Called before the first chunk of a copy that is ordered after earlier work of the stream. For a
+ * copy to the device, records an event, so that the thread that drives the copy can wait for the
+ * earlier work. */
 static gboolean
 submit_first (GpuTransfer      *transfer,
               GpuNativeStream  *stream,
@@ -595,7 +597,8 @@ submit_first (GpuTransfer      *transfer,
 {
   GpuNativeEvent *first = NULL;
 
-  /* From now on, the back end must not let unstaged operations overtake staged copies. */
+  /* Set the flag before the first staged copy is submitted. An op that accesses pageable memory of
+   * the library immediately then waits for the stream first. */
   g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
 
   if (!transfer->copy.write)

@@ -99,7 +99,8 @@ gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         gboolean              success,
                                         GpuNativeEvent      **event,
                                         GError              **error);
-/* Moves the handover events to the timeline. Caller has counted the operation as a submission. */
+/* Makes the timeline retain the events in `handover` until the operation completes. Caller has
+ * counted the operation as a submission. */
 void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* Acquires, runs the operation and releases. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,

@@ -38,7 +38,8 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* Returns TRUE if it added a wait that fails if a user event fails. */
+/* Makes the submission wait for @fence, unless it already does. Returns TRUE if it added a wait,
+ * and the failure of a user event may fail @fence. */
 static gboolean
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
@@ -361,8 +362,8 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
   return TRUE;
 }
 
-/* Returns FALSE if `submission->after` failed because a user event failed. Needed for drivers that
- * run work after a failed event and report no failure. */
+/* Returns FALSE with an error if a user event on which the point `submission->after` depends has
+ * failed. Some drivers run the work after a failed event and report no failure. */
 static gboolean
 check_causes (GpuSubmitter  *s,
               GError       **error)

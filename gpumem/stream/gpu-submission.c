@@ -615,8 +615,9 @@ fail (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Reports @failure. Returns TRUE if @failure is NULL. The loss of another context does not mark the
- * context of the stream as lost. Takes ownership of @failure. Caller holds no lock. */
+/* Ends the submission. Returns TRUE if @failure is NULL. If @failure means that another context is
+ * lost, marks that context as lost, but not the context of the stream. Takes ownership of @failure.
+ * Caller holds no lock. */
 static gboolean
 end_shared (GpuSubmitter  *s,
             GError        *failure,

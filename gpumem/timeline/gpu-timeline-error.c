@@ -550,7 +550,9 @@ _gpu_timeline_check_pending (GpuTimeline  *timeline,
   return !failed;
 }
 
-/* For work that depends on failed work, the driver reports a failure without the original cause. */
+/* If work depends on failed work, the driver reports a failure without the original cause. Replaces
+ * such a @failure by the error that was recorded for the points at @from or directly after
+ * @from. */
 void
 _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                     guint64       from,

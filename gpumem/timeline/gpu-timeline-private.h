@@ -240,8 +240,8 @@ gboolean        _gpu_timeline_lock_against_failure (GpuTimeline  *timeline);
 void            _gpu_timeline_unlock_against_failure (GpuTimeline       *timeline,
                                                       gboolean           has_failure_lock);
 
-/* For each newly failed user event, limits the points that fail with it to the points submitted so
- * far. */
+/* For each user event that has failed since the last call, records that only the points submitted
+ * so far fail with the event. Points submitted later do not depend on it. */
 void            _gpu_timeline_note_failed_locked (GpuTimeline    *timeline);
 
 /* Counts a submission and returns its number. */

@@ -51,8 +51,8 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   TRY (object_check (event, OBJECT_EVENT));
   if (event->object.context != stream->object.context)
     return misuse (CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
-  /* Wait for space: the driver also limits the number of operations queued behind a wait for a
-   * value */
+  /* Like the real driver, limit the number of operations that are queued while the stream waits for
+   * a value: block until there is room for the record */
   while (stream->n_value_waits > 0 && stream->ops.length > MAX_BEHIND_VALUE)
     pthread_cond_wait (&point_done, &driver_lock);
   /* The wait released the lock: check both handles again */

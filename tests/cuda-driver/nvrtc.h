@@ -94,8 +94,8 @@ gsize    image_get_size (gconstpointer data,
 /* Returns a copy with the ELF header of the host, which undoes image_mark(). */
 gpointer image_unmark   (gconstpointer data,
                          gsize         size);
-/* describe.c, which is part of the stand-ins for the driver and for NVRTC: a kernel of a shared
- * object. */
+/* A kernel of a shared object. These structures are read and written by describe.c, which is part
+ * of the stand-ins for the driver and for NVRTC. */
 typedef struct
 {
   char  *name;              /* as in the source, or an expression */
@@ -108,8 +108,8 @@ typedef struct
 /* Lists the ImageKernels. Returns NULL and sets @log if the file at @path cannot be loaded. */
 GPtrArray *image_list_kernels (const char   *path,
                                GString      *log);
-/* Returns a copy of @image with descriptions of its kernels. The image may be for the host or,
- * after image_mark(), for a device. */
+/* Returns a copy of the binary @image with descriptions of its kernels. The binary may be a shared
+ * object for the host or, after image_mark(), for a device. */
 GBytes  *image_describe (GBytes      *image,
                          GPtrArray   *kernels);
 void     image_describe_as_ptx (const ImageKernel *kernel,

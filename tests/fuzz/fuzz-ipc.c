@@ -187,7 +187,8 @@ run (const guint8 *data,
 static void
 add_seeds (GPtrArray *seeds)
 {
-  /* Two pages of a sealed file, by envelope and by descriptor, and an unsealed file */
+  /* Four imports of two pages: of a sealed file by handle and by file descriptor, of a file that is
+   * also sealed against writes, and of an unsealed file */
   static const guint8 envelope[] = { ENVELOPE | SEAL_SHRINK, 0, 4, 0, 0, 0, 1, 1, 0 };
   static const guint8 by_fd[] = { SEAL_SHRINK, 0, 8, 0, 8, 0, 0 };
   static const guint8 read_only[] = { SEAL_SHRINK | SEAL_WRITE, 0, 8, 0, 8, 0, 0 };

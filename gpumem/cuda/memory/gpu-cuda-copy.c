@@ -69,7 +69,8 @@ end_copy (GpuNativeStream  *stream,
                         destination->size);
 }
 
-/* Copies if the host can access the source or the destination. */
+/* Copies if the source or the destination is host memory. The driver may access pageable host
+ * memory immediately, so waits for the earlier work of the stream first. */
 GPU_COLD static CUresult
 copy_after_host (GpuNativeStream *stream,
                  GpuNativeBuffer *destination,

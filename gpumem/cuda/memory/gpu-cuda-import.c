@@ -364,7 +364,8 @@ import_close (GpuCudaContext *context,
     }
 }
 
-/* Called for every import, because each handle of the same memory states its own range. */
+/* Checks that the range that @handle states lies within the imported memory. Called for every
+ * import, because each handle of the same memory states its own range. */
 static gboolean
 check_range (const Import         *import,
              const GpuCudaHandle  *handle,
@@ -395,7 +396,8 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   Import *import = data;
   gboolean entered;
 
-  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  /* In a forked process, a thread that exists only in the parent may hold the lock, so this process
+   * must not wait for the lock. */
   if (g_atomic_int_get (&_gpu_forked))
     return;
 

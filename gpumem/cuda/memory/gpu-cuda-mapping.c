@@ -14,7 +14,8 @@
 /* The size of a block is a multiple of this many bytes. */
 #define GRANULE (64 * 1024)
 
-/* Fills of pageable memory copy pieces of at most this many bytes. */
+/* A fill of pageable memory fills a page-locked block with the pattern and copies the block
+ * repeatedly. This is the maximum size of the block in bytes. */
 #define FILL_SIZE (1024 * 1024)
 
 /* When a new block is needed, idle blocks are freed until their total size is at most this many

@@ -151,7 +151,8 @@ _gpu_cuda_unregister (gpointer data)
   gboolean entered;
   gboolean last;
 
-  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  /* In a forked process, a thread that exists only in the parent may hold the lock, so this process
+   * must not wait for the lock. */
   if (g_atomic_int_get (&_gpu_forked))
     return;
 

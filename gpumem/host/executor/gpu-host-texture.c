@@ -74,8 +74,8 @@ get_position (double         coordinate,
   return clamp (is_normalized ? coordinate * scale : coordinate, -2, scale + 2);
 }
 
-/* Like _gpu_host_texture_find(), but in the repeating modes, @place must be at most one texel
- * outside the image. */
+/* Like _gpu_host_texture_find(), but without a division. If @mode is REPEAT or MIRRORED_REPEAT,
+ * @place must therefore be at most one texel outside the image. */
 static gssize
 get_place (gssize         place,
            gssize         size,

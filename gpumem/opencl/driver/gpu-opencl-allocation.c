@@ -271,7 +271,8 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
     }
 
   meaning = _gpu_opencl_error_map (code);
-  /* The caller refuses a size of 0, so this size is too large for one of the devices. */
+  /* The driver also returns this code for a size of 0, which the caller has already rejected. The
+   * size is therefore too large for one of the devices. */
   if (code == CL_INVALID_BUFFER_SIZE)
     meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
   _gpu_opencl_set_error_as (error, meaning,

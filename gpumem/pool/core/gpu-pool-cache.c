@@ -20,7 +20,7 @@ static __thread GpuPoolCache *thread_caches;
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
-/* --- the barrier ------------------------------------------------------------------ */
+/* --- the memory barrier on all threads ----------------------------------------------- */
 
 #if defined (__NR_membarrier) && defined (MEMBARRIER_CMD_PRIVATE_EXPEDITED)
 static gboolean
@@ -78,7 +78,8 @@ flush_class (GpuPool            *pool,
     }
 }
 
-/* Caller holds `lock`. Caller is also the thread that owns the cache, or has set `stolen`. */
+/* Caller holds `lock`, and either runs on the thread that owns the cache, or has set `stolen` to
+ * keep that thread out of the cache. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)

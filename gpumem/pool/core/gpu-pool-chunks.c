@@ -374,7 +374,8 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* Estimates how many bytes can be moved: free bytes whose uses have completed. */
+/* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
+ * ranges whose uses have completed. */
 static guint64
 count_movable (GpuPool *pool)
 {
@@ -419,8 +420,8 @@ get_supply (GpuPool              *pool,
   return supply;
 }
 
-/* Avoids growth above the allowed waste: reclaims memory and, if that is not enough, waits for
- * pending uses. */
+/* Avoids growth beyond the limit `waste`. If growth would exceed this limit, first tries memory
+ * whose uses have completed and then, if the shortage is large, waits for pending uses. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)

@@ -196,7 +196,8 @@ gpu_pool_heap_use (GpuPool *pool,
   return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
 }
 
-/* Returns a use by @stream that covers the work submitted so far. */
+/* Returns a use by @stream, packed into a number, that covers all work submitted to @stream so far.
+ * Returns 0 if @stream is NULL. */
 static inline guint64
 gpu_pool_get_use_now (GpuPoolStream *stream)
 {

@@ -307,7 +307,7 @@ _gpu_pool_release_on_alloc_stream (GpuMemoryBlock *block)
   _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
-/* --- several at once ------------------------------------------------------------------- */
+/* --- several streams or blocks at once -------------------------------------------------- */
 
 static void
 add_use (GpuPoolShared *shared,
