@@ -408,7 +408,8 @@ check_write_after_read (TestFixture *fixture, GpuArray *reader, GpuArray *writer
   test_hold_free (hold);
 }
 
-/* Uses of an array and uses of its import are ordered after each other. */
+/* An array is exported as a tensor and imported again. Uses of the array and uses of the imported
+ * array are ordered after each other, because both have the same memory. */
 static void
 dlpack_own_hazards (TestFixture *fixture)
 {
@@ -472,8 +473,8 @@ dlpack_own_released (TestFixture *fixture)
     }
 }
 
-/* The library tracks an array over a part of the memory, and a slice of the import, as the same
- * memory. */
+/* Imports the tensor of an array over a part of the memory, and slices the memory of an imported
+ * array. Both have the content of the original memory. */
 static void
 dlpack_own_part (TestFixture *fixture)
 {

@@ -554,7 +554,9 @@ layout_huge_strides (void)
   GpuArrayPlan plan;
   gsize begin, end;
 
-  /* Rows that would overlap: the end of the previous row is not positive */
+  /* In the source, the rows are `huge` bytes apart, so the size of a slice of two rows is not
+   * positive as a gssize. The plan must still detect that slices that are 1 byte apart would
+   * overlap */
   init (&layout, shape, 2, 1, GPU_ARRAY_ORDER_C);
   init (&to, shape, 2, 1, GPU_ARRAY_ORDER_C);
   layout.strides[0] = 1;

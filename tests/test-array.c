@@ -312,7 +312,7 @@ array_views (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, 2, 3, 4)", "share");
 }
 
-/* The last part may be shorter; a part of length 0 is refused. */
+/* gpu_array_split() makes the last part shorter if necessary, and rejects the part length 0. */
 static void
 array_split (TestFixture *fixture)
 {

@@ -257,7 +257,8 @@ cuda_wrapped_addresses (TestFixture *fixture)
 
   test_same_memory (fixture, part, 0, whole, 100);
 
-  /* The library notifies the owner of the memory only when the device has finished with it. */
+  /* The library drops its reference to the keeper of wrapped memory, and so calls count_call(),
+   * only when the GpuBuffer is freed. */
   fill (fixture->stream, whole, 1);
   fill (fixture->stream, part, 2);
   test_synchronize (fixture->stream);

@@ -485,7 +485,7 @@ ask_for_delivery (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Runs in an iteration of the main loop after the one that creates the tasks */
+/* Runs in a later iteration of the main loop than ask_for_delivery() */
 static gboolean
 reach (gpointer data)
 {

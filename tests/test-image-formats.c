@@ -111,7 +111,7 @@ linear (const Case   *c,
   return layout;
 }
 
-/* Copies between a region of the shadow and linear memory. */
+/* Copies between a region of the shadow, the copy of the expected content, and linear memory. */
 static void
 copy_shadow (const Case      *c,
              const Region    *region,

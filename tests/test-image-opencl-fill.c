@@ -50,7 +50,8 @@ get_value (GpuChannelType type,
     }
 }
 
-/* Drivers may replace the normalized value below -1.0 by -1.0, and a NaN by another NaN. */
+/* Returns whether drivers may store other bits than @bits. They may replace the lowest code of a
+ * signed normalized channel, which is below -1.0, by the code of -1.0, and a NaN by another NaN. */
 static gboolean
 is_ambiguous (GpuChannelType type,
               guint          bits)

@@ -82,8 +82,9 @@ stream_idle (TestFixture *fixture)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* Another stream reuses the memory only after the work of the added stream. The recycled buffer
- * object has no added streams. */
+/* A stream was added to a buffer with gpu_memory_add_stream(). Another stream reuses the memory of
+ * the buffer only after the work of the added stream. If the pool reuses the GpuBuffer object, the
+ * object has no added streams any more. */
 static void
 check_pooled_memory (TestFixture *fixture, GpuMemoryPool *pool)
 {

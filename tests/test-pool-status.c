@@ -152,7 +152,9 @@ wait_for (int *counter,
     }
 }
 
-/* Returns whether another process finds the writer of the file @name alive. */
+/* Returns whether the writer of the file @name holds a lock on the file, which shows that it is
+ * alive. Tests the lock in a child process, because fcntl() does not report locks of its own
+ * process. */
 static gboolean
 is_locked (const char *name)
 {

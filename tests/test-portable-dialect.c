@@ -210,7 +210,8 @@ static const char by_vectors[] =
   "  out[i * 16 + 15] = last.w;\n"
   "}\n";
 
-/* Vectors whose components are used one by one, because the host supports no other use. */
+/* Builds vectors and uses single components of them. On the host, vectors are unions, which have no
+ * operators for whole vectors. */
 static const char literals[] =
   "#define PAIR(a, b) ((uint2) (a, b))\n"
   "typedef struct { uint2 at; uint n; } Place;\n"

@@ -668,7 +668,8 @@ assert_uncached (TestFixture *fixture, const char *start, guint32 value)
   g_assert_cmpuint (run_program (fixture, program), ==, value);
 }
 
-/* Tests every way in which a source can include a file. Each build must read the file again. */
+/* Tests every form of the #include directive that names a file. Programs with such a directive are
+ * not cached, because the file may change between two builds. */
 static void
 program_cache_includes (TestFixture *fixture)
 {

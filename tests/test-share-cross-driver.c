@@ -125,7 +125,8 @@ for_pairs (TestFixture *fixture, void (*func) (Pair *pair))
     }
 }
 
-/* Runs the test under the layer if the driver itself cannot import external memory. */
+/* Runs the test under the OpenCL layer, which emulates external memory, if the driver cannot import
+ * external memory itself and is PoCL. */
 static void
 run (TestFixture *fixture, const char *name, void (*func) (TestFixture *))
 {
@@ -441,8 +442,8 @@ failure (Pair *pair)
   fill_and_wait (pair->ours, 0, SIZE, 6);
   check_value (pair->theirs, 6);
 
-  /* The library orders a read like a write. Unlike a failed write, a failed read leaves the content
-   * of the memory defined. */
+  /* The library orders a read of imported memory like a write. But the memory keeps its content if
+   * the read fails, while the content is undefined if a write fails. */
   g_clear_object (&gate);
   gate = test_gate (pair->here, stream);
   copy (stream, plain, pair->ours, SIZE);

@@ -673,7 +673,8 @@ stream_wrapped_foreign (TestFixture *fixture)
                            "context");
 }
 
-/* An event on a borrowed stream completes after the owner's earlier work. */
+/* An event that is recorded on a borrowed stream completes only after the work that the owner of
+ * the stream has submitted before. */
 static void
 stream_wrapped_after_owner (TestFixture *fixture)
 {

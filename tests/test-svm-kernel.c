@@ -311,7 +311,8 @@ kernel_indirect (TestFixture *fixture)
   g_clear_pointer (&arguments, gpu_arguments_unref);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
 
-  /* The kernel also writes memory that it reaches through pointers, so the mapping waits */
+  /* The kernel also writes svms[1], which it reaches through pointers in svms[0]. The mapping of
+   * svms[1] therefore waits for the kernel */
   mapping = map (svms[1], GPU_MAP_FLAGS_READ);
   for (guint i = 1; i < N_NODES; i += 2)
     g_assert_cmpint (((const Node *) gpu_mapping_get_data (mapping))[i].visits, ==, 2);

@@ -200,9 +200,9 @@ read_async (TestFixture  *fixture,
   return FALSE;
 }
 
-/* Reads many times through one chunk and makes the @n-th wait fail. The fault may hit the thread of
- * a previous copy, which has not ended yet. In that case the read succeeds, and the test repeats
- * it. */
+/* Reads the buffer through a small place in page-locked memory, in many chunks, and makes the @n-th
+ * wait of the driver fail. The fault may hit the thread of a previous copy that has not ended yet.
+ * In that case the read succeeds, and the test repeats it. */
 static void
 fail_chunk (TestFixture *fixture,
             GpuBuffer   *buffer,

@@ -557,9 +557,9 @@ assert_failed (GpuEvent *event, const char *message)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
-/* The failure reaches events that are recorded directly behind the wait, without work in between,
- * both on the waiting stream and on a stream that waits for this stream. It does not reach events
- * before the wait. */
+/* The failure of a user event reaches events that are recorded directly behind the wait for the
+ * user event, without work in between, both on the waiting stream and on a stream that waits for
+ * this stream. It does not reach events before the wait. */
 static void
 failure_right_behind (TestFixture *fixture)
 {

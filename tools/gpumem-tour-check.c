@@ -44,7 +44,7 @@ add_wrong (GString    *wrong,
 }
 
 /* Compares the results with the reference. Every bit must match, except for pixels that a sampler
- * interpolates. A wrong result sets the outcome of the device; it is not an error. */
+ * interpolates. If a result is wrong, sets the outcome of the device, and still returns TRUE. */
 gboolean
 gpumem_work_check (GpumemWork  *work,
                    GError     **error)

@@ -56,8 +56,9 @@ get_sent (GpuArray    *array,
                               error);
 }
 
-/* Returns the array to copy to: @array, or a new array in the context of @array, from which the
- * caller unpacks the elements. */
+/* Returns the array to which the bytes of @sent are copied. This is @array itself, if the elements
+ * of both arrays are contiguous and in the same order in memory. Otherwise it is a new array in the
+ * context of @array, from which the caller copies the elements to @array. */
 static GpuArray *
 get_landing (GpuArray    *array,
              GpuArray    *sent,

@@ -24,8 +24,9 @@ gboolean     _gpu_array_fill          (GpuArray              *array,
                                        gsize                  size,
                                        const char            *function,
                                        GError               **error);
-/* Sets @pending, which may be NULL, if the copy is a single command. Otherwise the caller must wait
- * for all work of @timeline. */
+/* @pending is nullable. If the copy is a single command, sets @pending, with which the caller can
+ * wait for this command. Otherwise leaves @pending unchanged, and the caller must wait for all work
+ * of @timeline. */
 gboolean     _gpu_array_write         (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        GBytes                *bytes,

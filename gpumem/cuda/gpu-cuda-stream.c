@@ -312,8 +312,8 @@ sleep_for_stream (GpuCudaContext *context,
   return recorded;
 }
 
-/* Caller has entered the context. Also waits after a failed query, because the caller may then free
- * memory that the work uses. */
+/* Caller has entered the context. Blocks until all work of the stream has completed. Blocks even if
+ * a query of the status failed, because the caller may then free memory that the work uses. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,

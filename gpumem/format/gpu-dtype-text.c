@@ -445,7 +445,8 @@ parse_record (Parser *parser,
   return _gpu_dtype_new_for_fields (g_steal_pointer (&fields), size);
 }
 
-/* Returns the type of the whole item: a record with a single field if the item has a shape. */
+/* Returns the type of @item. If the item has a shape, its type is a record with a single field of
+ * that shape. */
 static GpuDType *
 to_type (const Item *item)
 {

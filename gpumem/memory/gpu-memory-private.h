@@ -50,8 +50,8 @@ GPU_COLD gboolean
                                   const char      *function,
                                   GError         **error);
 
-/* Like _gpu_memory_fail(), for a @state that the caller has read and that may have changed
- * since. */
+/* Like _gpu_memory_fail(), but the error reports @state. The caller has read @state from @memory,
+ * whose state may have changed since. */
 GPU_COLD gboolean
          _gpu_memory_fail_in_state (GpuMemory      *memory,
                                   GpuMemoryState   state,

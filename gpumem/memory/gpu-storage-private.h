@@ -214,8 +214,8 @@ void        _gpu_storage_unregister_alias (GpuStorage      *storage);
  * before other threads can access @storage. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
-/* Registers a stream to which the program submits work of its own that uses the memory. When the
- * last user drops the storage, all work submitted to @timeline so far counts as a use. */
+/* Registers a stream to which the program itself submits work that uses the memory. When the last
+ * user drops the storage, all work submitted to @timeline so far counts as a use. */
 void        _gpu_storage_add_stream     (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 /* Records that the newest submission of @timeline allocated the buffer. */

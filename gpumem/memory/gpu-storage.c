@@ -259,7 +259,8 @@ _gpu_storage_bias_locked (GpuStorage  *root,
     }
 
   /* A submission that also uses other memory removes the bias and then biases the root to the same
-   * timeline again. Count only changes of the timeline. */
+   * timeline again. That is no change, so count only a bias to another timeline than the last
+   * one. */
   if (root->last_biased_to != timeline)
     root->n_biases++;
 

@@ -492,7 +492,9 @@ set_region_error (GError                **error,
 #undef SIZE
 }
 
-/* For a 1D_BUFFER image, sets the buffer that is its storage. */
+/* Sets the fields of @memory for the memory of @side. A 1D_BUFFER image is treated as linear
+ * memory: the commands use the buffer that is its storage. For every image, also sets @unit to the
+ * size of a texel. */
 static void
 set_memory (GpuOpenclRegionMemory *memory,
             const GpuRegionSide   *side,
@@ -697,7 +699,8 @@ _gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
   return end_region (&region, enqueued, side, &from, extent, native, event, error);
 }
 
-/* Copies repeatedly from a small buffer that is filled with the pattern. */
+/* Fills the source of @region, a small buffer of @piece_size bytes, with the pattern, and copies it
+ * repeatedly to the destination. */
 static gboolean
 enqueue_repeated (GpuOpenclRegion *region,
                   gconstpointer    pattern,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared virtual memory. A cl_mem is created with the memory as its storage, as the specification
- * allows. Copies, fills, mappings and slices use the cl_mem, as for any buffer; kernels get the
- * pointer. The functions require OpenCL 2.0. The caller checks the capabilities of the device,
- * which older devices and platforms do not have.
+ * Shared virtual memory. For each allocation, the library creates a cl_mem that has the allocation
+ * as its storage, as the specification allows. Copies, fills, mappings and slices use the cl_mem,
+ * as for any buffer; kernels get the pointer. The functions require OpenCL 2.0. The caller checks
+ * the capabilities of the device, because older devices and platforms do not support such memory.
  */
 #include "config.h"
 

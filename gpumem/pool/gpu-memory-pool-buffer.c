@@ -263,7 +263,7 @@ spill (GpuMemory  *memory,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  /* Pending reads still use the memory: retain the view until the reads complete. */
+  /* Pending work still uses the memory: retain the view until this work completes. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_defer_until_complete (g_array_index (uses, GpuPoint, i).timeline,
                                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);

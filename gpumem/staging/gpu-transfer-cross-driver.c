@@ -98,7 +98,8 @@ get_place (GpuCrossDriver *cross,
          + place % cross->per_lease * cross->chunk_size;
 }
 
-/* Returns the number of chunks whose place in page-locked memory is free when the copy begins. */
+/* Returns the number of chunks at the start of the copy for which there is a free place in
+ * page-locked memory. Later chunks reuse the places of earlier chunks. */
 static guint
 get_n_placed (const GpuCrossDriver *cross)
 {
@@ -129,9 +130,9 @@ signal_host_waits_locked (GpuCrossDriver *cross,
   cross->n_opened[side] = MAX (cross->n_opened[side], end);
 }
 
-/* Keeps the first failure. The copy is not aborted: the waits must still be signalled in order, so
- * that no two commands use a place at the same time. Takes ownership of @failure, which is
- * nullable. */
+/* Records that @side has failed, and keeps only the first error. The copy is not aborted: the
+ * host-signalled waits must still be signalled in order, so that no two commands use a place in
+ * page-locked memory at the same time. Takes ownership of @failure, which is nullable. */
 static void
 note_failure_locked (GpuCrossDriver *cross,
                      guint           side,
@@ -402,7 +403,8 @@ submit_sides (GpuCrossDriver          *cross,
 
   *side = FROM;
 
-  /* The user's stream must not complete the copy before the other stream does. */
+  /* If the copy was submitted to the stream of the source, that stream must not complete before the
+   * destination is written: let it wait for the last chunk of the other stream. */
   return cross->copy.user == TO || (sides & 1u << FROM) == 0
          || enqueue_host_wait (cross, streams[FROM], FROM, cross->n_chunks, error);
 }

@@ -33,8 +33,8 @@ struct _GpuTransfer
   GpuNativeEvent  **host_waits;     /* by chunk; NULL if no command waits for the chunk */
   guint            *n_left;         /* by chunk; pieces that are not copied yet */
   guint             n_submitted;    /* number of submitted chunks */
-  gboolean          submitted;      /* all chunks are submitted, and `last` is set, or submission
-                                     * failed */
+  gboolean          submitted;      /* TRUE if all chunks are submitted and `last` is set, or if the
+                                     * submission failed */
   guint             n_ready;        /* number of leading chunks that threads may copy */
   guint             chunk;          /* the next chunk to copy, and its next piece */
   guint             piece;
@@ -834,8 +834,8 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   return transfer;
 }
 
-/* Waits until no thread accesses the host memory or the places. With @give_up, aborts the copy
- * first. */
+/* Waits until no thread accesses the host memory or the page-locked memory of the copy. With
+ * @give_up, aborts the copy first. */
 static void
 wait_for_end (GpuTransfer *transfer,
               gboolean     give_up)

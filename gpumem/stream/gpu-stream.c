@@ -651,7 +651,8 @@ gpu_stream_get_native_handle (GpuStream *stream)
   if (stream->timeline == NULL)
     return 0;
 
-  /* Without wrap() the back end has no driver streams, so no other code can submit work to them. */
+  /* The caller may submit work to the driver's stream with the handle. Without wrap(), the back end
+   * has no driver streams, so the handle cannot be used for that. */
   if (stream->timeline->context->backend->stream->wrap != NULL)
     g_atomic_int_set (&stream->timeline->is_open, TRUE);
 
@@ -862,8 +863,10 @@ gpu_stream_barrier (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
-/* If @flags or the stream request times, sets @event to the event that records the time of the last
- * submission. Caller holds the timeline's lock. */
+/* Sets @event to an event that records the time of the last submission. On a stream with
+ * GPU_STREAM_FLAGS_PROFILING, this is the event of the submission itself. Otherwise records an
+ * event, if @flags contains GPU_EVENT_FLAGS_TIMING, or sets @event to NULL. Caller holds the
+ * timeline's lock. */
 static gboolean
 get_timed_event_locked (GpuTimeline     *timeline,
                         GpuEventFlags    flags,

@@ -359,7 +359,8 @@ end (Dual    *dual,
   if (failure == NULL)
     return TRUE;
 
-  /* The side of the user's stream may have been enqueued before the other side failed. */
+  /* The commands on one of the two streams may have been enqueued, and have set these events,
+   * before the submission to the other stream failed. */
   if (dual->pending != NULL)
     g_clear_pointer (&dual->pending->event, _gpu_native_event_unref);
 

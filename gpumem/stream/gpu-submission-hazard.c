@@ -584,7 +584,8 @@ drop_refused (GpuSubmitter  *s,
           return FALSE;
         }
 
-      /* If no other context is lost, the lost device is our own: fail. */
+      /* Retry after a device-lost error only if a wait for another lost context was dropped.
+       * Otherwise the context of this stream is lost. */
       if (is_refused (failure) || s->waits->len < n)
         {
           g_error_free (failure);

@@ -694,7 +694,8 @@ submit_again (GpuTimeline          *timeline,
                         && submit_shared (timeline, submission, pending, NULL, error)));
 }
 
-/* Returns FALSE for unmaps, which finalizers may issue, and for `if_idle` submissions. */
+/* Returns whether the submission may block the calling thread. An unmap must not block, because a
+ * finalizer may submit it. A submission with `if_idle` must not block either. */
 static gboolean
 may_block (const GpuSubmission *submission,
            const GpuPending    *pending)

@@ -448,8 +448,8 @@ typedef struct
                                      * submitted */
   guint64         seq;              /* the point of the operation, if there is an event */
   gboolean        if_idle;          /* set by the caller: submit only if nothing is pending */
-  gboolean        busy;             /* if if_idle is set: work was pending, so nothing was
-                                     * submitted */
+  gboolean        busy;             /* result of a submission with if_idle: TRUE if nothing was
+                                     * submitted because work was pending */
 } GpuPending;
 
 /* Blocks until the operation completes, and releases the event. */

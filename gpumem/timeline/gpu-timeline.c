@@ -681,9 +681,9 @@ retire_drained_locked (GpuTimeline  *timeline,
   retire_locked (timeline, timeline->submitted, failure, retired);
 }
 
-/* Called when the last user is removed. The program may destroy a borrowed stream after this call,
- * so this function records a fence for pending points. For a borrowed stream, work that the program
- * submitted itself is only included if a pool depends on it. */
+/* Called when the last user of the timeline is removed. The program may destroy a borrowed stream
+ * after this call, so this function records a fence for pending points. For a borrowed stream, work
+ * that the program submitted itself is only included if a pool depends on it. */
 static void
 end_use_locked (GpuTimeline  *timeline,
                 GpuRetired   *retired,

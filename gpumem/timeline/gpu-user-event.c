@@ -98,8 +98,8 @@ set_status (GpuUserEvent  *event,
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
-  /* Increment this after setting the status. After each change of this number, a timeline searches
-   * for failed events once, and must then find this event. */
+  /* Set the status before this counter changes. A timeline searches for failed events once for each
+   * value of the counter, and must then find this event. */
   if (failure != NULL)
     g_atomic_int_inc (&_gpu_user_events_failed);
 

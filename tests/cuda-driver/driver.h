@@ -460,8 +460,8 @@ void        memory_kill     (Memory        *memory);
  * handle of the memory. */
 gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
-/* Waits until no operation uses the memory. @error is the error of a failed context; if it is
- * CUDA_SUCCESS, a pending use is misuse. */
+/* Waits until no operation uses the memory. @error is the error of the context. If the context has
+ * not failed (CUDA_SUCCESS), also reports pending operations as misuse. */
 void        memory_wait     (Memory        *memory,
                              CUresult       error);
 /* Checks that @op may access the range. */

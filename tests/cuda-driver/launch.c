@@ -12,7 +12,8 @@
 #define PARAM_END 0
 #define PARAM_BUFFER 1
 #define PARAM_SIZE 2
-/* Do not search larger arguments for addresses: larger arguments are structures of data. */
+/* The stand-in searches the bytes of arguments up to this size for addresses of memory. Larger
+ * arguments are structures of data. */
 #define MAX_POINTER_SPAN 64
 
 static guint n_launches;

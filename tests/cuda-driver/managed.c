@@ -106,8 +106,8 @@ attach_run (gpointer data G_GNUC_UNUSED)
   return CUDA_SUCCESS;
 }
 
-/* Called with the lock held, when the point of an attachment is complete. A later attachment may
- * have replaced this attachment. */
+/* Called with the lock held, when an operation that attaches @memory has completed. A later
+ * attachment may have replaced this attachment, so checks the current one. */
 static void
 attach_done (gpointer data)
 {
@@ -204,7 +204,8 @@ is_reached (guint64  address,
   return address != 0 && memory_find (address) == NULL && device_is_concurrent (context->device);
 }
 
-/* Converts a location to a device; the older functions take only devices. */
+/* Sets @device to the device of @location, or to CU_DEVICE_CPU for the host. The older functions of
+ * the driver take this number instead of a location. */
 static CUresult
 find_place (CUmemLocation  location,
             CUdevice      *device)

@@ -137,7 +137,8 @@ texture_fetch (KernelThread      *thread,
 
 /* --- surfaces --------------------------------------------------------------------------------- */
 
-/* Returns FALSE if the position is outside of the surface. */
+/* Returns FALSE if the position is outside of the surface, unless @outside is OUTSIDE_CLAMP. In
+ * that case moves the position to the edge of the surface. */
 static gboolean
 find_inside (gint64 *place,
              gint64  size,

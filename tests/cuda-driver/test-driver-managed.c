@@ -157,8 +157,9 @@ freed_in_use (void)
   driver.cuMemFree (memory);
 }
 
-/* On processors with protection keys, the access crashes the program. On other processors the
- * access succeeds, so the program aborts itself. */
+/* The host accesses managed memory while a stream owns it. On processors with protection keys, the
+ * access crashes the program. On other processors the access succeeds, so the program aborts
+ * itself. */
 static void
 touched_while_of_stream (void)
 {

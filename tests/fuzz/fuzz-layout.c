@@ -91,7 +91,8 @@ check_copy (const GpuArrayLayout *to,
   FUZZ_REQUIRE (memcmp (target, expected, sizeof target) == 0);
 }
 
-/* Checks copies to a dense array, and to a packed array with the same order of dimensions. */
+/* Checks a copy to an array without gaps whose dimensions have the same order in memory, and a copy
+ * to an array in Fortran order. */
 static void
 check_copies (const GpuArrayLayout *from)
 {

@@ -37,7 +37,8 @@ static cl_version version;
 static GMutex lock;
 static GHashTable *sizes;           /* by the address of the buffer */
 
-/* Queries a value of the driver, and appends @n_more bytes of zeros. */
+/* Gets a property of the device from the driver, and appends @n_more bytes of zeros to the
+ * value. */
 static guint8 *
 get_info (cl_device_id    device,
           cl_device_info  info,

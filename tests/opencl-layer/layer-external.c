@@ -242,8 +242,9 @@ is_wait (LayerFunction function)
          || function == LAYER_clGetEventInfo;
 }
 
-/* Caller holds the lock. After a wait or a query, the program may know that earlier commands have
- * completed, so later commands need no barrier. */
+/* Called for a call after which later commands need no barrier: a barrier itself, and a wait or a
+ * query, after which the program may know that earlier commands have completed. Caller holds the
+ * lock. */
 static void
 note_order (LayerFunction function)
 {

@@ -292,8 +292,9 @@ layer_clSVMFree (cl_context context,
     layer_target.clSVMFree (context, pointer);
 }
 
-/* Tracks the free only if the program passes no callback: a callback frees the pointers itself,
- * with clSVMFree(). */
+/* If the program passes a callback, the callback frees the pointers with clSVMFree(), where the
+ * layer tracks the free. Without a callback, the driver frees the pointers, and this function
+ * tracks the free. */
 static cl_int CL_API_CALL
 layer_clEnqueueSVMFree (cl_command_queue  queue,
                         cl_uint           n,

@@ -54,7 +54,8 @@ has_numpy (void)
   return numpy_types.boolean != NULL;
 }
 
-/* Returns FALSE for an integer that neither 64-bit type can hold: the overrides handle it. */
+/* Returns FALSE for an integer that neither 64-bit type can hold. The caller then calls the method
+ * of the Python overrides. */
 static gboolean
 add_int (GpuArguments *arguments,
          PyObject     *value)

@@ -2,7 +2,7 @@
 /* Work on streams. Each call releases the GIL, since it may wait for other threads. */
 #include "gpumem-fast.h"
 
-/* Microseconds of one wait; signal handlers run between two waits. */
+/* A wait is split into waits of this many microseconds. Signal handlers run between two of them. */
 #define SLICE 100000
 
 static GpuFastMethod copy_method = {

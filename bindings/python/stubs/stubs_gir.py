@@ -20,7 +20,8 @@ CONTAINERS = {"GLib.List": "builtins.list", "GLib.SList": "builtins.list",
               "GLib.PtrArray": "builtins.list", "GLib.Array": "builtins.list",
               "GLib.HashTable": "dict"}
 
-# These return None only for objects that were not properly constructed
+# These getters return None only for objects that were not properly constructed, so the stubs omit
+# None from the type of the result
 NEVER_NONE = ("get_context", "get_default_stream", "get_device")
 
 

@@ -458,7 +458,7 @@ static const char *const fast[] =
   "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan"
 };
 
-/* Functions of OpenCL C in addition to those above, with their parameters. */
+/* Functions of OpenCL C that are neither in `unary` nor in `binary`, with their parameters. */
 static const char *const functions[] =
 {
   "min(x, y)", "max(x, y)", "clamp(x, y, z)", "mix(x, y, z)", "mad(x, y, z)", "select(x, y, z)",

@@ -23,7 +23,9 @@ typedef struct
   GpuSource  source;
   GString   *output;
   gsize      copied;            /* bytes of the text already in the output */
-  guint      language;          /* `language` of the descriptions; includes constant samplers */
+  guint      language;          /* value of `language` in the descriptions of the kernels: bit 0 for
+                                 * the portable dialect, a bitmap of the constant samplers from bit
+                                 * 8 on */
 } Rewriter;
 
 static void

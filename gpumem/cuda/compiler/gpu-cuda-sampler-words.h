@@ -17,7 +17,9 @@
   _ (CLK_FILTER_NEAREST, 0x10) \
   _ (CLK_FILTER_LINEAR, 0x20)
 
-/* The fields of a combination of these constants. Address mode 0 clamps to the edge. */
+/* The fields of @clk, a combination of the constants above. GPU_CUDA_SAMPLER_OUTSIDE() is 0 for
+ * CLK_ADDRESS_NONE and CLK_ADDRESS_CLAMP_TO_EDGE, 1 for CLK_ADDRESS_CLAMP, 2 for CLK_ADDRESS_REPEAT
+ * and 3 for CLK_ADDRESS_MIRRORED_REPEAT. */
 #define GPU_CUDA_SAMPLER_OUTSIDE(clk) (((clk) >> 1 & 7) < 2 ? 0 : ((clk) >> 1 & 7) - 1)
 #define GPU_CUDA_SAMPLER_IS_LINEAR(clk) ((clk) >> 5 & 1)
 #define GPU_CUDA_SAMPLER_IS_NORMALIZED(clk) ((clk) & 1)

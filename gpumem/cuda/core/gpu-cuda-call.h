@@ -19,9 +19,9 @@ GPU_COLD gboolean
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
-/* Called between _begin() and _end() after a driver call failed with @code. If the call may have
- * failed because no context was current, enters the context and returns TRUE; the caller must then
- * repeat the call. */
+/* Called between _gpu_cuda_begin() and _gpu_cuda_end() after a driver call failed with @code. If
+ * the call may have failed because no context was current, enters the context and returns TRUE; the
+ * caller must then repeat the call. */
 GPU_COLD gboolean
             _gpu_cuda_enter_late   (GpuNativeStream *stream,
                                     GpuCudaCall     *call,

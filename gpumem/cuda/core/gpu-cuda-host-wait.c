@@ -109,7 +109,8 @@ void
 _gpu_cuda_host_waits_clear (GpuCudaContext *context,
                             gboolean        can_free)
 {
-  /* The wait that try_host_wait() enqueued on the internal stream may still read its word. */
+  /* try_host_wait() has enqueued a wait on the internal stream, which may still read a word of
+   * these blocks. Let the stream complete before the blocks are freed. */
   if (can_free && context->host_wait_blocks != NULL && context->internal != NULL)
     _gpu_cuda.cuStreamSynchronize (context->internal);
 

@@ -40,7 +40,8 @@ formats[] =
   { GPU_CHANNEL_TYPE_SNORM16, CU_AD_FORMAT_SNORM_INT16X4 }
 };
 
-/* For its own arrays, the library only uses the first N_OWN entries of the table. */
+/* The library creates arrays only with the first N_OWN formats. The other formats only occur in
+ * arrays that the program wraps. */
 #define N_OWN 12
 
 static const struct

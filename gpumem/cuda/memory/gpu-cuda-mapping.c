@@ -399,7 +399,9 @@ write_back (CUstream               stream,
                                       staging->mapped_size, stream);
 }
 
-/* Waits for the stream after a failure, because the block will be reused. */
+/* Copies the block back to @memory if it was mapped for writing, and records the event that shows
+ * when the block can be reused. After a failure there is no such event, so the function waits for
+ * the stream. */
 static CUresult
 copy_back (CUstream          stream,
            GpuNativeMemory  *memory,

@@ -87,9 +87,10 @@ guint             _gpu_cuda_image_get_n_words  (char                     kind,
 /* Returns the type name, such as "image2d_t", for a letter of gpu-cuda-prelude-image.c. Returns
  * NULL for any other letter. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
-/* Caller has entered the context. Sets one image or sampler of a launch. @slot has 8 bytes for the
- * value of a sampler or an object. @words is the remaining space for image structures; the function
- * advances it past the space that it uses. */
+/* Caller has entered the context. Sets @argument to the address of the value for one image or
+ * sampler of a launch. The value of a sampler, a texture object or a surface object is stored in
+ * @slot, which has 8 bytes. The value of any other image is a structure at @words; the function
+ * advances @words past the structure. */
 gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 const GpuArgumentValue  *values,
                                                 guint                    n_values,

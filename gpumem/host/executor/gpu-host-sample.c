@@ -50,7 +50,8 @@ image_sample (const GpuHostImage *image,
                             texel);
 }
 
-/* Integer coordinates select texels: the sampler's filter and normalization have no effect. */
+/* Reads the texel at integer coordinates. The address modes of the sampler apply to coordinates
+ * outside the image; its filter mode and normalization have no effect. */
 static void
 image_fetch (const GpuHostImage *image,
              GpuHostSize         sampler,

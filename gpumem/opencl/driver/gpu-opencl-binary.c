@@ -62,7 +62,8 @@ _gpu_opencl_binary_join (GBytes *const *binaries,
   return g_byte_array_free_to_bytes (array);
 }
 
-/* Returns FALSE if the sizes in the header do not add up to the size of the block. */
+/* Appends the parts of @bytes to @parts. Returns FALSE if the sizes of the parts in the header do
+ * not add up to the size of @bytes. */
 static gboolean
 split_parts (GBytes    *bytes,
              guint      n_parts,

@@ -517,7 +517,8 @@ gboolean        _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
                                               GError             **error);
 GpuImageWrapOp _gpu_opencl_image_wrap;
 
-/* gpu-opencl-slice.c, for NVIDIA's driver. Returns a reference; the slice owns @mem. */
+/* gpu-opencl-slice.c, for NVIDIA's driver. Sets @mem to the sub-buffer of @root for @region, and
+ * returns a new reference to the slice that owns this sub-buffer. */
 GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *root,
                                               cl_mem_flags         flags,

@@ -163,7 +163,8 @@ was_released (GpuPoolBins *bins,
     release_excess (bins);
 }
 
-/* Caller holds the lock. Another thread may own @item as soon as the lock is released. */
+/* Makes @item a held item, and releases the lock, which the caller holds. Another thread may own
+ * @item as soon as the lock is released. */
 static inline void
 hold_and_unlock (GpuPoolBins *bins,
                  GpuPoolItem *item)

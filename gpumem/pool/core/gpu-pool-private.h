@@ -218,8 +218,8 @@ typedef struct
   guint          slot;
 } GpuPoolRequest;
 
-/* Serves @request from free ranges of its stream, or from ranges without pending uses. Caller holds
- * `lock`. */
+/* Serves @request from a free range of the stream of the request, or from a free range without
+ * pending uses, if that range is smaller. Caller holds `lock`. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Like _gpu_pool_serve(), but takes `lock`. */

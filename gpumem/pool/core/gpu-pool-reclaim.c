@@ -4,7 +4,8 @@
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Drops completed uses. With @add_fence, creates missing fences first. */
+/* Removes the uses that have completed from the list of uses. With @add_fence, first records a
+ * fence for each use that has none, because only a fence shows that a use has completed. */
 static void
 drop_completed_uses (GpuPoolShared *shared,
                      gboolean       add_fence)

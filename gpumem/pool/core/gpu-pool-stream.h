@@ -116,8 +116,9 @@ typedef struct
   guint64 seq;                      /* the number that add_fence() returned */
 } GpuPoolFence;
 
-/* Freed with its GpuPoolStreams, so a pointer to a swept stream remains valid. All uses of a swept
- * stream have completed. */
+/* A stream, as the pools know it. A stream is swept, which drops its key, after all its uses have
+ * completed. The structure is only freed with its GpuPoolStreams, so a pointer to a swept stream
+ * remains valid. */
 struct _GpuPoolStream
 {
   guint64         use_seq;          /* atomic; from 1, as 0 means completed */
