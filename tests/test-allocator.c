@@ -516,8 +516,9 @@ assert_no_memory (GpuBuffer *buffer, GError **error, gsize size)
   test_assert_gpu_error (*error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, text);
 }
 
-/* The total size of allocations on the host is limited to the memory of the machine. An immediate
- * allocator refuses a request that exceeds the free memory before it touches a page. */
+/* The total size of allocations on the host is limited to the memory of the machine. A
+ * GpuImmediateAllocator rejects a request that exceeds the free memory, before it touches a
+ * page. */
 static void
 allocator_no_memory (TestFixture *fixture)
 {

@@ -353,7 +353,7 @@ kernel_included (TestFixture *fixture)
                     "--pre-include='%/images.h'");
 }
 
-/* --- levels ----------------------------------------------------------------------------------- */
+/* --- mip levels ------------------------------------------------------------------------------- */
 
 static void
 kernel_levels (TestFixture *fixture)

@@ -296,9 +296,9 @@ hazard_held_readers (TestFixture *fixture)
     reader_clear (&readers[i]);
 }
 
-/* Before a stream writes the memory, it waits for the read of another stream, even if the writing
- * stream has read the memory itself. If @is_first is TRUE, the library has recorded the read of the
- * writing stream before the read of the other stream. */
+/* Two streams read the memory. Before one of them writes the memory, it waits for the read of the
+ * other, although it has read the memory itself. If @is_first is TRUE, the library has recorded the
+ * read of the writing stream before the read of the other stream. */
 static void
 write_after_own_read (TestFixture *fixture, gboolean is_first)
 {

@@ -495,7 +495,8 @@ stream_counters (TestFixture *fixture)
                     test_get_number (stream, "n-submitted"));
 }
 
-/* A stream waits for an event of another stream and for a user event, but not for later work. */
+/* A stream waits for an event of another stream, but not for later work of that stream. A stream
+ * also waits for a user event. */
 static void
 stream_wait_event (TestFixture *fixture)
 {

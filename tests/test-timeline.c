@@ -309,7 +309,8 @@ timeline_keeps_late_failures (TestFixture *fixture)
   g_assert_cmpuint (timeline->failures->len, <, 2500);
 }
 
-/* A fence also serves waits for the work before it, so the library records no second fence. */
+/* A fence shows the completion of all work before it. The library therefore records no second fence
+ * to wait for earlier work. */
 static void
 timeline_shares_fences (TestFixture *fixture)
 {

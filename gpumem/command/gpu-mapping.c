@@ -22,7 +22,7 @@
 typedef struct
 {
   gatomicrefcount  refs;
-  GMutex           lock;            /* keeps range_take() from clearing `data` while range_ref()
+  GMutex           lock;            /* prevents range_take() from clearing `data` while range_ref()
                                      * adds a reference */
   GpuTimeline     *timeline;
   GpuStorage      *storage;         /* in use until the range is freed */

@@ -601,8 +601,8 @@ gpu_event_poll (GpuEvent      *event,
       if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
         return GPU_EVENT_STATUS_COMPLETE;
 
-      /* The event may have completed or failed after the end of the wait. If the status is FAILED,
-       * GPU_ERROR_TIMED_OUT may be the error of the work itself. */
+      /* The event may have completed or failed between the end of the wait and this query. If the
+       * status is FAILED, the work itself may have failed with GPU_ERROR_TIMED_OUT. */
       status = gpu_event_query (event, &late);
 
       if (status == GPU_EVENT_STATUS_COMPLETE

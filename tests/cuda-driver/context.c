@@ -84,7 +84,7 @@ context_free (Context *context)
   object_kill (context);
 }
 
-/* --- for the other files ---------------------------------------------------------------------- */
+/* --- functions that other files of the stand-in call ------------------------------------------ */
 
 Context *
 context_peek (void)

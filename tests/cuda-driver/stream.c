@@ -191,7 +191,7 @@ start_thread (Stream *stream)
   stream->has_thread = TRUE;
 }
 
-/* --- for the other files ---------------------------------------------------------------------- */
+/* --- functions that other files of the stand-in call ------------------------------------------ */
 
 Stream *
 stream_new (Context *context,

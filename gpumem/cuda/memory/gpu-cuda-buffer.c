@@ -97,8 +97,8 @@ buffer_alloc (GpuNativeContext  *native,
   return buffer != NULL ? &buffer->base : NULL;
 }
 
-/* Returns the element size for cuMemAllocPitch(), the size with which kernels read the rows. The
- * driver only accepts 4, 8 and 16 bytes. */
+/* Returns the element size for cuMemAllocPitch(): the size of the accesses with which kernels read
+ * the rows. The driver accepts only 4, 8 and 16 bytes. */
 static unsigned int
 get_element_size (gsize element_size)
 {

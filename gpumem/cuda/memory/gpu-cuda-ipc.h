@@ -55,8 +55,8 @@ gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
-/* Creates a buffer of @size bytes from the memory behind @fd. Does not share the mapping of another
- * import. */
+/* Creates a buffer of @size bytes from the memory behind @fd. Always maps the memory anew, even if
+ * another import has mapped the same memory. */
 GpuNativeBuffer *
           _gpu_cuda_import_alone (GpuNativeContext     *context,
                                   const GpuCudaHandle  *handle,

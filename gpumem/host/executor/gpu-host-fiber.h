@@ -56,8 +56,8 @@ GpuHostFibersResult  _gpu_host_fibers_run     (GpuHostFibers    *fibers,
 /* Abandons all items. May be called in a signal handler. The stacks are unmapped without being
  * unwound. */
 void                 _gpu_host_fibers_stop    (GpuHostFibers    *fibers) G_GNUC_NORETURN;
-/* Called by an item. Returns once every other item that is not blocked has also reached a wait or
- * completed. */
+/* Called by an item that waits for the other items, for example at a barrier. Returns once every
+ * other item that is not blocked has also called this function or has completed. */
 void                 _gpu_host_fiber_wait     (GpuHostFiber     *fiber);
 
 G_END_DECLS

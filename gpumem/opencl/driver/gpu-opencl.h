@@ -30,7 +30,8 @@ typedef cl_int (CL_API_CALL *GpuOpenclSetDeviceAddress) (cl_kernel kernel,
  * points to this structure. */
 extern const GpuBackend _gpu_opencl_backend;
 
-/* Limits in texels and, for arrays, in layers. All are 0 if the device has no images. */
+/* Maximum sizes of images in texels and, for arrays, in layers. All are 0 if the device does not
+ * support images. */
 typedef struct
 {
   gsize width_2d;
