@@ -198,7 +198,8 @@ static const char conversions[] =
   "  write_imageui (image, at, (uint4) (r, g, b, a));\n"
   "}\n";
 
-/* The tolerance in the last place: 1 for normalized channels, 0 for others. */
+/* Returns the distance of two channels in units of the last place. Channels that are neither
+ * normalized nor half floats must be equal: returns G_MAXUINT if they differ. */
 static guint
 get_distance (const GpuImageFormat *format,
               const guint8         *got,

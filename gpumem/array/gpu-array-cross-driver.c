@@ -95,9 +95,11 @@ copy_bytes (GpuTimeline  *timeline,
                              size != 0 ? size : end - from_begin, NULL, error);
 }
 
-/* If `partner` packs the elements, it must do so after the earlier work of @timeline. If `partner`
- * unpacks the elements, later work of @timeline must wait for that. In both cases a copy of one
- * byte, whose value does not matter, orders the two streams. */
+/* Copies elements between the memory of two drivers. `partner` is a stream of the other driver. If
+ * `partner` packs the elements before the copy, the packing must run after the earlier work of
+ * @timeline. If `partner` unpacks the elements after the copy, later work of @timeline must wait
+ * for the unpacking. In both cases, a copy of one byte between the two streams orders them; the
+ * value of the byte does not matter. */
 gboolean
 _gpu_array_copy_cross_driver (GpuArray     *array,
                               GpuTimeline  *timeline,

@@ -7,9 +7,9 @@
 G_BEGIN_DECLS
 
 /* The sizes from which staging pays off for a GPU behind a link such as PCIe. Below these sizes,
- * the driver copies about as fast as the staging engine. But it blocks the caller until earlier
- * work has completed, unless the copy is an asynchronous write that fits into the driver's own
- * buffers. */
+ * the driver copies about as fast as the staging engine. But the driver blocks the caller until
+ * earlier work has completed, unless the copy is an asynchronous write that fits into the driver's
+ * own buffers. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)

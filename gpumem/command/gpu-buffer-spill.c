@@ -153,8 +153,8 @@ spill (GpuMemory   *memory,
   g_autoptr (GpuBuffer) twin = make_twin (memory);
   g_autoptr (GBytes) content = NULL;
 
-  /* The read below is not ordered after untracked work or work of registered streams: wait for that
-   * work first. */
+  /* The read below is not ordered after untracked work, or after work of streams that the program
+   * has registered for the memory: wait for this work first. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);

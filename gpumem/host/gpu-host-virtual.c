@@ -162,7 +162,8 @@ host_virtual_destroy_chunk (GpuNativeContext *context,
 {
   GpuHostChunk *self = (GpuHostChunk *) chunk;
 
-  /* A forked child shares the file with its parent, which may still use the pages. */
+  /* Do not punch a hole in a forked child: the child shares the file with its parent, which may
+   * still use the pages. */
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     fallocate (((GpuHostContext *) context)->chunks_fd,
                FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) self->offset,

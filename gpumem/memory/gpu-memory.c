@@ -377,8 +377,8 @@ _gpu_memory_acquire (GpuMemory   *memory,
 {
   gboolean usable;
 
-  /* Check without the lock first: a thread that spills the memory holds the lock while the driver
-   * reads the contents, and the lock would block the caller for that time. */
+  /* Check without the lock first. A thread that spills the memory holds the lock while the driver
+   * reads the contents, so the caller would block until the driver has finished. */
   if (!_gpu_memory_check (memory, function, error))
     return NULL;
 

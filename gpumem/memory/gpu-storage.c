@@ -5,8 +5,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
-/* After this many changes of the stream to which a root is biased, the root is never biased again,
- * because each change takes two more locks. */
+/* If the bias of a root has changed to another stream this many times, the root is never biased
+ * again, because each change takes two more locks. */
 #define MAX_BIASES 4
 
 static void

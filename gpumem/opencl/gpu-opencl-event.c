@@ -239,8 +239,8 @@ event_free (GpuNativeEvent *native)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
 
-  /* No later call can set the status. Fail the event: otherwise work that waits for it would
-   * hang. */
+  /* A user event may be freed before its status was set, and no later call can set the status. Fail
+   * the event, because work that waits for the event would hang otherwise. */
   if (g_atomic_int_get (&event->unset))
     {
       clSetUserEventStatus (event->event, get_failed_status (event));
@@ -333,9 +333,9 @@ try_marker (cl_command_queue queue)
   return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_FAILED;
 }
 
-/* After a failure, a thread of NVIDIA's driver fails the dependent work. Until that thread is done,
- * it also fails all newly enqueued work. The report of a failure is therefore delayed until a
- * marker completes, or is pending behind other work. */
+/* After a command fails, a thread of NVIDIA's driver fails the work that depends on the command.
+ * Until this thread is done, the driver also fails all newly enqueued work. Therefore delays the
+ * report of the failure until a marker completes, or is pending behind other work. */
 static void
 delay_failure (GpuOpenclEvent *event)
 {

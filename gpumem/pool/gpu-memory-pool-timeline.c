@@ -81,8 +81,8 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* The submission failed. If the work before @seq has completed or failed, this is no error: such
-   * work no longer uses the memory. */
+  /* The submission of the wait failed. This is not an error if the work of @after up to @seq has
+   * completed or failed, because that work no longer uses the memory. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);

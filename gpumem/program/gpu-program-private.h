@@ -14,7 +14,7 @@ typedef struct
   GpuNativeProgram *native;
   GVariant         *descriptions;   /* nullable; for a program from the cache: the arguments of its
                                      * kernels */
-  GHashTable       *lowered;        /* nullable; from names in the source to names in the binary */
+  GHashTable       *lowered;        /* nullable; maps names in the source to names in the binary */
 } GpuProgramCore;
 
 GpuProgramCore *_gpu_program_core_ref   (GpuProgramCore    *core);

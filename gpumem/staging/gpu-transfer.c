@@ -739,9 +739,9 @@ lease (GpuTransfer *transfer)
   transfer->n_places = MIN (transfer->n_leases * transfer->per_lease, n_chunks);
 }
 
-/* The blocking caller can drive the copy only if all chunks have places that are free from the
- * beginning. Otherwise its submission may block until chunks are copied, and another thread must
- * drive the copy. */
+/* A blocking caller can drive the copy itself only if there is a place for every chunk, and no
+ * earlier copy still uses any of these places. Otherwise the submission may block until chunks are
+ * copied, so another thread must drive the copy. */
 static void
 choose_threads (GpuTransfer *transfer)
 {
@@ -757,8 +757,9 @@ choose_threads (GpuTransfer *transfer)
   transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
 }
 
-/* Starts to fill free places before any command is submitted, and wakes copying threads early.
- * Returns FALSE if the required driving thread cannot be started. */
+/* Wakes the copying threads before any command is submitted: for a copy to the device, they begin to
+ * fill the free places. Returns FALSE if another thread must drive the copy and that thread cannot
+ * be started. */
 static gboolean
 start (GpuTransfer *transfer)
 {

@@ -46,7 +46,7 @@ stream_copy (PyObject         *self,
 }
 
 /* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. Returns FALSE, possibly
- * without an exception, for a pattern that only the override handles. */
+ * without an exception, if only the override of this method in Python can handle the pattern. */
 static gboolean
 get_pattern (PyObject  *value,
              guint8    *byte,
@@ -98,8 +98,8 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* Returns FALSE without an error if large data would have to wait for other work. The override then
- * decides whether to copy the data. */
+/* Returns FALSE without an error if large data would have to wait for other work. The override of
+ * this method in Python then decides whether to copy the data. */
 static gboolean
 write_data (GpuStream        *stream,
             GpuBuffer        *destination,

@@ -312,7 +312,8 @@ list_in_elf (GBytes *binary)
     {
       const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
 
-      /* Only kernels have such a section, because other functions have no constant bank. */
+      /* Only kernels have a section .nv.constant0.NAME, because other functions have no constant
+       * bank. */
       if (name != NULL && g_str_has_prefix (name, ".nv.constant0."))
         g_ptr_array_add (names, g_strdup (name + strlen (".nv.constant0.")));
     }

@@ -149,8 +149,8 @@ _gpu_cuda_begin_event (GpuNativeStream  *stream,
   return FALSE;
 }
 
-/* Without a current context, the driver fails with CUDA_ERROR_INVALID_VALUE if the memory consists
- * of several mapped chunks. */
+/* The codes include CUDA_ERROR_INVALID_VALUE: if no context is current and the memory consists of
+ * several mapped chunks, the driver returns this code. */
 gboolean
 _gpu_cuda_enter_late (GpuNativeStream *stream,
                       GpuCudaCall     *call,

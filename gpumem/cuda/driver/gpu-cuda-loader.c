@@ -227,7 +227,8 @@ _gpu_cuda_load (GError **error)
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  /* Any failure of cuInit() means that no driver is available. */
+  /* Set GPU_ERROR_NO_DEVICE for every code: after any failure of cuInit(), no driver is
+   * available. */
   _gpu_cuda_set_error (&local_error, "cuInit", code, "%s", get_hint (code));
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NO_DEVICE, local_error->message);
 

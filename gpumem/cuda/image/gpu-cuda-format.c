@@ -97,8 +97,9 @@ _gpu_cuda_format_from_native (CUarray_format  native,
   return FALSE;
 }
 
-/* Every image type supports the same formats on all devices with texture objects. Arrays are always
- * device memory, so only images over buffers support GPU_MEMORY_FLAGS_ALLOC_HOST. */
+/* Lists the same formats for every image type, because all devices with texture objects support
+ * these formats. CUDA arrays are always in device memory, so only images over buffers support
+ * GPU_MEMORY_FLAGS_ALLOC_HOST. */
 gboolean
 _gpu_cuda_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
                         GpuMemoryFlags     flags,

@@ -36,8 +36,8 @@ typedef struct
   GpuExtent extent;                 /* for images: extent of the region in texels */
 } GpuCudaStaging;
 
-/* Caller has entered the context and must not hold its lock, because the driver may wait for the
- * device. */
+/* Caller has entered the context. Caller must not hold the lock of the context, because the driver
+ * may wait for the device. */
 static void
 staging_free (GpuCudaStaging *staging)
 {
@@ -113,7 +113,7 @@ trim_locked (GpuCudaContext *context)
   return trimmed;
 }
 
-/* Caller has entered the context and must not hold its lock. */
+/* Caller has entered the context, and must not hold the lock of the context. */
 static GpuCudaStaging *
 staging_new (gsize     size,
              GError  **error)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Rewrites vector literals of a preprocessed program. In the prelude, vectors are structures. The
- * meaning of "(float4) (a, b, c, d)" depends on the number of values, and on which of them are
- * vectors; outside functions, the result must be a constant. Line breaks are preserved.
+ * Rewrites the vector literals of a preprocessed program as C. The prelude declares vectors as
+ * structures. The meaning of "(float4) (a, b, c, d)" depends on the number of values, and on which
+ * of the values are vectors. Outside functions, a literal must become a constant. Line breaks are
+ * preserved.
  */
 #include "config.h"
 

@@ -21,8 +21,8 @@ G_BEGIN_DECLS
 #define GPU_HOST_TSAN 1
 #endif
 
-/* For functions that switch stacks, because ThreadSanitizer's entry and exit hooks would not match
- * in them. */
+/* For functions that switch stacks. ThreadSanitizer inserts a call at the entry and at the exit of
+ * each function; these two calls would not match in a function that switches stacks. */
 #ifdef GPU_HOST_TSAN
 #define GPU_HOST_NO_TSAN __attribute__ ((no_sanitize ("thread")))
 #else

@@ -342,9 +342,10 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item and returns TRUE. If there is no held item, returns TRUE if other
- * threads freed items since @request was refused, or if this thread waited for moving items.
- * Returns FALSE with an error if a wait failed, and FALSE without an error in all other cases. */
+/* Frees the largest held item and returns TRUE. If no item is held, returns TRUE if other threads
+ * freed items since @request was refused, or if this thread waited for items that other threads
+ * were moving. Returns FALSE with an error if a wait failed, and FALSE without an error in all
+ * other cases. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
