@@ -43,8 +43,8 @@ def make_numbers(n):
     return np.arange(n, dtype=np.uint32)
 
 
-# --- arrays over memory: each function returns the kernel argument and a function for the array
-# ------
+# --- arrays over memory -------------------------------------------------------------------------
+# Each function returns the kernel argument, and a function that returns the array.
 
 def map_buffer(Gpu, context, n):
     buffer = Gpu.Buffer(context, 4 * n)
@@ -136,8 +136,8 @@ def show_arrays(Gpu, device, n):
     print_table(lines)
 
 
-# --- copies: the function of each library returns a function for each direction
-# ------------------------
+# --- copies -------------------------------------------------------------------------------------
+# There is one function for each library. It returns one function for each direction of a copy.
 
 def copy_with_gpumem(name, numbers, result):
     import gi

@@ -430,8 +430,8 @@ cross_driver_failure_propagates (TestFixture *fixture)
     for_others (fixture, failed_there);
 }
 
-/* The size of a copy with more chunks than CUDA queues behind a pending event: the submitting
- * thread blocks until the event completes. */
+/* The size of a copy that has more chunks than CUDA queues behind a pending event. The thread that
+ * submits such a copy blocks until the event completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
 
 typedef struct

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Driver errors. The message of an error begins with the name of the public function. A device-lost
- * error marks the context as lost, even if the program ignores the error. Back ends of this test
- * fail to create streams or memory. */
+ * error marks the context as lost, even if the program ignores the error. The test replaces ops of
+ * a back end by functions that fail to create streams or memory. */
 #include "config.h"
 
 #include <sys/resource.h>

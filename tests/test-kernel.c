@@ -678,7 +678,7 @@ kernel_threads (TestFixture *fixture)
     g_thread_join (threads[i]);
 }
 
-/* Two streams may run kernels that only read the same memory at the same time. */
+/* Kernels that only read the same buffer may run at the same time on two streams. */
 static void
 kernel_read_only (TestFixture *fixture)
 {

@@ -72,7 +72,8 @@ mkdirat (int         parent,
   return syscall (SYS_mkdirat, parent, name, mode);
 }
 
-/* Overrides the function of GLib. If no_threads is set, fails as at the limit of threads. */
+/* Replaces g_thread_try_new() of GLib. If no_threads is set, fails as GLib does when the limit of
+ * threads is reached. */
 GThread *
 g_thread_try_new (const char   *name,
                   GThreadFunc   func,
@@ -471,7 +472,8 @@ child_no_runtime_directory (void)
   g_assert_cmpint (g_unlink (path), ==, 0);
 }
 
-/* Several machines may share the cache folder, to which GLib falls back. */
+/* Without a runtime directory, GLib falls back to the cache folder, which several machines may
+ * share. The library then writes no status file. */
 static void
 check_no_runtime_directory (void)
 {

@@ -148,7 +148,8 @@ add_buffer_parts (Places      *places,
   g_assert_no_error (error);
 }
 
-/* Returns FALSE if the driver cannot create such an image. */
+/* Returns FALSE if the driver does not support the buffer or image that the caller tried to create.
+ * Any other error fails the test. */
 static gboolean
 is_supported (gpointer   memory,
               GError   **error)

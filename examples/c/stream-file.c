@@ -67,7 +67,8 @@ lane_clear (Lane *lane)
   g_clear_object (&lane->counts);
 }
 
-/* Enqueues the whole file. @held receives the peak of device memory in use. */
+/* Submits the copies and launches for the whole file, chunk by chunk. @held receives the peak of
+ * device memory in use. */
 static gboolean
 stream_file (Lane lanes[2], GpuKernel *kernel, GInputStream *input, guint64 *held, GError **error)
 {

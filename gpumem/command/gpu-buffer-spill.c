@@ -61,8 +61,8 @@ begin_move (GpuMemory       *memory,
   gboolean can_begin = FALSE;
   GpuMemoryState state;
 
-  /* Check without the lock first: a thread that moves the memory may hold the lock while the driver
-   * reads. */
+  /* Check without the lock first. A thread that spills the memory may hold the lock while the
+   * driver reads the contents, and this thread would then block. */
   state = (GpuMemoryState) g_atomic_int_get (&memory->state);
 
   if (state == GPU_MEMORY_STATE_MOVING)

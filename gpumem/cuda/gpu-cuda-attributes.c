@@ -207,7 +207,8 @@ insert_common (GpuCudaDevice *device,
   g_variant_dict_insert_value (attributes, "max-work-item-sizes",
                                g_variant_new_fixed_array (G_VARIANT_TYPE_UINT64, items, 3,
                                                           sizeof items[0]));
-  /* Report the larger limit, because a launch raises the default limit if necessary. */
+  /* Report the opt-in limit of shared memory if it is larger than the default limit: a launch that
+   * needs more than the default limit raises the limit of its kernel. */
   g_variant_dict_insert (attributes, "local-mem-size", "t",
                          (guint64) MAX (get_uint (attributes, "max-shared-memory-per-block"),
                                         get_uint (attributes,

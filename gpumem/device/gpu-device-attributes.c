@@ -90,7 +90,8 @@ gpu_device_get_attributes (GpuDevice  *device,
 
   native = _gpu_device_get_native (device);
 
-  /* A driver may refuse queries of an unusable device. Return its other attributes nevertheless. */
+  /* A driver may refuse queries of an unusable device. Ignore this error, and return the other
+   * attributes of the device. */
   if (!native->backend->device->get_attributes (native, &attributes, &local_error) &&
       native->unusable == NULL)
     {

@@ -199,7 +199,8 @@ set_groups (GpuHostLaunch  *launch,
                                          launch->n_groups[i]);
     }
 
-  /* Leave room above the number of groups: threads still increment `next` when no group is left. */
+  /* Leave room above the number of groups, so that the counter `next` does not overflow: threads
+   * still increment `next` when no group is left. */
   if (fits && launch->n_groups_total > 0 && launch->n_groups_total < G_MAXSIZE / 4)
     return TRUE;
 

@@ -236,7 +236,7 @@ GpuStorageHook *
                                          gconstpointer      owner);
 /* Continues a release that a hook deferred. */
 void        _gpu_storage_resume_release (GpuStorage        *storage);
-/* For the functions of hooks. Delays freeing the buffer until all work that was submitted to
+/* Only for the functions of a hook. Delays freeing the buffer until all work that was submitted to
  * @timeline so far has completed. */
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);

@@ -426,7 +426,8 @@ evict (DIR        *dir,
       if (g_str_equal (file->name, stored))
         continue;
 
-      /* A file that is not an entry does not count towards the limit. */
+      /* Subtract the size even if the file was not removed: a file that is not an entry of the
+       * cache does not count towards the limit. */
       if (remove_entry (dirfd (dir), file->name, FALSE))
         _gpu_debug_print (GPU_DEBUG_CACHE, "%s: evicted", file->name);
       total -= file->size;

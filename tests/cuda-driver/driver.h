@@ -205,7 +205,8 @@ struct _Device
   guint64       file_used;        /* offsets from here are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* unused bytes that pools retain */
-  guint64       unseen;           /* bytes freed in streams since the last waits; trims keep them */
+  guint64       unseen;           /* bytes freed in streams and not followed by a wait for the
+                                   * stream; trims of pools do not release them */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;

@@ -40,8 +40,9 @@ _gpu_cuda_clock_unref (GpuCudaClock *clock)
   g_free (clock);
 }
 
-/* Caller has entered the context. The stream only carries clock events, so the wait does not depend
- * on other work and is as short as a submission. */
+/* Caller has entered the context. Records an event on the clock stream and waits for the event.
+ * This stream only carries such events, so the wait does not depend on other work and is as short
+ * as a submission. */
 static CUevent
 record_now (GpuCudaContext  *context,
             GError         **error)

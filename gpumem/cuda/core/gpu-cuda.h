@@ -445,8 +445,8 @@ GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
 /* Fills host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
-/* Frees the blocks of mappings. If @can_free is TRUE, the caller has entered the context.
- * Otherwise, only frees the list, without calling the driver. */
+/* Frees the staging blocks of mappings. If @can_free is TRUE, the caller has entered the context.
+ * Otherwise, only frees the list of the blocks, without calling the driver. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 

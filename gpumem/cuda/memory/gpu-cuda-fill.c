@@ -154,7 +154,8 @@ get_period (const guint8 *pattern,
   return 0;
 }
 
-/* Always returns 0 for system memory: the memset functions reject it, but kernels can access it. */
+/* Like get_period(), but always returns 0 for system memory, so that the kernel writes the pattern:
+ * the memset functions of the driver reject such memory. */
 static gsize
 find_period (GpuNativeBuffer *destination,
              gconstpointer    pattern,

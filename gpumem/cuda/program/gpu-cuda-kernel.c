@@ -30,7 +30,8 @@ typedef struct
 typedef struct
 {
   char    kind;                 /* p: memory, l: local memory, v: value, i: image, s: sampler */
-  char    type;                 /* code of the value or of the memory's elements; v: no code */
+  char    type;                 /* code of the type of a value or of the elements of memory; 'v': a
+                                 * type without a code */
   char    read_only;
   char    reserved;
   guint32 size;

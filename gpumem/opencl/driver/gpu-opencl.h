@@ -497,7 +497,8 @@ void            _gpu_opencl_image_set_error  (GError             **error,
                                               GpuNativeContext    *context,
                                               const GpuImageDescription *description,
                                               const cl_image_desc *descriptor);
-/* Takes ownership of @mem, also on failure. @buffer is the storage of a 1D_BUFFER. */
+/* Takes ownership of @mem, also on failure. @buffer is the cl_mem that stores the texels of a
+ * 1D_BUFFER image, and NULL for other images. */
 GpuNativeImage *_gpu_opencl_image_new        (cl_mem               mem,
                                               cl_mem               buffer,
                                               const GpuImageDescription *description,

@@ -79,8 +79,8 @@ gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
 GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
 /* Polls all pending fences. Returns TRUE if any fence has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
-/* Sweeps the streams for which is_gone() is TRUE: counts all their uses as completed, and drops
- * their keys unless they are pinned. */
+/* Sweeps the streams for which is_gone() is TRUE: counts all uses on such a stream as completed,
+ * and drops the stream's key unless another thread has pinned the stream. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
 /* Returns whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);

@@ -160,7 +160,7 @@ def _import_capsule(context, capsule):
     try:
         return Gpu.Array.new_from_dlpack(context, tensor, versioned)
     except (GLib.Error, TypeError, ValueError, OverflowError):
-        # Not KeyboardInterrupt, which may be raised after the array has taken the tensor.
+        # Do not catch KeyboardInterrupt, which may be raised after the array has taken the tensor.
         _set_name(capsule, _NAMES[versioned])   # the capsule still owns the tensor
         raise
 
