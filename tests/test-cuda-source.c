@@ -570,7 +570,8 @@ source_fatbin_entries (void)
   assert_lists_k (good);
   copy = g_memdup2 (array->data, array->len);
 
-  /* Sizes of the header and of the data of the second entry */
+  /* Each row of `bad` contains an invalid header size of the second entry, or an invalid data size
+   * as two 32-bit words */
   {
     guint32 *words = (guint32 *) (copy + FATBIN_HEADER_SIZE + 64 + sizeof cubin);
     const guint32 bad[][3] = { { 23, sizeof cubin, 0 }, { 0, 0, 0 }, { 64, sizeof cubin + 1, 0 },

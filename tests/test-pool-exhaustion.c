@@ -379,8 +379,8 @@ expandable_near_peak (TestFixture *fixture)
   limit_near_peak (fixture, GPU_MEMORY_POOL_EXPANDABLE, margins, G_N_ELEMENTS (margins));
 }
 
-/* Pools with segments and pools with bins call the driver more often. Calls to the driver are slow
- * while other programs run, so the next two tests check fewer margins. */
+/* Pools with segments and pools with bins call the driver more often than expandable pools. Calls
+ * to the driver are slow while other programs run, so the next two tests check fewer margins. */
 static void
 segments_near_peak (TestFixture *fixture)
 {

@@ -77,8 +77,8 @@ def runtime_names(found):
         if one.__module__.startswith(("gi.repository.Gpu", "gi.overrides")) and \
                 "GObject" not in one.__module__ and one.__module__ != "gi.overrides.Gio":
             names |= {name for name in vars(one) if not name.startswith("_")}
-    # The stubs inherit these from GObject.Object, even if the override replaces them to check
-    # values.
+    # The stubs inherit these three names from GObject.Object, even if the override replaces them to
+    # check values.
     return names - {"props", "set_properties", "set_property"}
 
 

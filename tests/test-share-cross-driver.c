@@ -404,8 +404,8 @@ share_maps (TestFixture *fixture)
   for_pairs (fixture, maps_on_streams);
 }
 
-/* If the driver rejects work on imported memory behind a pending user event, checks the error and
- * returns TRUE. */
+/* PoCL accepts work on imported memory after a pending user event: returns FALSE. All other drivers
+ * must reject such work: checks the error and returns TRUE. */
 static gboolean
 is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
 {

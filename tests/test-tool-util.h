@@ -32,7 +32,7 @@ TestRun      test_tool_wait   (GSubprocess       *process);
  * programs in PATH. */
 void         test_tool_direct (gboolean           direct);
 /* Starts the command, and interrupts it after it has set up its signal handling. The command must
- * print its results, those of device @id first. */
+ * still print its results, beginning with the results of the device @id. */
 void         test_tool_interrupt (const char        *id,
                                   const char *const *arguments);
 void         test_run_clear   (TestRun           *run);

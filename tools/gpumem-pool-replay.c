@@ -10,7 +10,7 @@
 #define N_LOOPS    3                /* measurements of the empty loop; the fastest counts */
 #define CHECK_EACH 4096             /* operations between checks for Ctrl-C */
 
-/* The functions that the loop calls for allocations and frees. */
+/* The functions that the replay loop calls for allocations and frees. */
 typedef struct
 {
   gpointer (*take)      (GpuMemoryPool  *pool,

@@ -289,7 +289,7 @@ check_peers (GpuTimeline       *timeline,
 
   *peers = FALSE;
 
-  /* _gpu_submit() rejects a copy between two foreign contexts. */
+  /* If neither context is that of the stream, _gpu_submit() rejects the copy. */
   if (to == from || (to != timeline->context && from != timeline->context))
     return TRUE;
 

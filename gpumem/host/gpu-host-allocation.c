@@ -130,7 +130,8 @@ populate (guint8 *data,
   return 0;
 }
 
-/* Fails if the buffer exceeds the free memory, because Linux would kill a process instead. */
+/* Fails if the buffer exceeds the free memory. Without this check, Linux would kill a process to
+ * get memory. */
 gboolean
 _gpu_host_buffer_commit (GpuNativeContext  *context,
                          GpuNativeBuffer   *buffer,

@@ -732,8 +732,8 @@ gpu_memory_release (GpuMemory *memory)
   if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
     return;
 
-  /* During a move, the moving thread still needs the storage: end_move() in gpu-buffer-spill.c
-   * drops this use instead. */
+  /* While another thread spills or restores the memory, that thread still needs the storage. In
+   * this case, end_move() in gpu-buffer-spill.c drops this use of the storage. */
   if (before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 

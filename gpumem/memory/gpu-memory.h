@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 
 typedef struct _GpuMemoryClass GpuMemoryClass;
 
-/* The derived classes in this library need the definition. Other code cannot derive from GpuMemory,
- * because struct _GpuMemory is private. */
+/* The classes of this library that derive from GpuMemory need this definition. Other code cannot
+ * derive from GpuMemory, because struct _GpuMemory is private. */
 struct _GpuMemoryClass
 {
   /*< private >*/

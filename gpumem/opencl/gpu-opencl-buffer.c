@@ -22,7 +22,8 @@ buffer_alloc (GpuNativeContext  *context,
   return _gpu_opencl_buffer_create (context, cl_flags, size, (gpointer) data, error);
 }
 
-/* Ignores ALLOC_HOST, because the memory is on the host already. */
+/* Ignores GPU_MEMORY_FLAGS_ALLOC_HOST, because the buffer uses @data, which is host memory
+ * already. */
 static GpuNativeBuffer *
 buffer_alloc_for_host (GpuNativeContext  *context,
                        GpuMemoryFlags     flags,

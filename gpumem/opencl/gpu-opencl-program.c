@@ -254,7 +254,8 @@ program_load_il (GpuNativeContext  *context,
   program = create (_gpu_opencl_context_handle (context), data, size, &code);
   if (code != CL_SUCCESS)
     {
-      /* For this function, CL_INVALID_VALUE refers to the contents of the module. */
+      /* clCreateProgramWithIL() returns CL_INVALID_VALUE if the contents of the module are
+       * invalid. */
       _gpu_opencl_set_error_as (error, code == CL_INVALID_VALUE ? GPU_ERROR_BUILD_FAILED :
                                 _gpu_opencl_error_map (code), "clCreateProgramWithIL", code,
                                 "%" G_GSIZE_FORMAT " bytes of SPIR-V", size);

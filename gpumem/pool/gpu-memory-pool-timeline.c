@@ -22,9 +22,10 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* First counts a submission (appends a point), because the program may have submitted work directly
- * to the driver's stream, and the fence must cover that work. If the last reference to a borrowed
- * stream was dropped, its timeline already has a point for that work. */
+/* Returns a fence after all work of @timeline, or NULL if all work has completed. The program may
+ * have submitted work directly to the driver's stream, which the timeline does not count. Therefore
+ * first appends a point, so that the fence also covers that work. If the last reference to a
+ * borrowed stream was dropped, its timeline already has a point for that work. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)

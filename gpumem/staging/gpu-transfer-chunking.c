@@ -173,8 +173,9 @@ copy_streaming (guint8       *to,
   memcpy (to, from, size);
 }
 
-/* Data for the device is stored in the caches, from which the device reads it. Data from the device
- * bypasses the caches, because it would evict the working set of the program. */
+/* A copy to the device leaves the data in the CPU caches, from which the device reads it. A large
+ * copy from the device bypasses the caches, because its data would evict the working set of the
+ * program. */
 static void
 copy_row (const GpuTransferCopy *copy,
           guint8                *host,

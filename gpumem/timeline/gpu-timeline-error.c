@@ -482,8 +482,8 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
-/* For work that is ordered after a failed user event, drivers report a failure without the cause,
- * or nothing. The cause is the error of the user event. */
+/* Replaces the error of the driver by the error of the user event. For work that is ordered after a
+ * failed user event, drivers report a failure without this cause, or no failure. */
 void
 _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
                                         guint64       seq,
@@ -503,7 +503,8 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
         {
           guint64 until = wait->until != 0 ? wait->until : timeline->submitted;
 
-          /* The driver may execute the work of later points and report no failure. */
+          /* Also fail the later points that depend on the event, because the driver may execute
+           * their work and report no failure. */
           if (until > seq)
             _gpu_timeline_fail_locked (timeline, seq, until, g_error_copy (cause));
 

@@ -439,7 +439,7 @@ _gpu_point_is_pending (const GpuPoint *point)
   return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
 }
 
-/* The operation that a blocking call waits for. Without an event there is nothing to wait for. */
+/* The operation that a blocking call waits for. If `event` is NULL, the call need not wait. */
 typedef struct
 {
   GpuNativeEvent *event;

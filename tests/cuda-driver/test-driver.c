@@ -110,7 +110,7 @@ test_versions (void)
   g_assert_cmpuint (status, ==, 2);
   g_assert_cmpuint (get_proc_address ("cuMemAllocAsync", &function, 11020, 0, &status), ==, 0);
   g_assert_true (function == (gpointer) driver.cuMemAllocAsync);
-  /* In CUDA 13 this name resolves to a function with other parameters */
+  /* In CUDA 13 the name cuCtxCreate resolves to a function with other parameters */
   g_assert_cmpuint (get_proc_address ("cuCtxCreate", &function, 13000, 0, &status), ==, 0);
   g_assert_true (function != (gpointer) driver.cuCtxCreate);
 }

@@ -134,7 +134,8 @@ may_copy (SubmitFunc        submit,
   return data->len < GPU_FAST_HELD_SIZE && (submit == gpu_stream_write || data->readonly);
 }
 
-/* Transfers through a copy, which avoids waking the helper thread. Takes ownership of @data. */
+/* Transfers a copy of the data, because the release of data that is used in place wakes the helper
+ * thread. Takes ownership of @data. */
 static PyObject *
 move_small (PyObject   *self,
             GpuStream  *stream,

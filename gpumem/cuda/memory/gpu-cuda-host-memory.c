@@ -7,7 +7,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* The driver returns the same code for a lack of host memory and of device memory. */
+/* Maps a lack of device memory to a lack of host memory, because the driver returns the same code
+ * for both. */
 static void
 set_host_error (GError **error)
 {

@@ -422,7 +422,8 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   import_free (import);
 }
 
-/* Caller holds import_lock and has entered the context. Takes ownership of @key on success. */
+/* Caller holds import_lock and has entered the context. Takes ownership of the descriptor in @key
+ * on success. */
 static Import *
 import_new_locked (GpuCudaContext       *context,
                    const ImportKey      *key,
@@ -451,7 +452,8 @@ import_new_locked (GpuCudaContext       *context,
   return import;
 }
 
-/* Caller holds import_lock and has entered the context. Takes ownership of @key on success. */
+/* Caller holds import_lock and has entered the context. Takes ownership of the descriptor in @key
+ * on success. */
 static Import *
 import_locked (GpuCudaContext       *context,
                ImportKey            *key,

@@ -90,7 +90,7 @@ void
 _gpu_cuda_pool_clear (GpuCudaContext *context,
                       gboolean        can_free)
 {
-  /* After a fork, a thread that does not exist in this process may hold the lock. */
+  /* After a fork, a thread that does not exist in this process may hold pools_lock. */
   if (context->pool == NULL || g_atomic_int_get (&_gpu_forked))
     return;
 
@@ -198,7 +198,8 @@ _gpu_cuda_trim_pools (GpuCudaContext *context,
   return is_trimmed;
 }
 
-/* Records that @stream freed memory, which the pool can only release after a wait. */
+/* Adds @stream to the list of streams that have freed memory. The pool of the driver can release
+ * such memory only after a wait for the stream. */
 static void
 list_stream (GpuCudaStream *stream)
 {

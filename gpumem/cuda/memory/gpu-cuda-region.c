@@ -473,8 +473,9 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-/* Returns whether the copy needs no contexts: host memory has the same address in all contexts, but
- * arrays belong to one context. */
+/* Returns TRUE if the driver can copy without the contexts of the two memories. This requires that
+ * one of them is host memory, which has the same address in all contexts, and that neither is an
+ * array, because an array belongs to one context. */
 static gboolean
 is_same_everywhere (const GpuNativeMemory *one,
                     const GpuNativeMemory *other)

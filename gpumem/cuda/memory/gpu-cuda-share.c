@@ -130,7 +130,8 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
   handle.offset = offset;
   handle.whole_size = whole_size;
 
-  /* An opaque descriptor may come from CUDA itself or from another library. */
+  /* An opaque descriptor may come from CUDA itself or from another library. First try to import it
+   * as memory of CUDA. */
   if (kind == GPU_FD_KINDS_OPAQUE)
     {
       buffer = _gpu_cuda_import_alone (context, &handle, fd, size, &failure);

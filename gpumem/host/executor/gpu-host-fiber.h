@@ -18,7 +18,8 @@ typedef struct _GpuHostFibers GpuHostFibers;
 struct _GpuHostFiber
 {
   GpuHostFibers *fibers;
-  GpuHostFiber  *next;          /* in the ring of fibers in use, whose last element is the thread */
+  GpuHostFiber  *next;          /* the next fiber in the ring of fibers in use; the last element of
+                                 * the ring is the thread */
   gboolean       is_blocked;    /* skipped until a GpuHostWakeFunc clears it */
   GpuHostStack   stack;
 };

@@ -69,8 +69,8 @@ typedef struct
   GpuOpenclImageLimits         image_limits;
   char                       **extensions;      /* of the device and of its platform */
   clCreateProgramWithILKHR_fn  create_with_il;  /* NULL if not supported */
-  GpuFdKinds                   fd_kinds;        /* kinds that can be imported; if not 0, the next
-                                                 * two members are set */
+  GpuFdKinds                   fd_kinds;        /* kinds of file descriptors that can be imported;
+                                                 * if not 0, the next two members are set */
   clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
   clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
   GpuOpenclUsm                 usm;             /* valid if base.usm_kinds is not 0 */
@@ -93,7 +93,7 @@ typedef struct
   GPtrArray        *mapped;                     /* nullable; GpuOpenclBuffers of mapped host
                                                  * memory */
   GMutex            ranges_lock;                /* protects `ranges` */
-  GTree            *ranges;                     /* nullable; of the addresses of buffers; see
+  GTree            *ranges;                     /* nullable; address ranges of the buffers, for
                                                  * _gpu_opencl_is_buffer_address() */
   GMutex            held_lock;                  /* protects `held` */
   GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */

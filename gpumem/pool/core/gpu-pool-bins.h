@@ -114,8 +114,8 @@ void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
 /* Sets the limits, and frees unused memory above the release threshold. If such memory has pending
- * uses, the first call of any function after their completion frees it. Active items stay allocated
- * even above the limit. `waste` is ignored. */
+ * uses, the first call of any function of the pool after these uses have completed frees the
+ * memory. Active items stay allocated even above the limit. `waste` is ignored. */
 void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
                                           const GpuPoolLimits     *limits);
 /* From now on the pool keeps no released items. If the use of an item has completed, its release

@@ -22,7 +22,8 @@ _NORMALIZED = {"int8": "snorm8", "uint8": "unorm8", "int16": "snorm16", "uint16"
 
 _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType.IMAGE_3D}
 
-# Numbers of dimensions, including that of the layers. All other types have three.
+# The number of dimensions of each type of image; the layers count as one dimension. All other types
+# have three.
 _N_DIMENSIONS = {Gpu.ImageType.IMAGE_1D: 1, Gpu.ImageType.IMAGE_1D_BUFFER: 1,
                  Gpu.ImageType.IMAGE_1D_ARRAY: 2, Gpu.ImageType.IMAGE_2D: 2}
 
