@@ -264,7 +264,8 @@ test_freed_without_use (Fixture       *fixture,
       block = _gpu_pool_alloc (fixture->pool, size, 0, fixture->a, NULL);
       _gpu_pool_release (block, NULL);
 
-      /* For the host, sim_take() checks that all uses of the block have completed. */
+      /* If the request is for the host (NULL), sim_take() checks that all uses of the block have
+       * completed. */
       block = take (fixture, size, NULL);
       give (fixture, block, NULL);
     }

@@ -8,7 +8,8 @@
 #define N_STREAMS 4
 #define N_ITEMS   256               /* few, so that work stays pending */
 #define MAX_WORDS (256 * 1024)
-/* Small enough that a large request must take memory of other streams or wait for them. */
+/* The limit of the pool in bytes: so small that a large request must take memory of other streams
+ * or wait for them. */
 #define LIMIT     (4 * MAX_WORDS * 4)
 #define QUEUE     16                /* operations between waits for the stream, on average */
 

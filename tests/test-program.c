@@ -971,8 +971,8 @@ program_shared_child (TestFixture *fixture)
     }
 }
 
-/* Passes on the original environment, because Khronos' OpenCL loader truncates OCL_ICD_FILENAMES in
- * place after the first driver. */
+/* Starts a child process with the original environment, because Khronos' OpenCL loader truncates
+ * OCL_ICD_FILENAMES in the environment of this process after the name of the first driver. */
 static GSubprocess *
 start_sharer (const char *path, const char *directory)
 {

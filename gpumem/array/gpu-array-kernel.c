@@ -7,7 +7,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-launch-private.h"
 
-/* Up to this many commands take less time than building a kernel, and little more than a launch. */
+/* If a copy needs at most this many commands, they take less time than building a kernel, and
+ * little more time than a launch. */
 #define FEW_REGIONS 16
 
 /* Drivers copy regions of at least this many bytes faster than a kernel does, even if each region

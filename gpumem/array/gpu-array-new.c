@@ -471,7 +471,8 @@ _gpu_array_new_like (GpuArray      *array,
 
   _gpu_array_layout_pack (&forwards, &packed);
 
-  /* If elements share memory, they have no order in memory: use C order. */
+  /* Keep the order of the elements in memory. If elements share memory, they have no such order:
+   * then use C order. */
   if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
     layout = packed;
 

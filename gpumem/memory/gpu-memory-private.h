@@ -58,7 +58,8 @@ GPU_COLD gboolean
                                   const char      *function,
                                   GError         **error);
 
-/* Returns FALSE with an error if @memory was never initialised, was released or is spilled. */
+/* Returns FALSE with an error if @memory was never initialised, or if its state is not
+ * GPU_MEMORY_STATE_USABLE, for example because it was released or spilled. */
 static inline gboolean
 _gpu_memory_check (GpuMemory   *memory,
                    const char  *function,

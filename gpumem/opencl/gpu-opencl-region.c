@@ -310,7 +310,8 @@ enqueue_through_buffer (GpuOpenclRegion     *region,
   return region->code == CL_SUCCESS;
 }
 
-/* Counts the commands of a copy between an image and a buffer with gaps. */
+/* Counts the commands of a copy between an image and a buffer with gaps: one command for each slice
+ * if the rows of a slice have no gaps, otherwise one for each row. */
 static gsize
 count_pieces (const GpuOpenclRegion *region,
               const GpuRegionSide   *to,

@@ -96,7 +96,8 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
 
   size = chunking->width * chunking->height * chunking->depth;
   chunking->chunk_size = CLAMP (divide_up (size, CHUNKS_WANTED), slot / CHUNKS_OF_SLOT_MAX, slot);
-  /* A slot holds a whole number of chunks, each aligned for every kind of copy. */
+  /* Choose the size so that a slot holds a whole number of chunks, each aligned for every kind of
+   * copy. */
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
                                 slot / PIECES_OF_SLOT_MIN);

@@ -67,7 +67,8 @@ gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
 void         _gpu_transfer_set_limit     (GpuNativeContext       *context,
                                           gsize                   limit);
 gsize        _gpu_transfer_get_size      (GpuNativeContext       *context);
-/* Frees slots that no copy uses, down to @size bytes. Returns TRUE if any was freed. */
+/* Frees slots that no copy uses until all slots together have at most @size bytes. Returns TRUE if
+ * any slot was freed. */
 gboolean     _gpu_transfer_trim          (GpuNativeContext       *context,
                                           gsize                   size);
 

@@ -89,10 +89,10 @@ void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
                                         GpuNativeEvent       *timed,
                                         GpuPending           *pending);
 
-/* gpu-submission-external.c. Acquire external memory from the other API, and release it unless it
- * stays mapped. _gpu_submitter_release_locked() must be called even after an acquire or an
- * operation has failed. @success is whether the operation was enqueued. @event is nullable, and is
- * not changed if nothing is released. Caller holds the locks. */
+/* gpu-submission-external.c. The first function acquires external memory from the other API. The
+ * second function releases the memory unless it stays mapped, and must be called even after an
+ * acquire or an operation has failed. @success is whether the operation was enqueued. @event is
+ * nullable, and is not changed if nothing is released. Caller holds the locks. */
 gboolean _gpu_submitter_acquire_locked (GpuSubmitter         *s,
                                         GError              **error);
 gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,

@@ -37,7 +37,8 @@ typedef struct
 typedef void (*GpuWaiterFunc) (gpointer      data,
                                const GError *error);
 
-/* A watch on a point. If the point fails, the failure is kept until the watch is removed. */
+/* A watch on a point of the timeline. If the point fails, the timeline keeps the failure until the
+ * watch is removed. */
 typedef struct
 {
   GList   link;

@@ -5,9 +5,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* A wait can be ended by the completion of the work and by the cancellable, on different threads.
- * The first of these threads returns the task. The task, and with it the source object, is released
- * in the task's main context. */
+/* A wait ends when the work has completed or when the cancellable is cancelled, maybe on two
+ * threads at the same time. The first of these threads returns the task. The task, and with it the
+ * source object, is released in the task's main context. */
 struct _GpuTaskWait
 {
   gatomicrefcount  refs;

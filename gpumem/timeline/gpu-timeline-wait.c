@@ -249,8 +249,8 @@ begin_finish (GpuTimeline *timeline,
   return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
-/* Waits for all work in the stream. Called if no fence could be recorded. The wait is necessary,
- * because the caller may then free memory that the device uses. */
+/* Waits for all work in the stream. Called if no fence could be recorded. Without this wait, the
+ * caller could free memory that the device still uses. */
 static gboolean
 finish (GpuTimeline *timeline)
 {

@@ -235,8 +235,8 @@ copy_submit_to (Stream     *stream,
     code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
-      /* This operation is never submitted, but the memory's list of uses contains its point:
-       * complete the point. */
+      /* Complete the point of this operation: the operation is never submitted, but the point is
+       * already in the list of uses of the memory. */
       point_finish (op->point);
       op_free (op);
       return code;

@@ -333,7 +333,8 @@ void        op_hold         (Op            *op,
 Stream     *stream_new      (Context       *context,
                              guint          flags,
                              int            priority);
-/* Resolves NULL, 1 and 2, and checks that the stream belongs to the current context. */
+/* Gets the stream with @handle, and checks that it belongs to the current context. The handles
+ * NULL, 1 and 2 stand for default streams of the current context. */
 CUresult    stream_resolve  (CUstream       handle,
                              Stream       **stream);
 /* Like stream_resolve(), for calls that need no current context. */

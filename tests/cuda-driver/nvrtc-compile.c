@@ -23,8 +23,8 @@ static const char *const common_flags[] = {
   "-fno-stack-protector", NULL,
 };
 
-/* Flags that define CUDA's keywords. The preprocessor must not expand the words that the scanner
- * reads. */
+/* Macros for CUDA's keywords, for the compiler only. The preprocessor must not expand the keywords,
+ * because the scanner looks for them in the preprocessed text. */
 static const char *const word_flags[] = {
   "-D__global__=__attribute__((used,noinline))", "-D__device__=", "-D__host__=", "-D__constant__=",
   "-D__shared__=static thread_local", "-D__forceinline__=inline", "-D__launch_bounds__(...)=",

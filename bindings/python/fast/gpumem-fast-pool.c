@@ -190,7 +190,8 @@ recycle (PyGObject *self)
   return vacated && push (found.spares, self);
 }
 
-/* The deallocator of the base class. Python's deallocator of heap types calls it last. */
+/* gpu_fast_install_pool() makes this function the deallocator of the base class of
+ * gpu_fast_types.buffer. Python's deallocator of heap types calls it last. */
 static void
 buffer_dealloc (PyObject *self)
 {

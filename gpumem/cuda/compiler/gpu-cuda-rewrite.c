@@ -374,7 +374,8 @@ rewrite_body (Rewriter       *rewriter,
     }
 }
 
-/* Returns whether the text defines the word at @i as a macro whose replacement matches @pattern. */
+/* Returns whether the text defines the word at @i as a macro whose replacement matches @pattern.
+ * Also returns TRUE if the match fails with an error. */
 static gboolean
 is_defined (GpuSource  *source,
             guint       i,

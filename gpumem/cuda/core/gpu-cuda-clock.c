@@ -101,7 +101,8 @@ clock_new (GpuCudaContext  *context,
   return clock;
 }
 
-/* Caller holds `lock` of the context. (transfer full) (nullable) */
+/* Returns the clock of the context, or NULL if the clock is missing or too old. Caller holds `lock`
+ * of the context. (transfer full) (nullable) */
 static GpuCudaClock *
 get_young_locked (GpuCudaContext *context)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The current context of a thread. The fast path of _gpu_cuda_enter() is inline. */
+/* The current context of a thread. The fast path of _gpu_cuda_enter() is inline in the header. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"

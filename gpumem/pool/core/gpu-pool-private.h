@@ -264,7 +264,8 @@ gboolean      _gpu_pool_chunks_shrink     (GpuPool              *pool,
                                            guint64               keep);
 void          _gpu_pool_segments_free     (GpuPool              *pool);
 
-/* Creates missing fences, polls all uses, and reclaims memory whose uses have completed. */
+/* Creates the missing fences of pending uses, polls all fences, and reclaims memory whose uses have
+ * completed. */
 void          _gpu_pool_reclaim_completed (GpuPool              *pool);
 /* Like _gpu_pool_reclaim_completed(), for blocks with uses on several streams. A block becomes free
  * once at most one of its uses is pending. Returns TRUE if any block became free. */

@@ -47,7 +47,8 @@ class _Cache:
         return entry[1]
 
     def clear(self):
-        # Dropping results may run code of the program, which may call the function again.
+        # Replace the dictionary first: dropping results may run code of the program, which may call
+        # the function again.
         entries, self._entries = self._entries, {}
         entries.clear()
 
