@@ -318,7 +318,8 @@ check_no_file (void)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "/nonexistent/trace");
 }
 
-/* Reads truncated copies of a file, and copies in which one byte is changed. Each read must fail. */
+/* Reads truncated copies of a file, and copies in which one byte is changed. Each read must
+ * fail. */
 static void
 check_damaged (void)
 {

@@ -757,9 +757,9 @@ choose_threads (GpuTransfer *transfer)
   transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
 }
 
-/* Wakes the copying threads before any command is submitted: for a copy to the device, they begin to
- * fill the free places. Returns FALSE if another thread must drive the copy and that thread cannot
- * be started. */
+/* Wakes the copying threads before any command is submitted: for a copy to the device, they begin
+ * to fill the free places. Returns FALSE if another thread must drive the copy and that thread
+ * cannot be started. */
 static gboolean
 start (GpuTransfer *transfer)
 {

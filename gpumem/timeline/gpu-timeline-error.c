@@ -646,8 +646,8 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
 }
 
 /* Returns whether a copy between two drivers succeeded. The copy records failures of its commands
- * in this stream. These failures are ignored if the driver has reported a failure of this stream, or
- * if user events may fail the work of this stream, because the other errors are more precise. */
+ * in this stream. These failures are ignored if the driver has reported a failure of this stream,
+ * or if user events may fail the work of this stream, because the other errors are more precise. */
 static gboolean
 check_cross_driver_locked (GpuTimeline       *timeline,
                            const GpuRetained *retained,
