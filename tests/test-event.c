@@ -805,7 +805,8 @@ event_callback_after_later_wait (TestFixture *fixture)
 }
 
 /* If the driver cannot report the status, the event stays pending, because its work may still use
- * memory. Each query returns the error, and a wait ends. */
+ * memory. Each query returns the driver's error. A wait returns with the same error instead of
+ * blocking forever. */
 static void
 event_unreported (TestFixture *fixture)
 {

@@ -388,7 +388,7 @@ launch_invalid_launches (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "different contexts");
 }
 
-/* --- timed -------------------------------------------------------------------------------- */
+/* --- launches with a measured duration ---------------------------------------------------- */
 
 static void
 assert_timed (GpuStream *stream, GpuLaunch *launch)

@@ -32,9 +32,9 @@ await_free (TestFixture *fixture, guint64 before)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-/* Frees the memory by dropping the last reference, then by a release. In a third case, the stream
- * is added through a slice, which is dropped before the memory. Each time the memory stays
- * allocated until the earlier work of the stream has completed. */
+/* Three cases: the stream is added to a buffer, whose last reference is dropped; the same, but the
+ * buffer is released first; the stream is added to a slice, which is dropped before the buffer. In
+ * each case, the memory stays allocated until the earlier work of the stream has completed. */
 static void
 stream_freed_after_work (TestFixture *fixture)
 {

@@ -121,8 +121,8 @@ run_reader (gpointer data)
   return NULL;
 }
 
-/* While a thread creates a slice, another thread that enqueues work waits, even if further threads
- * are already enqueuing. */
+/* A thread that creates a slice (the slicer) waits for threads that are enqueuing work. If another
+ * thread (the reader) then begins to enqueue work, it waits until the slice exists. */
 static void
 turns (TestFixture *fixture)
 {
@@ -145,8 +145,8 @@ turns (TestFixture *fixture)
       g_thread_yield ();
     }
 
-  /* The slicer waits for this thread. If the reader wrongly did not wait for the slicer, the
-   * reader would run now */
+  /* The slicer now waits until this thread calls _gpu_opencl_release_slices(). The reader must wait
+   * for the slicer. A reader that does not wait finds no slice, and sets was_first */
   reader = g_thread_new ("reader", run_reader, &turns);
   g_mutex_lock (&turns.lock);
   while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))

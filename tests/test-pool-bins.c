@@ -300,8 +300,8 @@ check_other_stream (void)
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == mine);
   g_assert_cmpuint (pool_count_fences () + pool_streams[0].n_waits, ==, 0);
 
-  /* Then the stream gets items of other streams. It waits for their use, unless the pool has
-   * already detected that the use has completed */
+  /* After these, the pool returns items that other streams used. For each item, stream 0 waits for
+   * that use, unless the pool has already detected that the use has completed */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_cmpuint (pool_streams[0].waits[1], ==, 1);
@@ -378,7 +378,7 @@ check_broken_stream (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 64, &pool_streams[1], &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "stream 0 is broken");
 
-  /* The item is not lost: its own stream can reuse it, and it is finally freed */
+  /* The failed request has put the item back: stream 0 can reuse it, and later the pool frees it */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == item);
   pool_give (item, &pool_streams[0]);
   _gpu_pool_bins_trim (bins, 0, TRUE);

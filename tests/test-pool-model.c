@@ -227,7 +227,7 @@ give_one (Model *model)
   switch (pick (model, 6))
     {
     case 0:
-      /* The host releases the block, and first waits for the program's work on it. */
+      /* Wait for the work that uses the block, then release the block on behalf of the host. */
       live = remove_block (model, at);
       for (guint i = 0; i < MAX_STREAMS; i++)
         if ((live.streams & 1u << i) != 0)

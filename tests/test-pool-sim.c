@@ -491,8 +491,9 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Completes the work of @stream up to @seq. If @force, first completes the work of other streams
- * for which this work waits; otherwise such a wait stops the stream, and the result is FALSE. */
+/* Completes the work of @stream up to @seq. If some of this work waits for pending work of another
+ * stream: if @force is TRUE, completes the other work first, and if @force is FALSE, stops and
+ * returns FALSE. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,

@@ -196,8 +196,7 @@ def plain_without_fast():
     assert "\nok" in result.stdout, result.stdout
 
 
-# --- strings
-# ---------------------------------------------------------------------------------------
+# --- strings -------------------------------------------------------------------------------------
 
 def test_null_characters(fixture):
     source = "__kernel void k (__global int *a) { a[0] = 1; }"

@@ -37,8 +37,9 @@ is_stand_in (GpuDevice *device)
          || g_str_has_prefix (gpu_device_get_name (device), "Stand-in");
 }
 
-/* Returns whether @to may import memory of @device. A GPU imports memory of the same GPU. PoCL
- * under the layer imports memfds. */
+/* Returns whether @to may import memory of @device. A GPU imports only memory of the same GPU. A
+ * CPU device is PoCL under the OpenCL layer, which can only import memfds: those of the host back
+ * end and those of the stand-in for CUDA. */
 static gboolean
 may_give (GpuDevice *device, GpuDevice *to)
 {
@@ -310,7 +311,8 @@ operations_on_streams (Pair *pair)
     }
 }
 
-/* The library hands imported memory over between streams even if the memory is untracked. */
+/* Imported memory must be released by one stream before another stream acquires it. The library
+ * therefore orders operations on imported memory even if the memory is untracked. */
 static void
 operations_untracked (Pair *pair)
 {

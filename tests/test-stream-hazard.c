@@ -218,7 +218,8 @@ hazard_readers (TestFixture *fixture)
     }
 }
 
-/* A stream that copies the memory behind a kernel, which runs until *@go is set. */
+/* A stream that runs a kernel until the host sets `*go`, and then copies the tested memory to
+ * `copy`. */
 typedef struct
 {
   GpuStream *stream;

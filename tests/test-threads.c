@@ -402,7 +402,8 @@ assert_byte (GpuStream *stream, GpuBuffer *buffer, guint8 value)
   test_assert_value (content, value, SIZE);
 }
 
-/* Returns a stream with its required thread, but without a helper thread. */
+/* Returns an idle stream, after all threads that it needs to execute work have been started. It has
+ * no helper thread, which would wait for the work of the stream. */
 static GpuStream *
 started_stream (TestFixture *fixture, GpuStreamFlags flags)
 {

@@ -586,8 +586,9 @@ test_bench (void)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
 
-/* The output has results for blocks (if the pool has blocks), for buffers and for the device's own
- * allocations, each for both numbers of threads. */
+/* Measures with 1 thread and with 3 threads. Both results contain times for buffers and, if the
+ * pool has blocks, for blocks. Only the result for 1 thread contains times for the device's own
+ * allocations. */
 static void
 test_bench_json (TestFixture *fixture)
 {

@@ -61,8 +61,8 @@ add_chunk (GByteArray   *to,
   add_number (to, checksum (to->data + start, to->len - start));
 }
 
-/* Writes a PNG of noise in red, green, blue and alpha, whose header says that it has @told_width
- * columns. */
+/* Writes a PNG with random pixels of four channels. The file has data for @width columns, but its
+ * header states @told_width columns. */
 static char *
 write_picture (const char *name,
                guint32     told_width,

@@ -262,7 +262,7 @@ failure_of_chunks (TestFixture *fixture)
     fail_chunks (fixture);
 }
 
-/* --- calls of OpenCL -------------------------------------------------------------------------- */
+/* --- failures of OpenCL calls, made by the test layer ----------------------------------------- */
 
 static gboolean
 is_under_layer (TestFixture *fixture)

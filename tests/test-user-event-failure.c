@@ -352,7 +352,7 @@ failure_pooled_unused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "lost bytes");
   g_clear_error (&error);
 
-  /* After the first use of the memory, waits for it report the failures of its own uses. */
+  /* Once the buffer has been used, a wait for the buffer reports failures of these uses. */
   gpu_stream_synchronize (stream, NULL, NULL);
   fill (other, buffer, 7);
   test_assert_ok (gpu_buffer_read (buffer, other, 0, data, SIZE, NULL, &error), error);

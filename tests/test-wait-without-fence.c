@@ -107,8 +107,8 @@ completion_stream_dropped_during_wait (TestFixture *fixture)
   context->backend = real;
 }
 
-/* If a wait cannot record a fence, it finishes the stream. The library still reports a failure that
- * an earlier fence has recorded. */
+/* If a wait cannot record a fence, it blocks until the whole stream is idle. If an earlier fence of
+ * the stream has failed, the library still reports that failure. */
 static void
 completion_keeps_failures (TestFixture *fixture)
 {

@@ -13,8 +13,8 @@ typedef struct
   guint64 free;
 } GpumemUsage;
 
-/* @context: (inout): a context of the device, or NULL. If the query needs a context, creates one,
- * which later queries can use.
+/* @context: (inout): a context of the device, or NULL. If it is NULL and the query needs a context,
+ * the function creates one. Later queries with the same variable reuse the context.
  * Returns: %FALSE if the drivers do not report the memory that other processes use */
 gboolean gpumem_usage_get (GpuDevice    *device,
                            GpuContext  **context,

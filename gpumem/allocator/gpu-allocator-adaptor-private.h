@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuAdaptorOps GpuAdaptorOps;
 
-/* The core: the first member of the state of an adaptor, which may outlive the adaptor. */
+/* The first member of the state structure of every adaptor. The state may outlive the adaptor. */
 typedef struct
 {
   gatomicrefcount      refs;

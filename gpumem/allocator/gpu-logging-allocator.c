@@ -107,8 +107,8 @@ add_line_locked (GpuAdaptorCore *core,
 }
 
 /* Writes all lines, without the lock, because the program may implement the output. If another
- * thread is writing, that thread also writes the lines of this thread. If @wait is TRUE, this
- * function then waits until the other thread stops. */
+ * thread is writing, that thread also writes the lines of this thread. In this case, if @wait is
+ * TRUE, waits until the other thread has finished. */
 static void
 write_lines (Core     *core,
              gboolean  wait)

@@ -17,10 +17,10 @@ struct _GpuNativeContext
   GpuContextFlags    flags;         /* the flags in effect, set by create() and wrap() */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gsize              allocated_host; /* atomic; bytes of GpuHostMemory, not part of allocated */
-  gint               stages_host_memory; /* atomic; TRUE once the staging engine has begun to copy
-                                          * pageable memory of the library in stream order. An op
-                                          * that accesses such memory at once must then first wait
-                                          * for the stream */
+  gint               stages_host_memory; /* atomic; set before the first staged copy in the context.
+                                          * Staged copies access pageable memory in stream order.
+                                          * An op must then wait for the stream before the driver
+                                          * accesses pageable memory of the library immediately */
   gint               n_active;      /* atomic; number of timelines whose work is not known to be
                                      * complete */
   GMutex             failure_lock;  /* held while a thread fails a user event, or enqueues a wait

@@ -109,8 +109,8 @@ _gpu_workers_push (GpuWorkers     *workers,
 
   workers->max_threads = max_threads;
 
-  /* If the number of threads is limited, it is no error if no thread can be started while another
-   * thread runs: that thread takes the new job after its current job. */
+  /* If the number of threads is limited, a failure to start a thread is only an error if no thread
+   * runs. A running thread takes the new job after its current job. */
   if (workers->n_idle <= workers->jobs.length
       && (!is_limited || workers->n_threads < max_threads)
       && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)

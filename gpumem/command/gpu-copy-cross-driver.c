@@ -77,8 +77,9 @@ partner_new (GpuNativeContext  *context,
   return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
 }
 
-/* (transfer none): gets the stream in @context for cross-driver copies of @timeline. Each timeline
- * has its own partners: a shared partner would make unrelated streams wait for each other. */
+/* (transfer none): gets the partner of @timeline in @context: an internal stream for the half of
+ * cross-driver copies that @context executes. Creates the partner when it is first needed.
+ * Timelines do not share partners: otherwise unrelated streams would wait for each other. */
 static GpuTimeline *
 get_partner (GpuTimeline       *timeline,
              GpuNativeContext  *context,

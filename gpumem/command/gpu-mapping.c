@@ -147,7 +147,7 @@ range_ref (MappedRange *range)
 }
 
 /* Moves the mapped address from @range to @data, or sets @data to NULL if the range is already
- * unmapped. Returns FALSE if bytes or another thread use the range. */
+ * unmapped. Returns FALSE if a GBytes or another thread holds a reference to @range. */
 static gboolean
 range_take (MappedRange *range,
             gpointer    *data)

@@ -535,8 +535,8 @@ emit (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
-/* Emits the signal later. Not g_main_context_invoke(), which may emit the signal at once, on the
- * calling thread. */
+/* Emits the signal from an idle source. Does not use g_main_context_invoke(), because that function
+ * may emit the signal immediately, on the calling thread. */
 static void
 post_emission (GpuContext   *context,
                const GError *error,

@@ -59,8 +59,8 @@ struct _GpuHostFile
   guint8      *data;
   gsize        size;
   gboolean     is_constant;         /* read-only, and not shared by other buffers */
-  GpuHostFile *first;               /* nullable; the first mapping of the same file. This mapping
-                                     * counts as one of its users */
+  GpuHostFile *first;               /* the first mapping of the same file, or NULL if this is the
+                                     * first; `n_users` of the first mapping includes this one */
 };
 
 static GMutex lock;

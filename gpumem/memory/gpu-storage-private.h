@@ -120,7 +120,7 @@ struct _GpuStorage
   GpuSvmAttachment  attachment;     /* of an exclusive root: argument of GpuSvmOps.attach() */
   GMutex            lock;
   gpointer          last_biased_to; /* of a root: the last value of biased_to other than NULL; only
-                                     * compared, may be dangling */
+                                     * compared, because the timeline may have been freed */
   gatomicrefcount   refs;
   gint              users;          /* atomic; number of users: memory objects that are not
                                      * released, slices and mappings */

@@ -495,9 +495,10 @@ event_wait (GpuNativeEvent  *native,
   return TRUE;
 }
 
-/* The command has no dependencies that could fail it, so the code of the wait is sufficient. With
- * NVIDIA's driver, an additional status query would take 100 ns, and so would a blocking
- * enqueue. */
+/* The command does not depend on other events, so it cannot fail because of them. It is therefore
+ * sufficient to check the result of clWaitForEvents(), without a query of the event's status. With
+ * NVIDIA's driver, this saves 100 ns. Enqueuing the command as a blocking command would also cost
+ * 100 ns more. */
 gboolean
 _gpu_opencl_wait_and_release (GpuNativeStream  *stream,
                               cl_event          event,

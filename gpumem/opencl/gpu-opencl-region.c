@@ -544,9 +544,10 @@ use_parent (GpuOpenclRegionMemory *memory,
   side->offset += buffer->parent_offset;
 }
 
-/* Called after a failure with commands in flight. base.partial makes the caller retain the memory
- * that these commands use. If @event is not NULL, sets it to the event of the last of them, which
- * retains the events of the others. Takes ownership of @pieces. */
+/* Called if a command of a copy failed after other commands were enqueued. @pieces has the events
+ * of the enqueued commands. Sets base.partial, so that the caller retains the memory that these
+ * commands use. Takes ownership of @pieces. If @event is not NULL, sets it to the event of the last
+ * enqueued command, which then owns @pieces. */
 static void
 leave_pieces (GpuOpenclStream  *stream,
               GArray           *pieces,

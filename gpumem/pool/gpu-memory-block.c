@@ -52,8 +52,8 @@ typedef struct
 {
   guint      refs;                  /* references beyond the first */
   GPtrArray *timelines;             /* other streams that use the block, or NULL */
-  gboolean   used_on_alloc_stream;  /* whether a reference was dropped after a use on the allocation
-                                     * stream */
+  gboolean   used_on_alloc_stream;  /* whether a reference was dropped with the allocation stream as
+                                     * the stream that used the block */
 } Extra;
 
 static void

@@ -18,7 +18,8 @@ typedef struct
   GpuSuballocation      suballocation;
   GpuPoolCore          *core;
   GpuPoolView          *view;       /* view of the suballocation; after the suballocation is freed,
-                                     * the view is kept until pending work has completed */
+                                     * the view stays alive until the work on the buffer has
+                                     * completed */
   GpuPoolSuballocation  held;       /* the suballocation; NULL after it is freed */
   GpuTimeline          *timeline;   /* the allocation stream */
   GpuMemoryPool        *pool;       /* referenced while the buffer is spilled, or NULL */

@@ -42,8 +42,8 @@ guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      guint                   wanted,
                                      guint                   max_new,
                                      GpuTransferLease       *leases);
-/* Ends the leases and marks their slots as busy until @event completes. Other copies with the same
- * @order may lease the slots earlier. */
+/* Ends the leases and marks their slots as busy until @event completes. Only other copies with the
+ * same @order may lease the slots before @event completes. */
 void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      const GpuTransferLease *leases,

@@ -165,8 +165,8 @@ order_locked (Dual    *dual,
   return TRUE;
 }
 
-/* Releases external memory. If a caller waits, sets @event to the event of the last command in the
- * user's stream. */
+/* Releases external memory to the other API. If a caller waits for the operation, and the user's
+ * stream releases memory, sets @event to the event of that release. */
 static gboolean
 release_locked (Dual            *dual,
                 guint            sides,

@@ -176,8 +176,8 @@ _gpu_submitter_retain_handover_locked (GpuSubmitter *s)
                                  (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
-/* Counts the commands that were enqueued before the failure as an operation that uses all the
- * memory. Returns FALSE. */
+/* If some commands were enqueued before the failure, counts them as one operation that uses all the
+ * memory of the submission. Returns FALSE. */
 static gboolean
 fail_locked (GpuSubmitter *s,
              GpuPending   *pending)

@@ -27,8 +27,8 @@ typedef struct
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
   gboolean             is_exclusive; /* some of the memory is exclusive */
   gboolean             is_external; /* some of the memory is external */
-  gboolean             retains_events; /* retain the events in `handover`, because the work may
-                                        * fail */
+  gboolean             retains_events; /* collect the events of acquire, release and barriers in
+                                        * `handover` and retain them, because the work may fail */
   GpuNativeEvent      *handover[5]; /* events of acquire, release and barriers */
   guint                n_handover;
   GPtrArray           *causes;      /* nullable; user events whose failure fails
@@ -81,8 +81,9 @@ gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
  * Caller holds the locks of the roots. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
-/* Counts an operation that the driver accepted. Takes ownership of the events, both nullable.
- * @timed is the event for profiling if it is not @event. */
+/* Counts an operation that the driver accepted. Takes ownership of @event and @timed, which may be
+ * NULL. @event is the event of the last command. If another command is the one to be timed, @timed
+ * is the event of that command. */
 void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
                                         GpuTimeline          *timeline,
                                         GpuNativeEvent       *event,

@@ -296,8 +296,8 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
     commit_event_locked (timeline, seq, timed, NULL);
 }
 
-/* If some commands were submitted before the failure, counts them as an operation that uses all the
- * memory. Returns FALSE. */
+/* Called after the driver failed. If some commands of @submission were enqueued before the failure,
+ * counts them as one operation that uses all the memory of @submission. Returns FALSE. */
 G_GNUC_NO_INLINE static gboolean
 fail_locked (GpuTimeline         *timeline,
              const GpuSubmission *submission,
@@ -721,8 +721,8 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-/* Blocks if too many operations of an out-of-order stream are pending. Ignores failures: waits for
- * the failed work report them. */
+/* If too many operations of an out-of-order stream are pending, blocks until they have completed.
+ * Ignores failures of this work, which are reported to each thread that waits for the work. */
 GPU_COLD static void
 catch_up (GpuTimeline         *timeline,
           const GpuSubmission *submission,

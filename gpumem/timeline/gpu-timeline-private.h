@@ -303,8 +303,8 @@ void            _gpu_timeline_retain_locked   (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
-/* Like _gpu_timeline_retain_locked(), but adds a reference. For objects that are used repeatedly:
- * consecutive uses share one reference. */
+/* Like _gpu_timeline_retain_locked(), but adds a reference to @object instead of taking ownership.
+ * Meant for objects that are used repeatedly, because consecutive uses share one reference. */
 GPU_COLD void   _gpu_timeline_share_locked    (GpuTimeline         *timeline,
                                                gpointer             object,
                                                const GpuRetainType *type);
@@ -412,7 +412,8 @@ gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
                                                GpuWaiterFunc      func,
                                                gpointer           data,
                                                GError           **error);
-/* Lets a job release all objects retained so far once their work has completed. */
+/* Lets a job (a thread of the library that waits for points) release each object retained so far
+ * when the work that uses the object has completed. */
 void            _gpu_timeline_collect_locked  (GpuTimeline       *timeline);
 /* Ends the wait of a job for @seq. */
 void            _gpu_timeline_job_end         (GpuTimeline       *timeline,

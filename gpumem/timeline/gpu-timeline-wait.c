@@ -465,7 +465,8 @@ add_waiter_locked (GpuTimeline    *timeline,
       || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
     return FALSE;
 
-  /* A new job cannot miss the waiter, because it must take the lock first. */
+  /* It is safe to add the waiter after the job is started: the job looks for waiters only with the
+   * lock, which this thread holds. */
   _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
 
   return TRUE;

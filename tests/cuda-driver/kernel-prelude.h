@@ -561,7 +561,8 @@ gpumem_get_kernels (size_t *n)
   return &__start_gpumem_kernels;
 }
 
-/* The address at which the stand-in stores the kernel thread that this thread runs. */
+/* Returns the address of gpumem_self of the calling thread. Before the stand-in runs a thread of a
+ * kernel on the calling thread, it stores a pointer to the KernelThread at that address. */
 extern "C" __attribute__ ((weak, used, visibility ("default"))) gpumem_thread **
 gpumem_get_place ()
 {

@@ -48,7 +48,7 @@ typedef struct gpumem_access
   void           *data;
 } KernelAccess;
 
-/* A thread of a block. Kernels read its arrays of three numbers as uint3. */
+/* The state of one thread of a block. Kernels access each array of three numbers as a uint3. */
 typedef struct gpumem_thread KernelThread;
 struct gpumem_thread
 {

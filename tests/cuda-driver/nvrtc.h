@@ -77,8 +77,9 @@ char *scan_source       (const char  *text,
  * output to @log. */
 gboolean compiler_run   (GPtrArray   *arguments,
                          GString     *log);
-/* Reads an object file or shared object, and writes the machine type and the compute capability of
- * a device into its ELF header. */
+/* Reads the object file or shared object at @path. Returns a copy that looks like an image for a
+ * device: its ELF header has NVIDIA's machine type and @capability. Returns NULL if the file cannot
+ * be read. */
 GBytes  *image_mark     (const char  *path,
                          int          capability,
                          gboolean     compute_only);

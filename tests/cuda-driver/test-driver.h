@@ -43,7 +43,8 @@ void      launch_kernel     (CUmodule    module,
                              guint       shared,
                              void      **arguments);
 
-/* A function that aborts by misuse of the driver, and part of the expected message. */
+/* A test of one misuse of the driver. The stand-in must abort during `run`, with a message that
+ * contains `text`. */
 typedef struct
 {
   const char *name;

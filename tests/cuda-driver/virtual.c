@@ -70,7 +70,7 @@ virtual_get_handle_types (const Memory *memory)
   return ((const Physical *) memory->share)->handle_types;
 }
 
-/* Returns whether a stand-in created the file, in this or another process. */
+/* Returns whether the stand-in CUDA driver of this or of another process created the file. */
 gboolean
 file_is_memory (int file)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Tracks every handle from its creation to its last release. A released handle stays in the table
- * until the driver reuses its address for a new object, so that the layer detects uses. The layer
- * records a release before the driver performs it, and a new handle after the driver creates it. If
- * another thread's new handle has the address of a handle that is being released, this order
- * ensures that the new handle stays in the table.
+ * until the driver reuses its address for a new object, so that the layer can detect that a program
+ * uses a released handle. The layer records a release before the driver performs it, and a new
+ * handle after the driver creates it. If another thread's new handle has the address of a handle
+ * that is being released, this order ensures that the new handle stays in the table.
  *
  * References that the driver holds do not count: a program may only use handles that it owns.
  */

@@ -140,8 +140,8 @@ use_after_release (Work *work)
   return CL_SUCCESS;
 }
 
-/* A buffer may be released while commands use it, but not before a kernel with the buffer as an
- * argument is launched. */
+/* Launches a kernel, releases the buffer that is its argument, and launches the kernel again. The
+ * release is valid, although the first launch uses the buffer. The second launch is refused. */
 static cl_int
 kernel_arg (Work *work)
 {

@@ -124,9 +124,10 @@ submit_and_wait (PyObject   *self,
   return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
 }
 
-/* Returns whether the transfer may go through a copy of the data. Only small data may. The target
- * of read_into() must be filled even after KeyboardInterrupt, so it is never copied. The export of
- * this target is writable, and the export of the new bytes of read() is read-only. */
+/* Returns whether the transfer may use a temporary copy of @data. Large data is not copied. The
+ * target of read_into() is not copied either, because the read must fill it even if
+ * KeyboardInterrupt ends the wait. That target is writable. The new bytes object that read() passes
+ * is read-only. */
 static gboolean
 may_copy (SubmitFunc        submit,
           const Py_buffer  *data)

@@ -20,8 +20,8 @@ G_BEGIN_DECLS
 
 #define GPU_FAST_MAX_PARAMETERS 8
 
-/* Size in bytes from which data of pending transfers are referenced instead of copied, as in the
- * overrides. */
+/* Data of at least this many bytes is not copied for a pending transfer: the transfer references
+ * the caller's data instead. The overrides use the same limit. */
 #define GPU_FAST_HELD_SIZE (1 << 16)
 
 /* The classes of the overrides, and one of their functions. */

@@ -13,7 +13,7 @@
 #undef GPU_CUDA_ATTRIBUTE
 #endif
 
-/* Checks that the values in the list are consecutive, starting with 1. */
+/* Checks that the attribute values in gpu-cuda-attributes.h are consecutive and start with 1. */
 enum
 {
   BEFORE_FIRST,

@@ -114,9 +114,8 @@ open_driver (GError **error)
   return FALSE;
 }
 
-/* A driver that is older than the requested version returns an older variant of the function, with
- * other parameters. Therefore a revision is only requested if the driver has at least its
- * version. */
+/* A revision is a newer variant of a function, with other parameters. If the driver is older than
+ * the revision, it would return the older variant. In this case, returns NULL instead. */
 static gpointer
 find_function (const Symbol *symbol)
 {

@@ -21,8 +21,8 @@ typedef struct
   AttributeKind        kind;
 } AttributeEntry;
 
-/* Every valid address has the first attribute. If the driver does not return this attribute, the
- * query fails. */
+/* Every valid address has the first of these attributes. If the driver does not return it for an
+ * address, the whole query fails. Other missing attributes are skipped. */
 static const AttributeEntry entries[] =
 {
   { "memory-type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE, KIND_MEMORY_TYPE },

@@ -129,8 +129,8 @@ get_pool (GpuCudaContext  *context,
 
 /* The driver does not release memory that was freed in a stream until a thread has waited for the
  * operation that freed it; a query that reports completion is not enough. Skips streams with
- * pending work. On an idle stream, only waits up to IDLE_TIME, because another thread may enqueue
- * work before the event. */
+ * pending work. On an idle stream, records an event and waits for it, but only up to IDLE_TIME: if
+ * another thread has enqueued work before the event, the event may take long to complete. */
 static void
 synchronize_frees (GpuCudaStream *stream)
 {

@@ -184,8 +184,8 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 {
   gboolean entered;
 
-  /* Fails after a fork, so the lock is not taken: a thread that does not exist in this process may
-   * hold it. */
+  /* In a forked child, _gpu_cuda_enter_again() fails, so the child does not take ranges_lock: a
+   * thread of the parent may have held that lock during the fork, and it then stays locked. */
   if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
       g_mutex_lock (&context->ranges_lock);

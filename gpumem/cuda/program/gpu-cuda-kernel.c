@@ -62,7 +62,7 @@ kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
   g_aligned_free (kernel);
 }
 
-/* --- descriptions of the source compiler ------------------------------------------------------ */
+/* --- descriptions that the library's compiler adds -------------------------------------------- */
 
 static const char *
 get_type_name (char code)

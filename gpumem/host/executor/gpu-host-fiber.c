@@ -65,8 +65,9 @@ append_fiber (GpuHostFibers *fibers)
   return fiber;
 }
 
-/* Returns the fiber that runs after the last one of the ring: a newly appended fiber if some items
- * have not begun and an unused fiber is left, or else the thread. */
+/* Returns the fiber that runs after the last fiber of the ring. If some items have not begun and an
+ * unused fiber is left, appends that fiber to the ring and returns it. Otherwise returns `home`,
+ * which stands for the thread's own stack. */
 static G_GNUC_NO_INLINE GpuHostFiber *
 get_last (GpuHostFibers *fibers)
 {

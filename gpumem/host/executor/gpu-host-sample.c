@@ -5,7 +5,7 @@
 
 #include "gpumem/host/executor/gpu-host-executor.h"
 
-/* Descriptions of the sampler constants of kernel sources, indexed by the constant. */
+/* The samplers that the sampler constants in kernel sources denote. The index is the constant. */
 #define CONSTANT(filter, mode, normalized) \
   [(filter) * GPU_HOST_SAMPLER_LINEAR + (mode) * GPU_HOST_SAMPLER_ADDRESS \
    + (normalized) * GPU_HOST_SAMPLER_NORMALIZED] = { .normalized_coordinates = (normalized), \

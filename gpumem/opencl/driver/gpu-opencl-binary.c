@@ -13,8 +13,8 @@
 #define MAGIC "GPUCLBIN"
 #define WORD 8
 
-/* The header of a compiled part: a magic text, and a digest of the part and of its maker (the
- * devices and drivers). */
+/* The header of a compiled part: a magic text, and a digest of the part and of the devices and
+ * drivers for which it was compiled. */
 #define PART_MAGIC "GPUCLOBJ"
 #define DIGEST_SIZE 32
 #define SEAL_SIZE (WORD + DIGEST_SIZE)

@@ -354,9 +354,9 @@ GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
-/* The next command of @stream waits for @events, for @guards and, on an in-order stream, for all
- * earlier commands. Holds @events, @guards and, on an in-order stream, the event of a marker behind
- * the earlier commands. Returns the driver's result for the marker. */
+/* Called before a command of @stream that waits for @events and @guards. Holds @events and @guards.
+ * On an in-order stream, also enqueues a marker and holds its event, because the command also waits
+ * for all earlier commands. Returns the driver's result for the marker. */
 cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
                                               GpuNativeEvent *const *events,
                                               guint                n_events,
@@ -418,8 +418,9 @@ GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
                                               gsize                size,
                                               gpointer             data,
                                               GError             **error);
-/* Reads the address of a buffer if the context has addresses. Before the buffer is freed, the
- * context must forget the address. */
+/* Gets the address of a buffer from the driver if the context supports addresses, and records its
+ * address range in the context. Before the buffer is freed, the caller must remove the range with
+ * _gpu_opencl_buffer_forget_address(). */
 gboolean        _gpu_opencl_buffer_read_address (GpuNativeContext *context,
                                               GpuOpenclBuffer     *buffer,
                                               GError             **error);

@@ -25,8 +25,8 @@ struct _GpuPoolItem
 
   gpointer     data;
   GpuPoolItem *previous, *next;     /* neighbours in the list of all items */
-  gboolean     moving;              /* a thread took the item from its bin, but the item is not
-                                     * active */
+  gboolean     moving;              /* a thread took the item from its bin in order to examine or
+                                     * to free it; the item is not active */
 };
 
 /* An entry of a cache of recently used streams. The entry pins the stream (see gpu-pool-stream.h),

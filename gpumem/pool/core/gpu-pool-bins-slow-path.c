@@ -183,7 +183,7 @@ take (GpuPoolRequest  *request,
   return item;
 }
 
-/* --- items from and to the owner ------------------------------------------------- */
+/* --- memory that the owner allocates and frees ----------------------------------- */
 
 /* Frees held items to stay below the soft limit. */
 static void

@@ -8,7 +8,7 @@
 /* Nodes examined on each side of an unmapped range. */
 #define RADIUS 4
 
-/* --- the range of addresses ----------------------------------------------------------- */
+/* --- the list of unmapped ranges ------------------------------------------------------ */
 
 void
 _gpu_pool_add_unmapped (GpuPool     *pool,

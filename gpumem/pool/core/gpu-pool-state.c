@@ -243,7 +243,7 @@ _gpu_pool_set_refused (GpuPool               *pool,
                limit);
 }
 
-/* --- serving ------------------------------------------------------------------------- */
+/* --- cutting requested blocks from free ranges --------------------------------------- */
 
 static guint32
 get_pad (GpuPool              *pool,

@@ -91,8 +91,9 @@ typedef struct
   guint64  soft_limit;              /* managed bytes above which the pool moves and frees memory
                                      * before it grows */
   guint64  release_threshold;       /* maximum of unused bytes that the pool keeps */
-  double   waste;                   /* managed bytes allowed above the peak of used bytes, as a
-                                     * fraction of that peak; above them, the pool moves chunks */
+  double   waste;                   /* fraction of the peak of used bytes. If growth would raise the
+                                     * managed bytes above the peak by more than this fraction,
+                                     * the pool moves chunks */
 } GpuPoolLimits;
 
 typedef struct

@@ -92,7 +92,8 @@ def _wait_on(array, stream):
     Gpu.Stream.wait_array(stream, array)
     if memory is not None:
         memory.add_stream(stream)
-        # Keep only the legacy stream: other streams may be destroyed before the memory.
+        # Cache the wrapper of the legacy default stream only. Any other stream may be destroyed
+        # before the memory is freed.
         if handle == LEGACY_STREAM:
             memory._legacy_stream = stream
 

@@ -508,7 +508,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         dtype = self.dtype
         descr = None if dtype.names is None else get_descr(dtype)
         run_interruptible(lambda: self.memory.wait(None))
-        # The consumer of the interface holds this object, and thereby the memory.
+        # A consumer of the interface keeps a reference to this array, which keeps the memory alive.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
                      "typestr": dtype.str,
