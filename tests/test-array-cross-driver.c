@@ -232,8 +232,9 @@ cross_driver_order (TestFixture *fixture)
   for_others (fixture, order);
 }
 
-/* The host's part of a copy runs in stream order: it reads the source after earlier work of the
- * stream, and writes the destination before the stream completes. */
+/* A copy that the host performs keeps the order of the stream: it reads the source after earlier
+ * work of the stream, and a synchronization of the stream waits until it has written the
+ * destination. */
 static void
 turns (TestFixture *fixture, GpuContext *other)
 {

@@ -694,8 +694,8 @@ work_a_bit (Fixture *fixture)
     }
 }
 
-/* Makes each of the first calls that can fail, and some later calls, fail in two ways. Nothing must
- * leak. */
+/* In each round, one call to the simulated memory or to a stream fails, alternately with an
+ * out-of-memory error and with a lost device. After each failure, no memory may leak. */
 static void
 test_failures (Fixture       *fixture,
                gconstpointer  data)

@@ -398,7 +398,7 @@ child_set_user (void)
   pool = make_pool ();
   g_assert_cmpint (n_threads, ==, 0);
 
-  /* The leak check at the end of the process needs the rights to trace the process. */
+  /* Become root again: the leak check at the end of the process must be allowed to trace it. */
   g_assert_cmpint (seteuid (0), ==, 0);
   g_assert_cmpint (prctl (PR_SET_DUMPABLE, 1), ==, 0);
 }

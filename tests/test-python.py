@@ -305,7 +305,8 @@ def test_write_holds(fixture):
                 data.append(1)
         gate.complete()
         equal(buffer.read(stream=stream), expected)
-    # The memory of the bytearray is freed after its last use.
+    # After the write has completed, the library soon releases the bytearray, so it can be resized.
+    # Before this, an append() raises BufferError.
     data = bytearray(ones)
     buffer.write(data)
     fixture.stream.write(buffer, data, copy=False)

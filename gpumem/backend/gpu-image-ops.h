@@ -74,7 +74,8 @@ typedef struct
   /* Whether kernels accept an image with a sampler as a value argument. */
   gboolean          has_textures;
 
-  /* any thread. Appends a GpuImageFormat for each format of images of @type with @flags. */
+  /* any thread. Appends a GpuImageFormat for each format that images of @type may have if they are
+   * created with @flags. */
   GpuImageListFormatsOp *list_formats;
   /* any thread. Gets the maximum extent of images of @type. All members are 0 if there are no such
    * images. */

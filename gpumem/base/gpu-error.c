@@ -29,7 +29,7 @@
 GQuark
 gpu_error_quark (void)
 {
-  /* Not G_DEFINE_QUARK(): several threads may write its static variable at the same time, which is
-   * a data race. */
+  /* G_DEFINE_QUARK() is not used, because several threads may write its static variable at the same
+   * time, which is a data race. */
   return g_quark_from_static_string ("gpu-error-quark");
 }

@@ -90,7 +90,7 @@ from_flags (const AttributeEntry *entry,
       g_variant_builder_add (&builder, "s", value_names[i].name);
       bits &= ~value_names[i].value;
     }
-  /* Report the bits that only a later driver version defines. */
+  /* Report bits without a name as one number: a newer driver may define more bits. */
   if (bits != 0)
     g_variant_builder_add_value (&builder,
                                  g_variant_new_take_string (g_strdup_printf ("0x%x", bits)));

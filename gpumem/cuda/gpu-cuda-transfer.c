@@ -89,9 +89,10 @@ try_host_wait (GpuCudaContext *context)
   return host_waits;
 }
 
-/* The driver has cuStreamWaitValue32(), but only supports it on some devices. Returns TRUE while
- * the result of the test is unknown. This is safe: if the first host-signalled wait of a copy
- * fails, the copy is not staged. */
+/* Returns whether streams can wait for a value that the host writes. The driver only supports
+ * cuStreamWaitValue32() on some devices, so the first call tries such a wait. If the attempt has no
+ * clear result, returns TRUE, and the next call tries again. This is safe: if the first
+ * host-signalled wait of a copy fails, the copy is not staged. */
 static gboolean
 transfer_has_host_waits (GpuNativeContext *native)
 {

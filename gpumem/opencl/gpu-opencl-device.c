@@ -35,7 +35,8 @@ get_platform_text (cl_platform_id     id,
   return _gpu_opencl_clean_text (g_steal_pointer (&text));
 }
 
-/* Replaces @text with an info. On error, leaves @text unchanged. */
+/* Replaces @text with the text that the driver returns for @info. On error, leaves @text
+ * unchanged. */
 static gboolean
 set_text (char           **text,
           cl_device_id     id,

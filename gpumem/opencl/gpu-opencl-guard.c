@@ -18,8 +18,8 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* In microseconds. PoCL uses the events for a few microseconds more. HOLD_TIME is much longer,
- * because the threads may not be scheduled at once. */
+/* In microseconds. PoCL uses the events for a few microseconds after the command has ended.
+ * HOLD_TIME is much longer, because PoCL's threads may not be scheduled at once. */
 #define HOLD_TIME 20000
 
 /* The number of held events that are checked each time an event is added. */

@@ -130,7 +130,8 @@ from_value (const KernelEntry *entry,
   return g_variant_new_uint64 (size);
 }
 
-/* Adds an info to the attributes. Skips infos that the driver does not implement. */
+/* Queries one value of the kernel and adds it to the attributes. Adds nothing if the driver does
+ * not implement the query. */
 static gboolean
 add_entry (GpuOpenclKernel    *kernel,
            GpuOpenclDevice    *device,

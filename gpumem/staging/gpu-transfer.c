@@ -726,8 +726,8 @@ transfer_new (GpuNativeContext          *context,
   return transfer;
 }
 
-/* Allocates at most a quarter of the wanted slots, so that the allocation does not cost more
- * time than staging saves. */
+/* Leases slots of page-locked memory for the copy. At most a quarter of the wanted slots may be
+ * newly allocated, so that allocation does not cost more time than staging saves. */
 static void
 lease (GpuTransfer *transfer)
 {

@@ -55,8 +55,9 @@ gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
  * lock if user events may fail the waits. */
 gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
                                         GError       **error);
-/* Makes the stream wait for the collected fences and, if the failure lock is held, for work that
- * the failure of a user event left unordered. Caller holds the timeline's lock. */
+/* Makes the stream wait for the collected fences. If a user event has failed, the driver may run
+ * later work before earlier work: if the failure lock is held, also waits for the earlier work.
+ * Caller holds the timeline's lock. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
 /* @failure is the error of a copy between contexts. Sets is_others if @failure reports that the

@@ -265,8 +265,9 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 /* Appends a point, by counting a submission, if the program has access to the driver's stream. A
  * wait for this point includes work that the program itself submitted to the driver's stream. */
 void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
-/* Appends a point after all work submitted so far, including work of the program, and returns it.
- * If is_ended is set, returns the last point. */
+/* Appends a point after all work submitted so far, including work that the program submitted to the
+ * driver's stream itself. Returns the point. If the use of a borrowed stream has ended (is_ended),
+ * appends no point and returns the last one. */
 guint64         _gpu_timeline_append_point    (GpuTimeline       *timeline);
 
 /* Like _gpu_timeline_append_point(), but appends no point if only the library submits work. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waiting for points: by the calling thread, or by jobs on behalf of registered waiters. A job runs
- * on a thread of the library.
+ * Waits for points of a timeline (see gpu-timeline-private.h). Either the calling thread waits, or
+ * a job waits on behalf of registered waiters. A job runs on a thread of the library.
  *
  * A job blocks in the driver's own wait for one fence, then retires the points that the fence
  * covers and continues with the next fence that a waiter needs. So a stream occupies a thread only

@@ -134,8 +134,9 @@ memory_is_busy (Memory *memory)
   return memory->uses->len > 0;
 }
 
-/* Waits for pending operations before a free, as the driver does; programs may rely on the wait.
- * The pending operations of a lost context complete without running. */
+/* Called before memory is freed. If pending operations use the memory, reports a misuse, and waits
+ * for them as the driver does. If the context is lost (@error is its error), this is not a misuse:
+ * the pending operations complete without running. */
 void
 memory_wait (Memory   *memory,
              CUresult  error)

@@ -37,7 +37,8 @@ note_all_after (Stream     *stream,
     note_after (stream, GPOINTER_TO_UINT (id), GPOINTER_TO_SIZE (sequence));
 }
 
-/* Makes work that is submitted to @stream later wait for @point. */
+/* Records that all work submitted to @stream from now on runs after @point, and after the points
+ * that are complete when @point is complete. */
 static void
 stream_note_point (Stream *stream,
                    Point  *point)

@@ -16,7 +16,7 @@ free_entered (GpuCudaContext *context,
       _gpu_cuda.cuMemFree (buffer->address);
       break;
     case GPU_CUDA_MEMORY_STREAM_ORDERED:
-      /* Without a stream, use cuMemFree(), which waits for the device. */
+      /* If the internal stream cannot be created, use cuMemFree(), which waits for the device. */
       if (_gpu_cuda_get_internal_stream (context, &stream, NULL))
         _gpu_cuda.cuMemFreeAsync (buffer->address, stream);
       else

@@ -54,7 +54,8 @@ unmap_moved (GpuPoolGrowth *growth)
 
 /* --- mapping: without the lock --------------------------------------------------------- */
 
-/* Gets the largest moved chunk that fits, or creates a chunk if none fits. */
+/* Takes the largest chunk of at most @max granules from growth->moved. If there is none, creates a
+ * chunk. */
 static gboolean
 get_chunk (GpuPoolGrowth  *growth,
            guint32         max,
