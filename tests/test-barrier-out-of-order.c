@@ -44,7 +44,8 @@ begin (TestFixture *fixture)
   return test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* Synchronizes the stream first, so that no other thread uses the back end of the context. */
+/* Ends a test: restores the real back end of the context. Synchronizes the stream before, so that
+ * no other thread uses the back end meanwhile. */
 static void
 end (TestFixture *fixture, GpuStream *stream)
 {

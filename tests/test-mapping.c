@@ -494,8 +494,8 @@ mapping_unmap_reads (TestFixture *fixture)
   test_assert_content (copy, ones);
 }
 
-/* The unmap of a read-only mapping is no write, so a later use still reports the failure of the
- * last write. */
+/* The unmap of a read-only mapping does not count as a write of the memory. So if the last write
+ * failed, later uses still report that failure. */
 static void
 mapping_unmap_keeps_failure (TestFixture *fixture)
 {

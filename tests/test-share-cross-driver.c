@@ -689,7 +689,8 @@ share_refused (TestFixture *fixture)
   for_pairs (fixture, refused);
 }
 
-/* If the memory is too small, NVIDIA's driver returns an error code above 0 and no valid handle. */
+/* If imported memory is smaller than the stated size, NVIDIA's driver returns an error code above 0
+ * and an invalid handle. The import must then fail. */
 static void
 share_no_handle (TestFixture *fixture)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The threads of a block, as fibers of the host back end. A fiber may wait for its block or its
- * warp. */
+/* Runs each thread of a block as a fiber (see gpu-host-fiber.h). A fiber may wait for the other
+ * threads of its block or of its warp. */
 #include "config.h"
 
 #include <string.h>

@@ -361,7 +361,7 @@ ENTRY (cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, si
   return CUDA_SUCCESS;
 }
 
-/* --- between processes ------------------------------------------------------------------------ */
+/* --- sharing with other processes ------------------------------------------------------------- */
 
 ENTRY (cuMemPoolExportToShareableHandle,
        (void *handle, CUmemoryPool pool, CUmemAllocationHandleType type, unsigned long long flags),

@@ -288,7 +288,7 @@ _gpu_cuda_map (GpuNativeStream  *stream,
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* Describes the block as the source or destination of a copy. */
+/* Describes the staging memory at @staging->data as the source or destination of a copy. */
 static GpuRegionSide
 get_block_side (const GpuCudaStaging *staging)
 {

@@ -244,7 +244,7 @@ void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const char           *reason,
                                            GError              **error);
 
-/* --- growth: caller holds growth_lock, but not lock ---------------------------------- */
+/* --- growth: caller holds growth_lock, but does not hold `lock` ---------------------- */
 
 /* Gets memory from the owner and serves @request from it. */
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
