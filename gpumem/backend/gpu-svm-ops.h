@@ -46,7 +46,8 @@ typedef struct
 
   /* All ops below are stream ops. Each may be NULL if the driver needs no call for its purpose. */
 
-  /* Gives @attachment exclusive access to the memory, from this point of the stream on. */
+  /* From this point of the stream on, only @attachment (@stream, all streams, or the host) may
+   * access the memory. */
   gboolean          (*attach)         (GpuNativeStream         *stream,
                                        GpuNativeBuffer         *buffer,
                                        GpuSvmAttachment         attachment,

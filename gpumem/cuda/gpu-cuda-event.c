@@ -54,7 +54,8 @@ event_query (GpuNativeEvent  *native,
 
   code = _gpu_cuda.cuEventQuery (event->event);
 
-  /* Callers treat failed work as complete, so wait for its end. */
+  /* Callers may free the memory of work that they know to have failed. Therefore wait until that
+   * work has ended. */
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
     _gpu_cuda.cuEventSynchronize (event->event);
 

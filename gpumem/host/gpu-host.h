@@ -37,8 +37,9 @@ typedef struct
 
   GMutex           chunks_lock;     /* protects the next two members */
   int              chunks_fd;       /* the file that contains all chunks; -1 until needed */
-  guint64          chunks_end;      /* size of the file; offsets are not reused, because holes take
-                                     * no memory */
+  guint64          chunks_end;      /* size of the file, and offset of the next chunk. The offset of
+                                     * a freed chunk is not reused: its part of the file is a hole,
+                                     * which takes no memory */
 } GpuHostContext;
 
 /* Memory that the process may use, in bytes. */

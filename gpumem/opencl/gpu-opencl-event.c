@@ -10,8 +10,8 @@
 /* The number of waits that the driver may refuse before finish_queue() is used. */
 #define N_WAITS 3
 
-/* After a failure: the number of markers, the number of polls of each marker, and the pause between
- * polls in microseconds. */
+/* Limits of delay_failure(): the number of markers that it enqueues, the number of polls of each
+ * marker, and the pause after each poll and each marker, in microseconds. */
 #define N_MARKERS 1000
 #define N_LOOKS 20
 #define PAUSE 100

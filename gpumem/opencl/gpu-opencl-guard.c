@@ -8,7 +8,7 @@
  *   and may depend on other work also wait for the guard. While PoCL fails such a command, the
  *   guard is still pending, so PoCL cannot also run the command.
  * - The two threads still use the command's event, and the events that the command waits for, after
- *   all these events have their status. The threads hold no references to these events. The
+ *   all these events have completed or failed. The threads hold no references to these events. The
  *   back end therefore holds the events of commands that depend on user events, and the events that
  *   these commands wait for. Whenever it adds an event to the held events, it checks some of them.
  *   It releases an event more than HOLD_TIME after a check has found that the command of the event

@@ -145,7 +145,8 @@ image_create_for_host (GpuNativeContext           *context,
   if (!check_slices (context, description, row_pitch, slice_pitch, error))
     return NULL;
 
-  /* PoCL uses either pitch for 1D arrays, so set both to the same value. */
+  /* For the layers of 1D arrays, PoCL uses the row pitch in some operations and the slice pitch in
+   * others. Therefore set both to the same value. */
   descriptor.image_row_pitch = row_pitch;
   if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     descriptor.image_slice_pitch = row_pitch;

@@ -247,7 +247,8 @@ enqueue_half (GpuOpenclRegion             *whole,
   return success;
 }
 
-/* Orders the second copy after the first. In-order streams need no barrier for this order. */
+/* Called between two commands of a region operation. Orders the later command after the earlier
+ * one. In-order streams need no barrier for this order. */
 static gboolean
 enqueue_barrier (GpuOpenclRegion *region)
 {

@@ -75,7 +75,7 @@ stream_create (GpuNativeContext  *context,
   if (!_gpu_backend_check_process (error))
     return NULL;
 
-  /* Never request an on-device queue, for which PoCL ends the process. */
+  /* Never request an on-device queue: PoCL ends the process if a program requests one. */
   if (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER)
     bits |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   if (flags & GPU_STREAM_FLAGS_PROFILING)

@@ -9,7 +9,7 @@
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 
 /* Each component is an anonymous union with its aliases as members. A union of anonymous structures
- * would be shorter, but some NVRTC versions reject these. */
+ * would be shorter, but some NVRTC versions reject anonymous structures. */
 static const char storage[] =
   "template <class T, int N> struct gpu_storage;\n"
   "#define GPU_STORAGE(N, n_aligned) \\\n"

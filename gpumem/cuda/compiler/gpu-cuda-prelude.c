@@ -11,7 +11,7 @@
 
 /* This part is also the prelude of CUDA C++ programs. All names begin with gpu_, even those in the
  * expansion of GPU_DESCRIBE, because macros of the program could replace names without this prefix.
- * The name of a kernel may be a macro. */
+ * GPU_DESCRIBE calls a second macro, so that a kernel name that is a macro is expanded first. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"

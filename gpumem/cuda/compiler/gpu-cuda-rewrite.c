@@ -391,9 +391,9 @@ is_defined (GpuSource  *source,
   return g_regex_match_full (regex, source->text, -1, 0, 0, NULL, &error) || error != NULL;
 }
 
-/* Returns whether a kernel in CUDA C++ can be described: a description must not break a valid
- * program. Returns FALSE for templates, for a name that is a macro, and if the declaration may
- * contain macros that expand to a template. */
+/* Returns whether GPU_DESCRIBE may be appended to a kernel in CUDA C++. If GPU_DESCRIBE did not
+ * compile, it would break a valid program. Returns FALSE for templates, for a kernel whose name is
+ * a macro, and if the declaration may contain macros that expand to a template. */
 static gboolean
 is_plain (GpuSource         *source,
           GpuSourceFunction *kernel)
@@ -565,7 +565,8 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
-  /* An included file can use images and samplers, directly or through macros of @options. */
+  /* If @options include a file, that file can use images and samplers, directly or through macros
+   * of @options. */
   gboolean has_file = _gpu_cuda_options_include (options);
   gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
                      || _gpu_cuda_options_have (options, "--relocatable-device-code");

@@ -67,8 +67,8 @@ typedef struct
   CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bitmap of the peer devices with access to memory of this
                                          * context */
-  GHashTable       *accessors;          /* CUcontext to CUdevice: the contexts with peer access to
-                                         * memory of this context; nullable */
+  GHashTable       *accessors;          /* nullable; key: a CUcontext with peer access to memory
+                                         * of this context; value: the CUdevice of that CUcontext */
   CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
   CUfunction        fill_function;
   GMutex            freeing_lock;       /* guards freeing */
@@ -330,8 +330,8 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
 int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
                                     CUdeviceptr      address,
                                     int              fd);
-/* Caller holds ranges_lock. Sets @access on all mapped memory. If the driver refuses it for a part
- * of the memory, undoes the change. */
+/* Caller holds ranges_lock. Sets @access on all mapped memory. If the driver refuses @access for
+ * any part, undoes the change of the other parts. */
 gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
@@ -407,8 +407,9 @@ GpuBufferRegisterHostOp _gpu_cuda_register_host;
 GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
-/* Called before a copy from or to memory of @context, which may be NULL. If the staging engine has
- * used pageable memory of @context, makes later copies on @stream wait for staged writes. */
+/* Called before a copy on @stream from or to memory of @context. @context is nullable. If the flag
+ * `stages_host_memory` of @context is set, also sets the flag in the context of @stream: copies on
+ * @stream from or to pageable memory must then wait for staged writes. */
 void        _gpu_cuda_copy_staging_flag (GpuNativeStream    *stream,
                                          GpuNativeContext   *context);
 /* Caller has entered the context. Called before a copy between @a and @b, each of which may be
@@ -459,7 +460,7 @@ GpuBufferImportFdOp _gpu_cuda_import_fd;
 GpuBufferGetFdKindsOp _gpu_cuda_get_fd_kinds;
 GpuBufferShareFdOp _gpu_cuda_share_fd;
 GpuBufferOpenFdOp _gpu_cuda_open_fd;
-/* Returns the local address of the start of the exported memory. */
+/* Returns the address, in this process, of the start of the memory that was exported. */
 CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);

@@ -5,8 +5,9 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Uses the library's own stream. cuMemcpyHtoD() uses the default stream, which waits for streams of
- * the application, and non-blocking streams do not wait for the default stream. */
+/* Copies on a stream of the library. cuMemcpyHtoD() would copy on the default stream. The copy
+ * would then wait for streams of the application, and non-blocking streams would not wait for it.
+ * */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaBuffer   *buffer,

@@ -16,6 +16,8 @@
 G_STATIC_ASSERT (GPU_CUDA_PATTERN_MAX <= TABLE_SIZE);
 
 /*
+ * The kernel that fills memory:
+ *
  *   for (i = thread; i < n_units; i += n_threads)
  *     the unit at destination + i * unit_size = the unit at table + i % n_table * unit_size
  *

@@ -200,7 +200,7 @@ read_info (GpuCudaKernel *kernel,
   return TRUE;
 }
 
-/* Returns FALSE without @error if the program has no usable description. */
+/* Returns FALSE, and does not set @error, if the program has no usable description. */
 static gboolean
 read_details (GpuCudaKernel  *kernel,
               GError        **error)

@@ -10,8 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* The stand-in CUDA driver defines this macro as 1. A run-time check for each texel would cost
- * time. */
+/* 0: samples by the rules of OpenCL. 1: samples like NVIDIA's devices, for the stand-in CUDA driver
+ * of the tests. This is a macro because a check at run time would slow down the access to each
+ * texel. */
 #ifndef GPU_HOST_TEXTURE_CUDA
 #define GPU_HOST_TEXTURE_CUDA 0
 #endif
