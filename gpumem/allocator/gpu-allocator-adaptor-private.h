@@ -78,8 +78,8 @@ gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
                                     const GpuAdaptorOps  *ops);
 /* Returns the core of an instance of any adaptor class. */
 gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
-/* Get and set the guint64 at @offset in the core of @adaptor, under the lock. The setter returns
- * TRUE if the value changed. */
+/* Lock @adaptor, and get or set the guint64 at @offset in its core. The setter returns TRUE if the
+ * value changed. */
 guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
                                     gsize                 offset);
 gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,

@@ -162,7 +162,8 @@
  * Since: 0.1
  */
 
-/* Delays freeing shared virtual memory until all work that is on a stream at the release has
+/* A hook of shared virtual memory that runs when the memory is released. It delays freeing the
+ * memory until all work that was submitted to the stream of the allocator before the release has
  * completed. */
 typedef struct
 {

@@ -195,8 +195,8 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
-/* Called only when the copy is first submitted: the caller then holds the locks of both streams. If
- * the sides are submitted one after the other, the second side waits for no user events. */
+/* Called only in the first call of run_dual() for @copy, in which the caller holds the locks of
+ * both streams. If a second call submits the other side, user events cannot fail that side. */
 static void
 list_user_events_locked (Copy *copy)
 {

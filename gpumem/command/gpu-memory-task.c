@@ -13,7 +13,7 @@ _gpu_memory_peek_timeline (GpuMemory     *memory,
                            GCancellable  *cancellable,
                            GError       **error)
 {
-  /* A memory whose initialization failed may have no context. */
+  /* A memory object whose initialization failed may have no context. */
   if (G_UNLIKELY (memory->storage == NULL))
     {
       _gpu_memory_fail (memory, function, error);

@@ -320,8 +320,8 @@ parse_code (Parser *parser,
   return NULL;
 }
 
-/* Converts a count to a shape of one dimension. parse_code() has already cleared any count of
- * opaque bytes. */
+/* Converts the count before a code to a shape of one dimension. If the code means opaque bytes, the
+ * count is the size of one element, and parse_code() has already cleared the count. */
 static gboolean
 take_count (Item *item)
 {

@@ -56,10 +56,9 @@ typedef struct
   GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
   guint              n_recycled;
   gboolean           closed;        /* the pool is finalized */
-  guint64            next_address;  /* artificial address for the next allocation whose address the
-                                     * driver does not report */
-  GHashTable        *extras;        /* maps a GpuMemoryBlock whose owner flag is set to its Extra
-                                     * (see gpu-memory-block.c) */
+  guint64            next_address;  /* the next artificial address, if the driver reports none */
+  GHashTable        *extras;        /* key: a GpuMemoryBlock with the owner flag; value: the Extra
+                                     * of the block (see gpu-memory-block.c) */
 } GpuPoolCore;
 
 /* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
@@ -158,9 +157,8 @@ void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
 /* Returns the size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* Returns (transfer none) the view of @suballocation, which contains the driver's handle of exactly
- * this memory. The view is valid until @suballocation is freed. Returns NULL with an error if the
- * driver fails to create the view. */
+/* Returns (transfer none) the view, which is valid until @suballocation is freed. Returns NULL with
+ * an error if the driver fails to create the view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);

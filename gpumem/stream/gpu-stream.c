@@ -882,7 +882,7 @@ get_timed_event_locked (GpuTimeline     *timeline,
   else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
-  /* A newly recorded event counts as a submission of its own. */
+  /* The recording of a new event counts as a submission. The function below counts it. */
   if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
     _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
 

@@ -43,7 +43,8 @@ typedef struct
   gboolean             may_retry;   /* whether this is the first attempt */
   gboolean             must_retry;  /* nothing was submitted, because has_dropped was set */
   GpuNativeContext    *lost;        /* another context that was lost; nullable */
-  GError              *loss;        /* the error of `lost`; reported after all locks are released */
+  GError              *loss;        /* the error that shows the loss of `lost`; marks that context
+                                     * as lost after all locks are released */
   gboolean             is_others;   /* the error to report belongs to another context */
 } GpuSubmitter;
 

@@ -11,8 +11,8 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
 
 #define MAX_ROOTS 16
 
-/* The maximum number of pending operations of an out-of-order stream, because drivers examine every
- * incomplete command for each barrier. */
+/* The maximum number of pending operations of an out-of-order stream. The number is limited because
+ * drivers examine every incomplete command for each barrier. */
 #define MAX_BEHIND 64
 
 GPU_COLD static gboolean
@@ -376,8 +376,9 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Returns whether all memory is biased to @timeline, and no work of @timeline waits for a user
- * event. Sets @usable to whether _gpu_submission_check_locked() can be skipped. */
+/* Returns whether all memory is biased to @timeline (no other timeline may have pending uses of the
+ * memory), and no work of @timeline waits for a user event. Sets @usable to whether
+ * _gpu_submission_check_locked() can be skipped. */
 static inline gboolean
 is_biased_locked (GpuTimeline         *timeline,
                   const GpuSubmission *submission,

@@ -511,7 +511,8 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);
 
-          /* Work submitted before the first failed wait was executed. */
+          /* The failure begins at the first failed wait: the driver has executed all work that was
+           * submitted before that wait. */
           if (!failed)
             *from = MAX (*from, wait->seq - 1);
 

@@ -291,7 +291,8 @@ _gpu_timeline_pass_locked (GpuTimeline *timeline)
   return seq;
 }
 
-/* Returns whether all work of this timeline and of the context is known to be complete. */
+/* Returns whether all work of this timeline, and of all other timelines of its context, is known to
+ * be complete. */
 static inline gboolean
 _gpu_timeline_is_alone_locked (GpuTimeline *timeline)
 {

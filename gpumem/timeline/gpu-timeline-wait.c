@@ -149,7 +149,8 @@ retire (GpuTimeline  *timeline,
   _gpu_timeline_retire (timeline, seq, failure);
 }
 
-/* Retires all work after the stream has finished. Queries the fences, which have the errors. */
+/* Called after the driver has completed all work of the stream up to @seq. Retires that work fence
+ * by fence, because each fence has the error of the work before the fence. */
 static void
 retire_finished (GpuTimeline *timeline,
                  guint64      seq)

@@ -613,10 +613,11 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
-/* Takes the lock. If work of the timeline may fail, first waits until the thread that is failing a
- * user event has finished, because PoCL aborts if an event is released while PoCL fails it. The
- * wait is needed even if the retired work did not fail: after a failure, PoCL no longer orders
- * later work of a queue after earlier work that is still running. */
+/* Locks the timeline, in order to retire work, which releases the events of that work. PoCL aborts
+ * if an event is released while PoCL fails that event. If a user event may fail work of the
+ * timeline, the function therefore first waits until no thread fails a user event. The wait is also
+ * needed if the work to retire has not failed: after a failure, PoCL may complete later work of a
+ * queue while earlier work of that queue is still running. */
 static void
 lock_to_retire (GpuTimeline *timeline,
                 gboolean     failed)

@@ -65,7 +65,8 @@ GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
-/* Finds a node in the next larger classes and updates @bin. Returns NULL if there is none. */
+/* Finds a node in the next larger classes, and sets @bin to the class of the node. Returns NULL if
+ * these classes have no node. */
 GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
                                             guint              *bin);
 /* Flushes part of the cache after a block of class @bin did not fit. Caller holds `lock`. */

@@ -8,8 +8,9 @@
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Large chunks need fewer calls, but only whole chunks can be moved. The size of a chunk is
- * therefore limited to a small part of the request and of the peak use. */
+/* The limits of the size of a new chunk: MAX_CHUNK bytes, 1/CHUNK_REQUEST of the request, and
+ * 1/CHUNK_PEAK of the peak use. Large chunks need fewer driver calls, but small chunks are easier
+ * to reuse for other requests, because the pool can only move whole chunks. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
@@ -333,8 +334,9 @@ use_placement (GpuPoolGrowth          *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* Other threads may have freed the neighbours of the remaining parts in the meantime: join each
-   * part with its neighbours. */
+  /* The request may not need the first or the last part of the range. These parts are now free
+   * nodes. Join each with its other neighbour, which another thread may have freed during the
+   * growth. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 

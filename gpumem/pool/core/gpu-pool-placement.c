@@ -140,8 +140,8 @@ is_part (GpuPool     *pool,
                  || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* Extends a placement from @first to the right, or to the left if @left is TRUE, but not beyond
- * @end. Replaces @best if the new placement is cheaper. */
+/* Adds ranges to a placement, from @first to the right, or to the left if @left is TRUE, until they
+ * have @needed units. Adds no range beyond @end. Replaces @best if the new placement is cheaper. */
 static void
 try_placement (GpuPoolGrowth    *growth,
                GpuPoolNode      *first,

@@ -177,8 +177,9 @@ void          _gpu_pool_heap_join_next    (GpuPool           *pool,
                                            GpuPoolNode       *node);
 void          _gpu_pool_heap_drop_data    (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* Moves ranges whose use has completed to the free list of slot 0. With @all, also scans lists in
- * which few uses have completed. */
+/* Moves free ranges whose use has completed from the free lists of streams to the list of slot 0,
+ * which holds ranges without pending uses. If @all is TRUE, also scans lists in which few uses have
+ * completed. */
 void          _gpu_pool_heap_reclaim_completed (GpuPool           *pool,
                                                 gboolean           all);
 GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,

@@ -129,7 +129,8 @@ _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
   return get_stream (streams, key, TRUE);
 }
 
-/* Pins @stream. Returns FALSE if the stream was swept; in that case all its uses have completed. */
+/* Pins @stream: a pinned stream is not swept, so its key remains valid. Returns FALSE if @stream
+ * was already swept. In that case all its uses have completed. */
 static gboolean
 pin (GpuPoolStream *stream)
 {
