@@ -523,8 +523,8 @@ is_first_cuda (TestFixture *fixture)
   return FALSE;
 }
 
-/* Runs only if @other is the first CUDA device. One such device is enough, because @fixture is each
- * device in turn, and the four cases copy in both directions. */
+/* Runs only if @other is the first CUDA device. The test still covers every device, because each
+ * device is @fixture once, and the four cases copy in both directions. */
 static void
 crowded (TestFixture *fixture, TestFixture *other)
 {
@@ -566,7 +566,8 @@ fail_later (gpointer data)
   return NULL;
 }
 
-/* If the calling thread waits for an event that fails, the copy fails too. */
+/* Without staging memory, the calling thread copies. If the user event for which that thread waits
+ * fails, the copy fails too. */
 static void
 blocking_failed (TestFixture *fixture, TestFixture *other)
 {

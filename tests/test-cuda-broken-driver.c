@@ -196,7 +196,8 @@ driver_child_ipc (void)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:0");
 }
 
-/* The library refuses access by a device whose number in the driver exceeds the limit. */
+/* The library refuses peer access by a device whose number in the driver is GPU_CUDA_MAX_PEERS or
+ * greater. */
 static void
 driver_child_many_devices (void)
 {

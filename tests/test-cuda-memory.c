@@ -85,7 +85,8 @@ new_for_host (TestFixture *fixture, gpointer data, gsize size)
   return buffer;
 }
 
-/* Several buffers may share bytes that the driver locks only once. */
+/* Several buffers over the same host memory are used and freed independently, although the driver
+ * can page-lock that memory only once. */
 static void
 memory_registered (TestFixture *fixture)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The amounts of memory that the host back end reports. Files simulate the systems. */
+/* The amounts of memory that the host back end reports. The tests write files such as /proc/meminfo
+ * to a temporary folder, from which the back end reads the limits of a simulated system. */
 #include "config.h"
 
 #include <sys/inotify.h>

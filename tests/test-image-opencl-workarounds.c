@@ -74,7 +74,7 @@ over_buffer (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
-/* The host cannot access an image over a buffer without host access. */
+/* If the host cannot access a buffer, the host cannot access an image over that buffer either. */
 static void
 over_closed_buffer (TestFixture *fixture)
 {

@@ -44,7 +44,8 @@ assert_at (GpuBuffer *buffer, gsize offset, guint8 value)
   test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE);
 }
 
-/* Writes a value at the offset, and another value at the offset truncated to 32 bits. */
+/* Writes @value at @offset, and a different value at the position that results if @offset is
+ * truncated to 32 bits. */
 static void
 mark (GpuBuffer *buffer, gsize offset, guint8 value)
 {

@@ -428,7 +428,8 @@ mapping_released_memory (TestFixture *fixture)
   unmap (mapping);
 }
 
-/* Unmapping one range must not discard the hazards of other ranges: the copy waits for the fill. */
+/* Unmapping one range must not discard the hazards of other ranges: a copy of another range still
+ * waits for the pending fill of that range. */
 static void
 mapping_unmap_keeps_hazards (TestFixture *fixture)
 {

@@ -109,8 +109,8 @@ test_same_stream (Fixture       *fixture,
       g_assert_cmpmem (&before, sizeof (before), &after, sizeof (after));
     }
 
-  /* Each size except the largest hits the cache the second time. The size of 512 bytes also hits
-   * the cache the first time */
+  /* The cache serves the second request of each size except the largest, and the first request of
+   * 512 bytes, which gets the block of the request of 1 byte. */
   g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
 }
 
@@ -756,8 +756,8 @@ run_worker (gpointer data)
         {
           sim_take (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
           sim_use (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
-          /* Another thread may free the block on another stream, which must be ordered after this
-           * stream. */
+          /* Another thread may free the block on its own stream, so that stream must be ordered
+           * after the work of this stream. Therefore complete that work first. */
           sim_stream_finish (worker->stream);
         }
 

@@ -28,7 +28,8 @@ static char *path;                  /* the file of this process */
 /* The state of the simulated slow disk. */
 static int is_slow, is_waiting, was_late;
 
-/* The signals that the writer's thread blocks, which it stores here while the disk is slow. */
+/* The signals that are blocked in the thread that writes the status file. That thread stores them
+ * here in renameat(), while the disk is slow. */
 static sigset_t blocked;
 
 static int n_attempts;              /* number of attempts to write a file */
@@ -333,7 +334,7 @@ check_exit (void)
   g_test_trap_assert_stderr ("*status file*gpumem*: Not a directory*");
 }
 
-/* Other users can write to the folder, and later they cannot. */
+/* As long as other users can write to the folder, the library writes no file. */
 static void
 child_shared_folder (void)
 {

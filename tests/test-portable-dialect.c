@@ -74,8 +74,8 @@ static const char reals[] =
   "  o[15] = as_uint (ldexp (y, 3)) ^ (uint) ilogb (y) ^ as_uint (mad (2.0f, y, 1.0f));\n"
   "}\n";
 
-/* Uses barriers and constant tables. Uses local memory as a variable, as a kernel argument and as
- * an argument of a function. */
+/* A program with barriers and constant tables. Local memory is a variable, a kernel argument and an
+ * argument of a function. */
 static const char tiles[] =
   "#define SIDE 8\n"
   "typedef struct { uint add; uchar shift[4]; } Step;\n"

@@ -378,8 +378,8 @@ at_most (const Place *place,
   return place->is_image ? of_image : of_linear;
 }
 
-/* Chooses an extent that fits into both places. Its texels have one byte if neither place is an
- * image. */
+/* Chooses the extent of a copy between the memory of @a and the memory of @b. The unit is a texel
+ * of the image. If neither memory is an image, the unit is one byte. */
 static GpuExtent
 choose_extent (const Place *a,
                const Place *b)

@@ -673,8 +673,8 @@ refused (Pair *pair)
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
                          "gpu_buffer_new_from_fd: the range of 1 bytes at");
-  /* The size exceeds the memory. The library detects this by the size of the file, or else the
-   * driver rejects the size. */
+  /* The stated size is larger than the exported memory. The library compares the size with that of
+   * the file. If the system does not know the size of the file, the driver rejects the import. */
   g_assert_null (gpu_buffer_new_from_fd (context, 0, OPAQUE, fd, 4 * whole_size, 0,
                                          4 * whole_size, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");

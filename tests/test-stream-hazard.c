@@ -419,8 +419,9 @@ hazard_slices (TestFixture *fixture)
 #define N_STREAMS 4
 #define N_STEPS 400
 
-/* The model applies operations in the order of submission, which the lock makes well-defined.
- * Nothing else orders the streams. */
+/* Each thread holds `lock` while it submits an operation and applies the operation to `model`.
+ * Therefore the model applies all operations in the order of submission. On the device, only the
+ * hazards between the operations order the streams. */
 typedef struct
 {
   GMutex     lock;

@@ -18,8 +18,8 @@ is_packed (GpuChannelType type)
   return type >= GPU_CHANNEL_TYPE_UNORM_565;
 }
 
-/* Returns whether the format exists. Packed types need an order of three channels, other types
- * exclude it. sRGB orders need 8-bit channels. */
+/* Returns whether the format exists. The channel order RGB exists only with packed channel types,
+ * and packed types exist only with this order. sRGB orders exist only with 8-bit channels. */
 static gboolean
 is_format (const GpuImageFormat *format)
 {

@@ -290,8 +290,9 @@ use_failing (gpointer data)
   return NULL;
 }
 
-/* Waits for the earlier work of the stream before it blocks the stream. Otherwise PoCL may run work
- * that must fail, if another event for which the work waits completes at the same time. */
+/* Waits until the stream is idle, and then blocks it with a user event. Without the wait, work
+ * could depend on this user event and on earlier work. If the user event failed while the earlier
+ * work completed, PoCL might run the work although it must fail. */
 static GpuEvent *
 gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
 {

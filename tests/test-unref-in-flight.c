@@ -49,7 +49,8 @@ lifetime_chain (TestFixture *fixture)
   test_assert_content (last, bytes);
 }
 
-/* Like lifetime_chain(), behind a gate, so that no copy has run when the references are dropped. */
+/* Like lifetime_chain(), but a user event blocks the stream, so that no copy has run when the
+ * references are dropped. */
 static void
 lifetime_chain_behind_gate (TestFixture *fixture)
 {

@@ -314,8 +314,8 @@ assert_lost (TestFixture *fixture, GpuBuffer *buffer)
   test_assert_value (data, 7, SIZE);
 }
 
-/* Memory of a pool waits for the last use of its previous owner. The failure of that use is not a
- * failure of the new memory. */
+/* A wait for new memory of a pool also waits for the last use by the previous owner of that memory.
+ * If that use fails, the wait still succeeds. */
 static void
 failure_pooled_unused (TestFixture *fixture)
 {

@@ -107,7 +107,7 @@ put (Range *range, GpuStream *stream, guint at, GBytes *bytes)
   test_synchronize (stream);
 }
 
-/* Checks that unit @at begins with @size bytes of @bytes from @offset. */
+/* Checks that unit @at begins with the @size bytes that begin at @offset in @bytes. */
 static void
 check (Range *range, guint at, GBytes *bytes, gsize offset, gsize size)
 {

@@ -63,7 +63,8 @@ hang_in_loop (void)
     ;
 }
 
-/* Simulates a thread that holds a lock which the handlers of fork() take, as in the allocator. */
+/* A handler of fork() that blocks forever, because the thread that hangs holds the lock. The C
+ * library has such handlers too, for example for the locks of malloc(). */
 static void
 stay (void)
 {

@@ -335,9 +335,9 @@ g_async_queue_pop (GAsyncQueue *queue)
 
 /* --- memory of instances ------------------------------------------------------ */
 
-/* In reports, these functions have other names than GLib's functions. tsan.supp lists GLib's
- * functions, for memory that GLib itself frees as slices, such as list nodes under locks that the
- * sanitizer does not see. */
+/* The sanitizer reports these functions by their names in C, such as slice_free(). The suppression
+ * of g_slice_free1() in tsan.supp therefore does not apply to them. It is for GLib's own function,
+ * which frees, for example, list nodes under locks that the sanitizer does not see. */
 gpointer slice_alloc  (gsize size) __asm__ ("g_slice_alloc");
 gpointer slice_alloc0 (gsize size) __asm__ ("g_slice_alloc0");
 void     slice_free   (gsize size, gpointer memory) __asm__ ("g_slice_free1");

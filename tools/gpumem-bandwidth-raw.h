@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The baseline for the library: direct calls of the driver. Their streams and memory are the native
- * handles of objects of the library. The library submits no work to these streams.
+ * Direct calls of the driver, with which the measurements of the library are compared. The calls
+ * use the native handles of streams and memory that the library created. The library itself submits
+ * no work to these streams.
  */
 #pragma once
 

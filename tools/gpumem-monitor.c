@@ -26,7 +26,8 @@ typedef struct
   char        *pci_bus_id;  /* nullable */
   gboolean     known;
   GpumemUsage  usage;
-  GPtrArray   *processes;   /* of GpumemProcess; NULL if another entry is for the same device */
+  GPtrArray   *processes;   /* nullable; of GpumemProcess. If several entries are for the same
+                             * device, only the first lists the processes */
 } Entry;
 
 typedef struct

@@ -11,7 +11,8 @@
 #define MIB ((gsize) 1024 * KIB)
 #define N_ROUNDS     5              /* the median is reported */
 #define PART         4096           /* pairs (allocation, free) between checks for Ctrl-C */
-#define WARM_UP      4              /* minimum number of pairs in a round, for each live block */
+#define WARM_UP      4              /* minimum number of pairs (allocation, free) in a round, for
+                                     * each live block */
 #define MAX_OWN_LIVE 1000           /* live blocks of driver memory */
 
 typedef enum

@@ -198,8 +198,8 @@ step (Player *player,
   return TRUE;
 }
 
-/* Returns: whether the replay reached the end of the trace. A recording ends at the first failed
- * allocation */
+/* A replay that is recorded ends at the first refused allocation. Returns: %TRUE at that end or at
+ * the end of the trace; %FALSE if the replay failed or was cancelled before */
 static gboolean
 play (Player  *player,
       GError **error)

@@ -171,7 +171,8 @@ gpumem_cuda_driver_set_fail (const char *spec)
 
 /* --- function lookup -------------------------------------------------------------------------- */
 
-/* Placeholder for a function whose parameters differ. The library must not request it. */
+/* The result of a lookup if the function of the requested version has parameters other than those
+ * declared here. The library must not request such a version. */
 static CUresult
 other_parameters (void)
 {

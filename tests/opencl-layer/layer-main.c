@@ -39,7 +39,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
 #include "layer-calls.h"
 };
 
-/* Expands to the list with a leading comma, or to nothing if the list is empty. */
+/* Expands to a comma and the arguments, or to nothing without arguments. */
 #define LEAD(...) , ## __VA_ARGS__
 #define UNPAREN(...) __VA_ARGS__
 

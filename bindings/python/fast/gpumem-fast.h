@@ -71,7 +71,8 @@ gboolean  gpu_fast_parse    (const GpuFastCall *call,
                              PyObject         **values);
 /* Calls the original method. */
 PyObject *gpu_fast_pass_on  (const GpuFastCall *call);
-/* Returns the result of a function of the library as introspection does. */
+/* Converts the result of a function of the library as introspection does: returns True or False, or
+ * NULL with an exception if @error is not NULL. */
 PyObject *gpu_fast_finish   (gboolean           success,
                              GError            *error);
 /* Waits in slices for all work submitted to the stream. Signal handlers run between two slices.

@@ -141,8 +141,8 @@ class _Held:
         check_array(array)
         interface = array.__array_interface__
         self.offset, size = _get_range(array.shape, array.strides, array.itemsize)
-        # The callback must not refer to this object, which holds the bytes: the garbage collector
-        # cannot see a cycle through C.
+        # The callback must not refer to self. Otherwise self, self.bytes and the callback would be
+        # a cycle, which the garbage collector cannot detect, because self.bytes is an object in C.
         kept = [array]
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
