@@ -5,9 +5,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Copies on a stream of the library. cuMemcpyHtoD() would copy on the default stream. The copy
- * would then wait for streams of the application, and non-blocking streams would not wait for it.
- * */
+/* Copies on a stream of the library, because cuMemcpyHtoD() copies on the default stream. Such a
+ * copy waits for streams of the application, and non-blocking streams do not wait for the copy. */
 static gboolean
 upload (GpuCudaContext  *context,
         GpuCudaBuffer   *buffer,
