@@ -238,7 +238,7 @@ asynchronous (GpuContext *context, GError **error)
                                           (const guint8 *) "\6", 1, error))
     return FALSE;
   gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, take_result, &filled);
-  gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, take_result, &read);
+  gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, NULL, NULL, NULL, take_result, &read);
   gpu_buffer_map_async (buffer, NULL, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, take_result, &mapped);
   while (filled == NULL || read == NULL || mapped == NULL)
     g_main_context_iteration (NULL, TRUE);

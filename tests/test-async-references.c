@@ -65,7 +65,8 @@ async_cancelled_stream (TestFixture *fixture)
   g_object_weak_ref (G_OBJECT (stream), set_true, &stream_is_gone);
   g_object_weak_ref (G_OBJECT (buffer), set_true, &buffer_is_gone);
   gate = test_gate (fixture, stream);
-  gpu_buffer_read_bytes_async (buffer, stream, 0, SIZE, cancellable, test_take_result, &read);
+  gpu_buffer_read_bytes_async (buffer, stream, 0, SIZE, cancellable, NULL, NULL, NULL,
+                               test_take_result, &read);
   gpu_stream_synchronize_async (stream, cancellable, test_take_result, &synchronized);
   g_cancellable_cancel (cancellable);
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&read), &error));

@@ -614,7 +614,8 @@ buffer_async (TestFixture *fixture)
   guint8 pattern[4] = { 1, 2, 3, 4 };
 
   /* The hazards on the buffers order each call after the previous one */
-  gpu_buffer_write_bytes_async (a, NULL, 0, bytes, NULL, test_take_result, &write);
+  gpu_buffer_write_bytes_async (a, NULL, 0, bytes, NULL, NULL, NULL, NULL, test_take_result,
+                                &write);
   gpu_buffer_copy_async (b, NULL, 0, a, 0, SIZE, NULL, test_take_result, &copy);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (a), 0, SIZE, pattern, 4,
                                    &error), error);
@@ -626,7 +627,7 @@ buffer_async (TestFixture *fixture)
   test_assert_ok (gpu_buffer_copy_finish (b, test_await (&copy), &error), error);
   test_assert_content (b, bytes);
 
-  gpu_buffer_read_bytes_async (a, NULL, 4, 8, NULL, test_take_result, &read);
+  gpu_buffer_read_bytes_async (a, NULL, 4, 8, NULL, NULL, NULL, NULL, test_take_result, &read);
   content = gpu_buffer_read_bytes_finish (a, test_await (&read), &error);
   g_assert_no_error (error);
   g_assert_cmpmem (g_bytes_get_data (content, NULL), g_bytes_get_size (content),
@@ -661,7 +662,8 @@ buffer_async_errors (TestFixture *fixture)
   g_autoptr (GAsyncResult) refused = NULL;
   g_autoptr (GAsyncResult) cancelled = NULL;
 
-  gpu_buffer_read_bytes_async (buffer, NULL, SIZE, 1, NULL, test_take_result, &too_far);
+  gpu_buffer_read_bytes_async (buffer, NULL, SIZE, 1, NULL, NULL, NULL, NULL, test_take_result,
+                               &too_far);
   g_assert_null (too_far);
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&too_far), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
@@ -670,12 +672,14 @@ buffer_async_errors (TestFixture *fixture)
    * them */
   closed = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS, SIZE, &error);
   g_assert_no_error (error);
-  gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);
+  gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, NULL, NULL, NULL, test_take_result,
+                               &refused);
   g_assert_null (gpu_buffer_read_bytes_finish (closed, test_await (&refused), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_read_bytes");
 
   g_cancellable_cancel (cancellable);
-  gpu_buffer_read_bytes_async (buffer, NULL, 0, 1, cancellable, test_take_result, &cancelled);
+  gpu_buffer_read_bytes_async (buffer, NULL, 0, 1, cancellable, NULL, NULL, NULL, test_take_result,
+                               &cancelled);
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&cancelled), &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
   g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, 1, cancellable, &error));

@@ -264,7 +264,8 @@ event_failure_reaches_all (TestFixture *fixture)
   for (guint i = 0; i < N_WAITERS; i++)
     threads[i] = g_thread_new ("waiter", wait_and_fail, &waiter);
   gpu_event_wait_async (behind, NULL, test_take_result, &result);
-  gpu_buffer_read_bytes_async (buffer, stream, 0, 16, NULL, test_take_result, &read);
+  gpu_buffer_read_bytes_async (buffer, stream, 0, 16, NULL, NULL, NULL, NULL, test_take_result,
+                               &read);
 
   test_assert_ok (gpu_event_fail (gate, "enough", &error), error);
   for (guint i = 0; i < N_WAITERS; i++)

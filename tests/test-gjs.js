@@ -288,6 +288,43 @@ const tests = {
             await raises(TypeError, () => buffer.write(data));
     },
 
+    async progress(fixture) {
+        const size = 40 << 20;
+        const buffer = Gpu.Buffer.new(fixture.context, Gpu.MemoryFlags.NONE, size);
+        const data = new Uint8Array(size).fill(7);
+        const calls = [];
+        const progress = (...call) => calls.push(call);
+        const check = total => {
+            assert(calls.every(([current, all], i) => all === total && current <= total &&
+                current > (calls[i - 1]?.[0] ?? -1)));
+            equal(calls.at(-1)[0], total);
+            calls.length = 0;
+        };
+
+        await buffer.write(data, 0, {progress});
+        check(size);
+        equalData((await buffer.read(0, size, {progress})).subarray(-4), Uint8Array.of(7, 7, 7, 7));
+        check(size);
+        await buffer.write_bytes_async(null, 8, Uint16Array.of(1, 2), null, progress);
+        check(4);
+        await new Promise(resolve => buffer.write_bytes_async(null, 8, data.subarray(0, 9), null,
+            progress, (self, result) => resolve(self.write_bytes_finish(result))));
+        check(9);
+
+        // The first call of cancel() cancels the write, so it is also the last call
+        const cancellable = Gio.Cancellable.new();
+        let n = 0;
+        const cancel = () => {
+            n++;
+            cancellable.cancel();
+        };
+        await raises(GLib.Error, () => buffer.write(data, 0, {cancellable, progress: cancel}),
+            'cancelled');
+        equal(n, 1);
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => buffer.write(data, 1, {progress}), '1');
+        equal(calls.length, 0);
+    },
+
     // Every function that takes bytes accepts data of every kind.
     async dataEverywhere(fixture) {
         const numbers = Float32Array.of(1.5, -2, 1e9, 0);

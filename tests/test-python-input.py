@@ -180,7 +180,7 @@ def test_optional_arguments(fixture):
         def done(source, result, *data):
             got.append((source.read_bytes_finish(result).get_data(), data))
             loop.quit()
-        gpu.Buffer.read_bytes_async(buffer, stream, 16, 8, None, done, *data)
+        gpu.Buffer.read_bytes_async(buffer, stream, 16, 8, None, None, (), done, *data)
         loop.run()
         equal(got, [(bytes([7] * 8), data)])
 

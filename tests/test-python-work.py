@@ -225,8 +225,8 @@ def test_wait_async(fixture):
 
     event.wait_async(None, take("event"))
     stream.synchronize_async(None, take("stream"))
-    buffer.read_bytes_async(stream, 2, 4, None, take("read"))
-    buffer.write_bytes_async(stream, 8, GLib.Bytes.new(b"ab"), None, take("write"))
+    buffer.read_bytes_async(stream, 2, 4, None, None, None, take("read"))
+    buffer.write_bytes_async(stream, 8, GLib.Bytes.new(b"ab"), None, None, None, take("write"))
     stream.fill(buffer, b"-", 0, 1)
     buffer.wait_async(None, take("fill"))
     buffer.map_async(stream, Gpu.MapFlags.READ, 0, 10, None, take("map"))
@@ -421,6 +421,43 @@ def test_asyncio_large(fixture):
             await buffer.read_into_async(data)
         with raises(Gpu.Error.INVALID_ARGUMENT, str(1 << 18)):
             await buffer.read_async(1, 1 << 18)
+
+    run_async(main)
+
+
+def test_asyncio_progress(fixture):
+    """Progress is reported in the event loop, with the total before the await returns."""
+    size = 40 << 20
+    buffer = fixture.buffer(size)
+    data = bytes(range(256)) * (size // 256)
+    calls = []
+
+    def progress(current, total):
+        asyncio.get_running_loop()
+        calls.append((current, total))
+
+    def check(total):
+        currents = [current for current, _ in calls]
+        equal({all for _, all in calls}, {total})
+        equal(currents, sorted(set(currents)))
+        equal(currents[-1], total)
+        calls.clear()
+
+    async def main():
+        await buffer.write_async(data, progress=progress)
+        check(size)
+        equal(await buffer.read_async(progress=progress), data)
+        check(size)
+        await buffer.write_async(b"1234", 8, progress=progress)
+        check(4)
+        with raises(Gpu.Error.INVALID_ARGUMENT, str(size)):
+            await buffer.write_async(data, 1, progress=progress)
+        equal(calls, [])
+        task = asyncio.ensure_future(buffer.write_async(
+            data, progress=lambda *call: calls.append(call) or task.cancel()))
+        with raises(asyncio.CancelledError):
+            await task
+        equal(len(calls), 1)
 
     run_async(main)
 

@@ -352,7 +352,8 @@ lifetime_async_read (TestFixture *fixture)
     {
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, (guint8) i);
 
-      gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, test_take_result, &results[i]);
+      gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, NULL, NULL, NULL, test_take_result,
+                                   &results[i]);
     }
   test_drop_context (fixture);
   for (guint i = 0; i < 20; i++)

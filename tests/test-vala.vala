@@ -449,6 +449,15 @@ async void do_async (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
     yield buffer.write_async (new Bytes (data), null);
     check_bytes (yield buffer.read_async (10, null, 5), data[5:15]);
+    int64 reported = 0;
+    yield buffer.write_async (new Bytes (data), null, 0, null, (current, total) => {
+        assert (total == 1 << 16 && current > reported);
+        reported = current;
+    });
+    assert (reported == 1 << 16);
+    check_bytes (yield buffer.read_async (10, null, 5, null, (current) => { reported = current; }),
+                 data[5:15]);
+    assert (reported == 10);
     buffer.context.get_default_stream ().fill (buffer, 0, 16, { 3 });
     yield buffer.wait_async ();
     var bytes = yield buffer.read_bytes_async (null, 0, 1 << 16);

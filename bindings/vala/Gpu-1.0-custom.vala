@@ -145,9 +145,13 @@ namespace Gpu {
         [CCode (cname = "gpu_buffer_read_bytes_async",
                 finish_name = "gpu_buffer_read_bytes_finish")]
         public async GLib.Bytes read_async ([CCode (pos = 0.3)] size_t size,
+                                            [CCode (pos = 0.4)]
                                             GLib.Cancellable? cancellable = null,
                                             [CCode (pos = 0.2)] size_t offset = 0,
-                                            [CCode (pos = 0.1)] Gpu.Stream? stream = null)
+                                            [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                                            [CCode (pos = 0.5, delegate_target_pos = 0.6,
+                                                    destroy_notify_pos = 0.7)]
+                                            owned GLib.FileProgressCallback? progress = null)
                                            throws GLib.Error;
 
         [CCode (cname = "gpu_buffer_write")]
@@ -159,9 +163,12 @@ namespace Gpu {
         [CCode (cname = "gpu_buffer_write_bytes_async",
                 finish_name = "gpu_buffer_write_bytes_finish")]
         public async bool write_async ([CCode (pos = 0.3)] GLib.Bytes data,
-                                       GLib.Cancellable? cancellable = null,
+                                       [CCode (pos = 0.4)] GLib.Cancellable? cancellable = null,
                                        [CCode (pos = 0.2)] size_t offset = 0,
-                                       [CCode (pos = 0.1)] Gpu.Stream? stream = null)
+                                       [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                                       [CCode (pos = 0.5, delegate_target_pos = 0.6,
+                                               destroy_notify_pos = 0.7)]
+                                       owned GLib.FileProgressCallback? progress = null)
                                       throws GLib.Error;
 
         // Fills the whole buffer

@@ -153,6 +153,11 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * @offset: offset of the range in @buffer, in bytes
  * @size: the number of bytes
  * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @progress_callback: (nullable) (scope notified) (closure progress_data)
+ *   (destroy progress_notify): called with the number of bytes copied so far and the total number
+ *   of bytes, or %NULL
+ * @progress_data: data for @progress_callback
+ * @progress_notify: (nullable): frees @progress_data, after the last call of @progress_callback
  * @callback: (scope async) (nullable): called when the bytes are available
  * @user_data: data for @callback
  *
@@ -160,16 +165,31 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * under the same conditions as gpu_stream_read(). @callback is called in the thread-default main
  * context of the calling thread.
  *
+ * @progress_callback reports a long copy, as in g_file_copy_async(): it is called in the same main
+ * context, at most 25 times per second, with increasing numbers of bytes. If the read succeeds,
+ * @progress_callback is called once with the total, right before @callback. After an error or a
+ * cancellation it is never called with the total. The numbers increase by chunks of at most 4 MiB
+ * for a staged copy (see gpu_context_set_staging_limit()). Any other copy on an in-order stream is
+ * submitted in at most 16 parts of at least 16 MiB. On an out-of-order or profiling stream, and
+ * behind a user event, such a copy only reports the total.
+ *
+ * A copy with @progress_callback is one operation of the stream, and is ordered, waited for and
+ * cancelled like a copy without it. While a call blocks the thread of the main context, for example
+ * where gpu_stream_read() blocks, @progress_callback is not called.
+ *
  * Since: 0.1
  */
 void
-gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
-                             GpuStream           *stream,
-                             gsize                offset,
-                             gsize                size,
-                             GCancellable        *cancellable,
-                             GAsyncReadyCallback  callback,
-                             gpointer             user_data)
+gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
+                             GpuStream             *stream,
+                             gsize                  offset,
+                             gsize                  size,
+                             GCancellable          *cancellable,
+                             GFileProgressCallback  progress_callback,
+                             gpointer               progress_data,
+                             GDestroyNotify         progress_notify,
+                             GAsyncReadyCallback    callback,
+                             gpointer               user_data)
 {
   const char *function = "gpu_buffer_read_bytes_async";
   g_autoptr (GpuTimeline) timeline = NULL;
@@ -183,12 +203,13 @@ gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
                                  gpu_buffer_read_bytes_async, cancellable, callback, user_data,
                                  &timeline, &error);
+  _gpu_progress_begin (task, size, progress_callback, progress_data, progress_notify);
 
   if (timeline != NULL
       && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
       && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
-    _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
-                        &error);
+    _gpu_timeline_read_bytes (timeline, function, GPU_MEMORY (buffer), offset, bytes,
+                              _gpu_progress_peek (task), &error);
 
   _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
                         error);
@@ -269,6 +290,11 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * @offset: offset of the range in @buffer, in bytes
  * @bytes: the bytes to write
  * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @progress_callback: (nullable) (scope notified) (closure progress_data)
+ *   (destroy progress_notify): called with the number of bytes copied so far and the total number
+ *   of bytes, or %NULL
+ * @progress_data: data for @progress_callback
+ * @progress_notify: (nullable): frees @progress_data, after the last call of @progress_callback
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: data for @callback
  *
@@ -276,23 +302,29 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * under the same conditions as gpu_stream_write(). @callback is called in the thread-default main
  * context of the calling thread.
  *
+ * @progress_callback reports a long copy, see gpu_buffer_read_bytes_async(). The chunks of a staged
+ * copy are counted when they are in page-locked memory, at most 32 MiB before the device has them.
+ * CUDA blocks this call for a part of a copy of more than about 200 MiB of pageable memory, like
+ * gpu_stream_write(). Long copies from #GpuHostMemory do not block.
+ *
  * Since: 0.1
  */
 void
-gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
-                              GpuStream           *stream,
-                              gsize                offset,
-                              GBytes              *bytes,
-                              GCancellable        *cancellable,
-                              GAsyncReadyCallback  callback,
-                              gpointer             user_data)
+gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
+                              GpuStream             *stream,
+                              gsize                  offset,
+                              GBytes                *bytes,
+                              GCancellable          *cancellable,
+                              GFileProgressCallback  progress_callback,
+                              gpointer               progress_data,
+                              GDestroyNotify         progress_notify,
+                              GAsyncReadyCallback    callback,
+                              gpointer               user_data)
 {
   const char *function = "gpu_buffer_write_bytes_async";
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
-  gconstpointer data;
-  gsize size;
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
   g_return_if_fail (bytes != NULL);
@@ -300,11 +332,12 @@ gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
                                  gpu_buffer_write_bytes_async, cancellable, callback, user_data,
                                  &timeline, &error);
-  data = g_bytes_get_data (bytes, &size);
+  _gpu_progress_begin (task, g_bytes_get_size (bytes), progress_callback, progress_data,
+                       progress_notify);
 
   if (timeline != NULL)
-    _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
-                         &error);
+    _gpu_timeline_write_bytes (timeline, function, GPU_MEMORY (buffer), offset, bytes,
+                               _gpu_progress_peek (task), &error);
 
   _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }

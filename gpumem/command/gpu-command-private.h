@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/base/gpu-progress-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 G_BEGIN_DECLS
@@ -35,6 +36,21 @@ gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
                                            gsize         size,
                                            GBytes       *bytes,
                                            GpuPending   *pending,
+                                           GError      **error);
+/* Copy the whole of @bytes, and count the copied bytes in @progress, which is nullable. */
+gboolean     _gpu_timeline_write_bytes    (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         offset,
+                                           GBytes       *bytes,
+                                           GpuProgress  *progress,
+                                           GError      **error);
+gboolean     _gpu_timeline_read_bytes     (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *source,
+                                           gsize         offset,
+                                           GBytes       *bytes,
+                                           GpuProgress  *progress,
                                            GError      **error);
 gboolean     _gpu_timeline_fill           (GpuTimeline  *timeline,
                                            const char   *function,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-progress-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -103,6 +104,7 @@ _gpu_memory_end_task (GTask           *task,
   if (result != NULL)
     result_free (result);
 
+  _gpu_progress_end (task, FALSE);
   g_task_return_error (task, error);
 }
 

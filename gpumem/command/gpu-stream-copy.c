@@ -18,7 +18,23 @@ typedef struct
   gpointer     data;
   GpuTransfer *staged;              /* NULL if the copy is not staged */
   GpuOperationFunc direct;          /* the function that copies without staging */
+  GpuProgress *progress;            /* nullable */
 } Transfer;
+
+static inline GpuTransferCopy
+get_transfer_copy (const Transfer *transfer,
+                   gboolean        write,
+                   GBytes         *bytes)
+{
+  gsize size = transfer->size;
+
+  return (GpuTransferCopy) {
+    .write = write,
+    .device = { .offset = transfer->offset, .row_pitch = size, .slice_pitch = size },
+    .host = { .data = transfer->data, .row_pitch = size, .slice_pitch = size },
+    .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes, .progress = transfer->progress
+  };
+}
 
 /* @operation is an array of two accesses: the source and the destination. */
 GPU_HOT static gboolean
@@ -151,6 +167,23 @@ run_staged (gconstpointer     operation,
   return FALSE;
 }
 
+/* Divides the copy for its progress. Does not divide a copy whose event the caller needs: on a
+ * profiling stream, the event must cover the whole copy. */
+static gboolean
+run_parts (gconstpointer     operation,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  const Transfer *transfer = operation;
+  GpuTransferCopy copy = get_transfer_copy (transfer, transfer->direct == run_write, NULL);
+
+  copy.device.memory = transfer->memory->storage->buffer;
+
+  return event == NULL ? _gpu_transfer_submit_parts (&copy, stream, error)
+                       : transfer->direct (operation, stream, event, error);
+}
+
 /* Submits a write or a read. Stages the copy if staging is faster. */
 static gboolean
 submit_transfer (GpuTimeline    *timeline,
@@ -160,24 +193,23 @@ submit_transfer (GpuTimeline    *timeline,
                  GpuPending     *pending,
                  GError        **error)
 {
-  gsize size = transfer->size;
+  transfer->direct = submission->run;
 
-  if (size > GPU_STAGING_SIZE_MIN)
+  if (transfer->size > GPU_STAGING_SIZE_MIN)
     {
-      const GpuTransferCopy copy = {
-        .write = submission->accesses->write,
-        .device = { .offset = transfer->offset, .row_pitch = size, .slice_pitch = size },
-        .host = { .data = transfer->data, .row_pitch = size, .slice_pitch = size },
-        .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes
-      };
+      const GpuTransferCopy copy = get_transfer_copy (transfer, submission->accesses->write, bytes);
 
       transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy, pending != NULL);
     }
 
+  if (transfer->staged == NULL && transfer->progress != NULL
+      && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0
+      && _gpu_transfer_has_parts (transfer->size))
+    submission->run_infallible = run_parts;
+
   if (transfer->staged == NULL)
     return _gpu_submit (timeline, submission, pending, error);
 
-  transfer->direct = submission->run;
   submission->run_infallible = run_staged;
   submission->run_now = NULL;
 
@@ -374,6 +406,59 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
                       size, pending, error);
 }
 
+static inline gboolean
+write_memory (GpuTimeline  *timeline,
+              const char   *function,
+              Transfer     *transfer,
+              GBytes       *bytes,
+              GpuPending   *pending,
+              GError      **error)
+{
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
+  gsize size = transfer->size;
+  GpuAccess access = { transfer->memory, TRUE, transfer->offset, size };
+  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_write,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_write_now),
+                               .operation = transfer, .retain = bytes != NULL ? &retain : NULL };
+
+  if (!_gpu_memory_check_range (transfer->memory, function, "destination", transfer->offset, size,
+                                error)
+      || !_gpu_memory_check_host (transfer->memory, function, TRUE, error))
+    return FALSE;
+
+  return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
+}
+
+static inline gboolean
+read_memory (GpuTimeline  *timeline,
+             const char   *function,
+             Transfer     *transfer,
+             GBytes       *bytes,
+             GpuPending   *pending,
+             GError      **error)
+{
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
+  gsize size = transfer->size;
+  GpuAccess access = { transfer->memory, FALSE, transfer->offset, size };
+  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_read,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_read_now),
+                               .operation = transfer, .retain = bytes != NULL ? &retain : NULL };
+
+  if (!_gpu_memory_check_range (transfer->memory, function, "source", transfer->offset, size, error)
+      || !_gpu_memory_check_host (transfer->memory, function, FALSE, error))
+    return FALSE;
+
+  return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
+}
+
 gboolean
 _gpu_timeline_write (GpuTimeline   *timeline,
                      const char    *function,
@@ -385,22 +470,9 @@ _gpu_timeline_write (GpuTimeline   *timeline,
                      GpuPending    *pending,
                      GError       **error)
 {
-  const GpuBufferOps *ops = timeline->context->backend->buffer;
-  GpuAccess access = { destination, TRUE, offset, size };
-  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL };
-  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
-  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                               .run = run_write,
-                               .run_now = get_run_now (pending, bytes, size,
-                                                       ops->max_now_size,
-                                                       run_write_now),
-                               .operation = &transfer, .retain = bytes != NULL ? &retain : NULL };
+  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL, NULL };
 
-  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
-      || !_gpu_memory_check_host (destination, function, TRUE, error))
-    return FALSE;
-
-  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
+  return write_memory (timeline, function, &transfer, bytes, pending, error);
 }
 
 gboolean
@@ -414,22 +486,41 @@ _gpu_timeline_read (GpuTimeline  *timeline,
                     GpuPending   *pending,
                     GError      **error)
 {
-  const GpuBufferOps *ops = timeline->context->backend->buffer;
-  GpuAccess access = { source, FALSE, offset, size };
-  Transfer transfer = { source, offset, size, data, NULL, NULL };
-  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
-  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                               .run = run_read,
-                               .run_now = get_run_now (pending, bytes, size,
-                                                       ops->max_now_size,
-                                                       run_read_now),
-                               .operation = &transfer, .retain = bytes != NULL ? &retain : NULL };
+  Transfer transfer = { source, offset, size, data, NULL, NULL, NULL };
 
-  if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
-      || !_gpu_memory_check_host (source, function, FALSE, error))
-    return FALSE;
+  return read_memory (timeline, function, &transfer, bytes, pending, error);
+}
 
-  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
+gboolean
+_gpu_timeline_write_bytes (GpuTimeline  *timeline,
+                           const char   *function,
+                           GpuMemory    *destination,
+                           gsize         offset,
+                           GBytes       *bytes,
+                           GpuProgress  *progress,
+                           GError      **error)
+{
+  gsize size;
+  gpointer data = (gpointer) g_bytes_get_data (bytes, &size);
+  Transfer transfer = { destination, offset, size, data, NULL, NULL, progress };
+
+  return write_memory (timeline, function, &transfer, bytes, NULL, error);
+}
+
+gboolean
+_gpu_timeline_read_bytes (GpuTimeline  *timeline,
+                          const char   *function,
+                          GpuMemory    *source,
+                          gsize         offset,
+                          GBytes       *bytes,
+                          GpuProgress  *progress,
+                          GError      **error)
+{
+  gsize size;
+  gpointer data = (gpointer) g_bytes_get_data (bytes, &size);
+  Transfer transfer = { source, offset, size, data, NULL, NULL, progress };
+
+  return read_memory (timeline, function, &transfer, bytes, NULL, error);
 }
 
 typedef struct

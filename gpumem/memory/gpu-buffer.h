@@ -166,6 +166,9 @@ void        gpu_buffer_read_bytes_async   (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            gsize                 size,
                                            GCancellable         *cancellable,
+                                           GFileProgressCallback progress_callback,
+                                           gpointer              progress_data,
+                                           GDestroyNotify        progress_notify,
                                            GAsyncReadyCallback   callback,
                                            gpointer              user_data);
 GPU_AVAILABLE_IN_0_1
@@ -185,6 +188,9 @@ void        gpu_buffer_write_bytes_async  (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            GBytes               *bytes,
                                            GCancellable         *cancellable,
+                                           GFileProgressCallback progress_callback,
+                                           gpointer              progress_data,
+                                           GDestroyNotify        progress_notify,
                                            GAsyncReadyCallback   callback,
                                            gpointer              user_data);
 GPU_AVAILABLE_IN_0_1

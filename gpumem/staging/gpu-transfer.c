@@ -73,6 +73,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_pointer (&transfer->last, _gpu_native_event_unref);
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
+  g_clear_pointer (&transfer->copy.progress, _gpu_progress_unref);
   g_free (transfer->events);
   g_free (transfer->host_waits);
   g_free (transfer->n_left);
@@ -130,6 +131,21 @@ has_piece_locked (const GpuTransfer *transfer)
   return !transfer->aborted && transfer->chunk < transfer->n_ready;
 }
 
+/* Called when the CPU has copied the next chunk. */
+static void
+open_chunk_locked (GpuTransfer *transfer)
+{
+  if (transfer->copy.progress != NULL)
+    {
+      GpuTransferBox box;
+
+      _gpu_transfer_get_box (&transfer->chunking, transfer->n_opened, &box);
+      _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
+    }
+
+  signal_host_wait_locked (transfer, transfer->n_opened++);
+}
+
 static void
 end_piece_locked (GpuTransfer *transfer,
                   guint        chunk)
@@ -146,7 +162,7 @@ end_piece_locked (GpuTransfer *transfer,
     return;
 
   while (transfer->n_opened < transfer->n_ready && transfer->n_left[transfer->n_opened] == 0)
-    signal_host_wait_locked (transfer, transfer->n_opened++);
+    open_chunk_locked (transfer);
 
   if (transfer->n_opened == transfer->chunking.n_chunks)
     g_cond_broadcast (&transfer->cond);
@@ -711,6 +727,8 @@ transfer_new (GpuNativeContext          *context,
   transfer->n_left = g_new (guint, chunking->n_chunks);
   if (copy->bytes != NULL)
     g_bytes_ref (copy->bytes);
+  if (copy->progress != NULL)
+    _gpu_progress_ref (copy->progress);
   g_mutex_init (&transfer->lock);
   g_cond_init (&transfer->cond);
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);

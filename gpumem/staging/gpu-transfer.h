@@ -13,6 +13,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-progress-private.h"
 
 G_BEGIN_DECLS
 
@@ -29,6 +30,7 @@ typedef struct
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
+  GpuProgress   *progress;          /* nullable; counts the bytes copied so far */
 } GpuTransferCopy;
 
 /* Returns NULL for a copy that should not be staged. Copies with the same @order are submitted to
@@ -60,6 +62,15 @@ void         _gpu_transfer_unref         (GpuTransfer            *transfer);
  * completed. The driver cannot report such a failure, because the commands of an aborted copy
  * complete normally. */
 gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
+                                          GError                **error);
+
+/* gpu-transfer-parts.c: linear copies without staging that report their progress. Returns whether a
+ * copy of @size bytes is divided. */
+gboolean     _gpu_transfer_has_parts     (gsize                   size);
+/* Submits a divided copy, like a stream op of a back end that creates no event. The memory of the
+ * device is set, and the stream is in order. */
+gboolean     _gpu_transfer_submit_parts  (const GpuTransferCopy  *copy,
+                                          GpuNativeStream        *stream,
                                           GError                **error);
 
 /* gpu-transfer-ring.c: the page-locked memory of a context. */

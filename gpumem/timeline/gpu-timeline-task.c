@@ -2,6 +2,7 @@
 /* Tasks that return when a point is reached. */
 #include "config.h"
 
+#include "gpumem/base/gpu-progress-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
@@ -63,6 +64,7 @@ task_cancelled (GCancellable *cancellable,
 
   task = g_steal_pointer (&wait->task);
   clear_result (wait);
+  _gpu_progress_end (task, FALSE);
   g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_CANCELLED, "the operation was cancelled");
 
   return G_SOURCE_REMOVE;
@@ -97,6 +99,8 @@ return_result (gpointer data)
 {
   GpuTaskWait *wait = data;
   g_autoptr (GTask) task = g_steal_pointer (&wait->task);
+
+  _gpu_progress_end (task, wait->error == NULL);
 
   if (wait->error != NULL)
     g_task_return_error (task, g_steal_pointer (&wait->error));

@@ -159,7 +159,7 @@ function _rest(memory, offset, size) {
 function _promises() {
     const pairs = [
         [Gpu.Array.prototype, 'read_bytes', 'read_strided', 'write_bytes'],
-        [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'copy', 'map'],
+        [Gpu.Buffer.prototype, 'copy', 'map'],
         [Gpu.Context.prototype, 'init'],
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
@@ -175,18 +175,44 @@ function _promises() {
     }
 }
 
+// Functions whose last parameter before the callback reports the progress. Gio._promisify() would
+// take it for the callback.
+function _promisesWithProgress(prototype) {
+    for (const name of ['read_bytes', 'write_bytes']) {
+        const native = prototype[`${name}_async`];
+        prototype[`${name}_async`] = function (stream, offset, data, cancellable, progress = null,
+            callback = null) {
+            if (callback !== null)
+                return native.call(this, stream, offset, data, cancellable, progress, callback);
+            return new Promise((resolve, reject) => {
+                native.call(this, stream, offset, data, cancellable, progress, (self, result) => {
+                    try {
+                        resolve(self[`${name}_finish`](result));
+                    } catch (error) {
+                        reject(error);
+                    }
+                });
+            });
+        };
+    }
+}
+
 // All functions return promises. Options are {stream, cancellable} and the parameters named below.
 function _buffer(prototype) {
-    // Writes data to the buffer. The data are copied before the call returns.
-    prototype.write = async function (data, offset = 0, {stream = null, cancellable = null} = {}) {
-        await this.write_bytes_async(stream, offset, _toBytes(data), cancellable);
+    // Writes data to the buffer. The data are copied before the call returns. progress(current,
+    // total) is called with the number of bytes written so far, at most 25 times per second, and
+    // once with the total.
+    prototype.write = async function (data, offset = 0,
+        {stream = null, cancellable = null, progress = null} = {}) {
+        await this.write_bytes_async(stream, offset, _toBytes(data), cancellable, progress);
     };
 
-    // Reads the buffer, or a part of it, to a Uint8Array or another type of array.
+    // Reads the buffer, or a part of it, to a Uint8Array or another type of array. progress is as
+    // in write().
     prototype.read = async function (offset = 0, size = null,
-        {type = Uint8Array, stream = null, cancellable = null} = {}) {
+        {type = Uint8Array, stream = null, cancellable = null, progress = null} = {}) {
         const bytes = await this.read_bytes_async(stream, offset, _rest(this, offset, size),
-            cancellable);
+            cancellable, progress);
         return _as(bytes.toArray(), type);
     };
 
@@ -756,6 +782,7 @@ function _init() {
     Gpu.Local = Local;
     _checkTexts();
     _promises();
+    _promisesWithProgress(Gpu.Buffer.prototype);
     _buffer(Gpu.Buffer.prototype);
     _array(Gpu.Array);
     _context(Gpu.Context.prototype);

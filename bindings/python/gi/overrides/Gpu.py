@@ -490,17 +490,19 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         stream.synchronize()
         return mapping
 
-    async def read_async(self, offset=0, size=None, stream=None):
-        """read() for asyncio."""
+    async def read_async(self, offset=0, size=None, stream=None, *, progress=None):
+        """read() for asyncio. progress(current, total) is called in the event loop with the number
+        of bytes read so far, at most 25 times per second and once with the total."""
         size = _rest(self, offset, size)
-        if HELD_SIZE <= size <= self.get_size():
+        if progress is None and HELD_SIZE <= size <= self.get_size():
             data = new_bytes(None, size)
             await self._read_exported_async(Exported(data), offset, stream)
             return data
+        # PyGObject passes the items of the tuple as further arguments.
         data = await wait_for(
-            lambda cancellable, callback: self.read_bytes_async(
-                stream, offset, size, cancellable, callback),
-            self.read_bytes_finish)
+            lambda cancellable, callback, report=None: self.read_bytes_async(
+                stream, offset, size, cancellable, report, (), callback),
+            self.read_bytes_finish, progress)
         return data.get_data()
 
     async def read_into_async(self, target, offset=0, stream=None):
@@ -516,13 +518,14 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         Gpu.Stream.read_into(stream, self, offset, hold(exported))
         await stream.record()
 
-    async def write_async(self, data, offset=0, stream=None):
-        """write() for asyncio. The data must not change before the write has completed."""
+    async def write_async(self, data, offset=0, stream=None, *, progress=None):
+        """write() for asyncio. The data must not change before the write has completed.
+        progress(current, total) is called as by read_async()."""
         data = to_glib_bytes(data, copy=False)
         return await wait_for(
-            lambda cancellable, callback: self.write_bytes_async(
-                stream, offset, data, cancellable, callback),
-            self.write_bytes_finish)
+            lambda cancellable, callback, report=None: self.write_bytes_async(
+                stream, offset, data, cancellable, report, (), callback),
+            self.write_bytes_finish, progress)
 
     def __getitem__(self, key):
         if not isinstance(key, slice):

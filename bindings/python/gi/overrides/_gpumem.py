@@ -279,8 +279,9 @@ def _forget_thread():
 os.register_at_fork(after_in_child=_forget_thread)
 
 
-async def wait_for(begin, finish):
-    """Calls begin (cancellable, callback) and awaits finish (result)."""
+async def wait_for(begin, finish, progress=None):
+    """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
+    calls begin (cancellable, callback, report), and progress (current, total) in the loop."""
     import asyncio
     loop = asyncio.get_running_loop()
     future = loop.create_future()
@@ -294,11 +295,21 @@ async def wait_for(begin, finish):
         else:
             future.set_result(value)
 
-    def settle_later(value, error):
+    def call_later(function, *args):
         try:
-            loop.call_soon_threadsafe(settle, value, error)
+            loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
             pass                                # the loop is closed and has no waiters
+
+    def settle_later(value, error):
+        call_later(settle, value, error)
+
+    def show(current, total):
+        if not future.done():
+            progress(current, total)
+
+    def report(current, total):
+        call_later(show, current, total)
 
     def done(source, result):
         try:
@@ -308,7 +319,7 @@ async def wait_for(begin, finish):
 
     def start(*data):
         try:
-            begin(cancellable, done)
+            begin(cancellable, done, *([report] if progress is not None else []))
         except Exception as error:
             settle_later(None, error)
         return GLib.SOURCE_REMOVE

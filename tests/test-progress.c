@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Progress of asynchronous copies, both direct and staged. The reported numbers increase. The last
+ * report is the total, and comes before the callback. The copy is in the stream when the call
+ * returns, and the call does not block. Also tests failures and cancellation. */
+#include "config.h"
+
+#include "cuda-driver/cuda-driver.h"
+#include "opencl-layer/gpumem-layer.h"
+#include "test-util.h"
+
+#define MIB (1024 * 1024)
+#define SIZE (72 * MIB + 3)
+/* CUDA blocks the caller while about 50 chunks wait for earlier work, also the chunks of 64 KiB of
+ * GPUMEM_DEBUG=stage. */
+#define HELD_SIZE (2 * MIB)
+
+typedef struct
+{
+  GThread      *thread;
+  gint64        start;
+  GAsyncResult *result;
+  GCancellable *cancel;             /* nullable; cancelled by the first call */
+  gsize         total;
+  gsize         last;
+  guint         n_calls;
+  gboolean      destroyed;
+} Reports;
+
+static void
+on_progress (goffset  current,
+             goffset  total,
+             gpointer data)
+{
+  Reports *reports = data;
+
+  g_assert_true (g_thread_self () == reports->thread);
+  g_assert_true (!reports->destroyed && reports->result == NULL);
+  g_assert_cmpuint (total, ==, reports->total);
+  g_assert_cmpuint (current, <=, total);
+  g_assert_cmpuint (reports->n_calls, <=, 1 + (g_get_monotonic_time () - reports->start) / 40000);
+  if (reports->n_calls++ > 0)
+    g_assert_cmpuint (current, >, reports->last);
+  reports->last = current;
+  g_cancellable_cancel (reports->cancel);
+}
+
+static void
+on_destroyed (gpointer data)
+{
+  Reports *reports = data;
+
+  g_assert_false (reports->destroyed);
+  reports->destroyed = TRUE;
+}
+
+static void
+on_result (GObject      *source,
+           GAsyncResult *result,
+           gpointer      data)
+{
+  Reports *reports = data;
+
+  g_assert_true (reports->destroyed);
+  reports->result = g_object_ref (result);
+}
+
+static void
+start (Reports *reports,
+       gsize    total)
+{
+  g_clear_object (&reports->result);
+  *reports = (Reports) { .thread = g_thread_self (), .start = g_get_monotonic_time (),
+                         .total = total, .cancel = reports->cancel };
+}
+
+static gboolean
+finish_write (GpuBuffer  *buffer,
+              Reports    *reports,
+              GError    **error)
+{
+  gboolean success = gpu_buffer_write_bytes_finish (buffer, test_await (&reports->result), error);
+
+  g_clear_object (&reports->result);
+  while (g_main_context_iteration (g_main_context_get_thread_default (), FALSE))
+    ;
+
+  return success;
+}
+
+static gboolean
+write_bytes (GpuBuffer  *buffer,
+             GpuStream  *stream,
+             GBytes     *bytes,
+             Reports    *reports,
+             GError    **error)
+{
+  start (reports, g_bytes_get_size (bytes));
+  gpu_buffer_write_bytes_async (buffer, stream, 0, bytes, reports->cancel, on_progress, reports,
+                                on_destroyed, on_result, reports);
+
+  return finish_write (buffer, reports, error);
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+static void
+check_copy (TestFixture *fixture,
+            GpuBuffer   *buffer,
+            gsize        size,
+            guint       *n_calls)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autoptr (GBytes) content = NULL;
+  Reports reports = { NULL };
+
+  test_assert_ok (write_bytes (buffer, fixture->stream, bytes, &reports, &error), error);
+  g_assert_cmpuint (reports.last, ==, size);
+  n_calls[0] = reports.n_calls;
+
+  start (&reports, size);
+  gpu_buffer_read_bytes_async (buffer, fixture->stream, 0, size, NULL, on_progress, &reports,
+                               on_destroyed, on_result, &reports);
+  content = gpu_buffer_read_bytes_finish (buffer, test_await (&reports.result), &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_equal (content, bytes));
+  g_assert_cmpuint (reports.last, ==, size);
+  n_calls[1] = reports.n_calls;
+  g_clear_object (&reports.result);
+}
+
+static void
+progress_long (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  gboolean reported[2] = { FALSE, FALSE };
+
+  /* A slow thread of the main context may miss all calls but the last one. */
+  for (guint i = 0; i < 50 && (!reported[0] || !reported[1]); i++)
+    {
+      guint n_calls[2];
+
+      check_copy (fixture, buffer, SIZE, n_calls);
+      reported[0] |= n_calls[0] > 1;
+      reported[1] |= n_calls[1] > 1;
+    }
+
+  g_assert_true (reported[0] && reported[1]);
+}
+
+static void
+progress_short (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 100);
+  g_autoptr (GBytes) nothing = g_bytes_new (NULL, 0);
+  Reports reports = { NULL };
+  guint n_calls[2];
+
+  check_copy (fixture, buffer, 100, n_calls);
+  g_assert_cmpuint (n_calls[0], ==, 1);
+  g_assert_cmpuint (n_calls[1], ==, 1);
+
+  test_assert_ok (write_bytes (buffer, NULL, nothing, &reports, &error), error);
+  g_assert_cmpuint (reports.n_calls, ==, 1);
+
+  /* Without a progress function, the library still frees the user data. */
+  start (&reports, 0);
+  gpu_buffer_write_bytes_async (buffer, NULL, 0, nothing, NULL, NULL, &reports, on_destroyed,
+                                on_result, &reports);
+  test_assert_ok (finish_write (buffer, &reports, &error), error);
+  g_assert_true (reports.destroyed && reports.n_calls == 0);
+}
+
+static gpointer
+copy_in_thread (gpointer data)
+{
+  TestFixture *fixture = data;
+  g_autoptr (GMainContext) context = g_main_context_new ();
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  Reports reports = { NULL };
+
+  g_main_context_push_thread_default (context);
+  start (&reports, SIZE);
+  gpu_buffer_write_bytes_async (buffer, NULL, 0, bytes, NULL, on_progress, &reports, on_destroyed,
+                                on_result, &reports);
+  while (reports.result == NULL)
+    g_main_context_iteration (context, TRUE);
+  g_main_context_pop_thread_default (context);
+  g_assert_cmpuint (reports.last, ==, SIZE);
+  g_object_unref (reports.result);
+
+  return NULL;
+}
+
+static void
+progress_thread_default (TestFixture *fixture)
+{
+  g_thread_join (g_thread_new ("copy", copy_in_thread, fixture));
+}
+
+/* Later work in the stream sees the whole copy. */
+static void
+progress_in_order (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) end = test_buffer (fixture, 16);
+
+  for (guint8 i = 1; i < 6; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = test_value_bytes (SIZE, i);
+      g_autoptr (GBytes) content = NULL;
+      Reports reports = { NULL };
+
+      start (&reports, SIZE);
+      gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                    on_destroyed, on_result, &reports);
+      test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (end), 0, GPU_MEMORY (buffer),
+                                       SIZE - 16, 16, &error), error);
+      test_assert_ok (finish_write (buffer, &reports, &error), error);
+      content = test_content (end);
+      test_assert_value (g_bytes_get_data (content, NULL), i, 16);
+    }
+}
+
+/* A wait directly after the call waits for all bytes. The memory is untracked, so that the read in
+ * the other stream waits for nothing. */
+static void
+progress_waited (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
+                                                 &error);
+
+  g_assert_no_error (error);
+
+  for (guint i = 1; i < 7; i++)
+    {
+      g_autoptr (GBytes) bytes = test_value_bytes (SIZE, (guint8) i);
+      g_autoptr (GBytes) content = NULL;
+      Reports reports = { NULL };
+
+      /* The wait then also includes work of the program. */
+      if (i == 4)
+        gpu_stream_get_native_handle (fixture->stream);
+
+      start (&reports, SIZE);
+      gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                    on_destroyed, on_result, &reports);
+      if (i % 2 == 0)
+        test_synchronize (fixture->stream);
+      else
+        {
+          g_autoptr (GpuEvent) event = test_record (fixture->stream);
+
+          test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+        }
+      content = gpu_buffer_read_bytes (buffer, other, 0, SIZE, NULL, &error);
+      g_assert_no_error (error);
+      g_assert_true (g_bytes_equal (content, bytes));
+      test_assert_ok (finish_write (buffer, &reports, &error), error);
+    }
+}
+
+static void
+progress_many (TestFixture *fixture)
+{
+  enum { N = 1000, BYTES = 64 };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, N * BYTES);
+  g_autofree Reports *reports = g_new0 (Reports, N);
+  g_autoptr (GBytes) content = NULL;
+
+  for (guint i = 0; i < N; i++)
+    {
+      g_autoptr (GBytes) bytes = test_value_bytes (BYTES, (guint8) i);
+
+      start (&reports[i], BYTES);
+      gpu_buffer_write_bytes_async (buffer, fixture->stream, i * BYTES, bytes, NULL, on_progress,
+                                    &reports[i], on_destroyed, on_result, &reports[i]);
+    }
+
+  for (guint i = 0; i < N; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (finish_write (buffer, &reports[i], &error), error);
+      g_assert_cmpuint (reports[i].n_calls, ==, 1);
+    }
+
+  content = test_content (buffer);
+  for (guint i = 0; i < N; i++)
+    test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + i * BYTES, (guint8) i,
+                       BYTES);
+}
+
+static gboolean
+on_tick (gpointer data)
+{
+  guint *n_ticks = data;
+
+  (*n_ticks)++;
+
+  return G_SOURCE_CONTINUE;
+}
+
+/* The call returns, and the main loop runs, before the stream reaches the copy and while it copies.
+ * CUDA blocks the caller for pageable memory of this size. */
+static void
+progress_main_loop (TestFixture *fixture)
+{
+  gsize size = g_test_slow () ? 1024 * MIB : 256 * MIB;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  Reports reports = { NULL };
+  TestHold *hold;
+  guint n_ticks = 0;
+  guint timer;
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") == 0)
+    {
+      g_test_skip ("the driver blocks the caller");
+      return;
+    }
+
+  if (!test_can_hold (fixture))
+    return;
+
+  buffer = test_buffer (fixture, size);
+  bytes = test_value_bytes (size, 5);
+  timer = g_timeout_add (1, on_tick, &n_ticks);
+  hold = test_hold (fixture->stream);
+  start (&reports, size);
+  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                on_destroyed, on_result, &reports);
+  while (n_ticks < 10)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (reports.n_calls, ==, 0);
+
+  n_ticks = 0;
+  test_hold_release (hold);
+  test_assert_ok (finish_write (buffer, &reports, &error), error);
+  g_assert_cmpuint (n_ticks, >, 5);
+  g_assert_cmpuint (reports.last, ==, size);
+  g_source_remove (timer);
+  test_hold_free (hold);
+}
+
+/* A staged copy is counted before the device has it, but the total is only reported after it. */
+static void
+progress_held (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, HELD_SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (HELD_SIZE);
+  Reports reports = { NULL };
+  TestHold *hold;
+  guint n_ticks = 0;
+  guint timer;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  hold = test_hold (fixture->stream);
+  start (&reports, HELD_SIZE);
+  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                on_destroyed, on_result, &reports);
+  timer = g_timeout_add (20, on_tick, &n_ticks);
+  while (n_ticks < 10)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (reports.last, <, HELD_SIZE);
+  g_source_remove (timer);
+  test_hold_release (hold);
+  test_assert_ok (finish_write (buffer, &reports, &error), error);
+  g_assert_cmpuint (reports.last, ==, HELD_SIZE);
+  test_hold_free (hold);
+}
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+static void
+progress_errors (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 100);
+  g_autoptr (GBytes) bytes = test_random_bytes (101);
+  Reports reports = { NULL };
+
+  g_assert_false (write_bytes (buffer, NULL, bytes, &reports, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "101");
+  g_assert_cmpuint (reports.n_calls, ==, 0);
+
+  start (&reports, 101);
+  gpu_buffer_read_bytes_async (buffer, NULL, 0, 101, NULL, on_progress, &reports, on_destroyed,
+                               on_result, &reports);
+  g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&reports.result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "101");
+  g_assert_cmpuint (reports.n_calls, ==, 0);
+  g_clear_object (&reports.result);
+}
+
+static void
+progress_cancelled (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GBytes) held = test_random_bytes (HELD_SIZE);
+  Reports reports = { .cancel = cancellable };
+  TestHold *hold;
+
+  g_assert_false (write_bytes (buffer, fixture->stream, bytes, &reports, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpuint (reports.n_calls, ==, 1);
+
+  if (!test_can_hold (fixture))
+    return;
+
+  hold = test_hold (fixture->stream);
+  g_cancellable_reset (cancellable);
+  start (&reports, HELD_SIZE);
+  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, held, cancellable, on_progress,
+                                &reports, on_destroyed, on_result, &reports);
+  g_cancellable_cancel (cancellable);
+  g_assert_false (finish_write (buffer, &reports, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpuint (reports.last, <, HELD_SIZE);
+  test_hold_release (hold);
+  test_hold_free (hold);
+  test_synchronize (fixture->stream);
+}
+
+typedef struct
+{
+  gpointer data;
+  gint     is_freed;                /* atomic */
+} Source;
+
+static void
+free_source (gpointer data)
+{
+  Source *source = data;
+
+  g_free (source->data);
+  g_atomic_int_set (&source->is_freed, TRUE);
+}
+
+/* The commands before the failure retain the bytes until they have completed. */
+static void
+fail_in_the_middle (TestFixture *fixture,
+                    gboolean   (*arm) (const char *),
+                    const char  *spec)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  Source source = { g_malloc0 (SIZE), FALSE };
+  g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (source.data, SIZE, free_source, &source);
+  g_autoptr (GError) error = NULL;
+  Reports reports = { NULL };
+  guint n_calls[2];
+
+  g_assert_true (arm (spec));
+  g_assert_false (write_bytes (buffer, fixture->stream, bytes, &reports, &error));
+  g_assert_true (arm (""));
+  g_assert_true (error->domain == GPU_ERROR);
+  g_assert_cmpuint (reports.last, <, SIZE);
+
+  g_clear_pointer (&bytes, g_bytes_unref);
+  /* The CUDA stand-in has staged the copy, which waits for these commands. */
+  if (test_is_opencl (fixture))
+    g_assert_false (g_atomic_int_get (&source.is_freed));
+  test_synchronize (fixture->stream);
+  while (!g_atomic_int_get (&source.is_freed))
+    g_thread_yield ();
+  check_copy (fixture, buffer, SIZE, n_calls);
+}
+
+/* The wait for a chunk of a staged read fails while the device continues. The fault may hit another
+ * wait: in that case the read succeeds, and the test repeats it. */
+static void
+fail_chunk (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  gboolean failed = FALSE;
+
+  for (guint i = 0; i < 50 && !failed; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) content = NULL;
+      Reports reports = { NULL };
+
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuEventSynchronize:6:2"));
+      start (&reports, SIZE);
+      gpu_buffer_read_bytes_async (buffer, fixture->stream, 0, SIZE, NULL, on_progress, &reports,
+                                   on_destroyed, on_result, &reports);
+      content = gpu_buffer_read_bytes_finish (buffer, test_await (&reports.result), &error);
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+      g_clear_object (&reports.result);
+      failed = content == NULL;
+      g_assert_true (failed ? reports.last < SIZE : reports.last == SIZE);
+    }
+
+  g_assert_true (failed);
+}
+
+static void
+progress_failure_opencl (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture) && gpumem_layer_symbol ("gpumem_layer_set_fail") != NULL)
+    fail_in_the_middle (fixture, GPUMEM_LAYER (set_fail), "fn=clEnqueueWriteBuffer,n=3,code=-5");
+  else
+    g_test_skip ("runs as a part of another test, on OpenCL under the layer");
+}
+
+static void
+progress_failure (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture))
+    test_run_under_layer (fixture, "failure");
+  else if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL
+           && strcmp (gpu_device_get_backend (fixture->device), "cuda") == 0)
+    {
+      fail_in_the_middle (fixture, GPUMEM_CUDA_DRIVER (set_fail), "cuMemcpyHtoDAsync:3:1");
+      fail_chunk (fixture);
+    }
+  else
+    g_test_skip ("only the OpenCL layer and the stand-in driver fail on demand");
+}
+
+/* The copy is submitted, and fails later. */
+static void
+progress_failure_later (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, HELD_SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (HELD_SIZE);
+  Reports reports = { NULL };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  gate = test_gate (fixture, fixture->stream);
+  start (&reports, HELD_SIZE);
+  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                on_destroyed, on_result, &reports);
+  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  g_assert_false (finish_write (buffer, &reports, &error));
+  g_assert_nonnull (error);
+  g_assert_cmpuint (reports.n_calls, ==, 0);
+}
+
+/* --- staging ---------------------------------------------------------------------------------- */
+
+static void
+progress_all (TestFixture *fixture)
+{
+  if (!g_test_subprocess ())
+    {
+      g_test_skip ("runs as a part of another test");
+      return;
+    }
+
+  progress_long (fixture);
+  progress_in_order (fixture);
+  progress_waited (fixture);
+  progress_cancelled (fixture);
+}
+
+static void
+progress_staged (TestFixture *fixture)
+{
+  g_autofree char *path = g_strdup_printf ("/progress/%s/subprocess/all",
+                                           gpu_device_get_id (fixture->device));
+  g_autofree char *debug = g_strdup (g_getenv ("GPUMEM_DEBUG"));
+
+  g_setenv ("GPUMEM_DEBUG", "stage", TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  if (debug != NULL)
+    g_setenv ("GPUMEM_DEBUG", debug, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEBUG");
+  g_test_trap_assert_passed ();
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+
+  test_add ("long", progress_long);
+  test_add ("short", progress_short);
+  test_add ("thread-default", progress_thread_default);
+  test_add ("in-order", progress_in_order);
+  test_add ("waited", progress_waited);
+  test_add ("many", progress_many);
+  test_add ("main-loop", progress_main_loop);
+  test_add ("held", progress_held);
+  test_add ("errors", progress_errors);
+  test_add ("cancelled", progress_cancelled);
+  test_add ("failure", progress_failure);
+  test_add ("subprocess/failure", progress_failure_opencl);
+  test_add ("failure-later", progress_failure_later);
+  test_add ("staged", progress_staged);
+  test_add ("subprocess/all", progress_all);
+
+  return test_run ();
+}
