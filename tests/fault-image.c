@@ -260,8 +260,8 @@ blocking (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* Fills with infinity. If the driver would convert this color to other texels, the library fills
- * through a buffer. */
+/* Fills half-float texels with 70000, which becomes infinity. If the driver would store another
+ * value, the library fills through a buffer. */
 static gboolean
 infinite (GpuContext *context, GError **error)
 {

@@ -263,9 +263,9 @@ count_buffers (void)
   return n;
 }
 
-/* Caller maps the fifth row. A launch accepts a view of the first rows, which needs no slice
- * object. A launch refuses a reversed array, because the array covers all rows, even though its
- * pointer is the address of the last row. */
+/* Caller maps the fifth row. A launch accepts an array of the first two rows. The address of a
+ * reversed array is that of its last row, but its elements include the mapped row, so a launch
+ * refuses it. */
 static void
 check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
 {

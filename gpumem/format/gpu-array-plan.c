@@ -263,8 +263,8 @@ copy_region (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
-/* If each region is a single row, copy_rows() executes the innermost loop. Unlike drivers, it
- * accepts any pitch. */
+/* If each region is a single row, one call of copy_rows() copies all rows of the innermost
+ * dimension, because copy_rows() accepts any pitch. Drivers do not. */
 void
 _gpu_array_plan_copy (const GpuArrayPlan *plan,
                       gpointer            to,

@@ -94,9 +94,9 @@ set_failure (GpuHostStream  *stream,
   g_mutex_unlock (&stream->lock);
 }
 
-/* Fails the remaining work of a stream that was freed. The context is then lost, and the memory
- * that the work uses may have been freed. Records and barriers use no memory and still run, so that
- * waiters for their events return. */
+/* Fails the remaining work of a stream that was freed. Such a stream only has work if its context
+ * was lost, and the memory of that work may have been freed. Records and barriers use no memory and
+ * still run, so that waiters for their events return. */
 static void
 check_stopped (GpuHostStream    *stream,
                GpuHostOperation *operation)

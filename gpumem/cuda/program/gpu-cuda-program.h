@@ -84,8 +84,8 @@ guint             _gpu_cuda_image_get_n_words  (char                     kind,
                                                 char                     type,
                                                 gsize                    size,
                                                 gboolean                 read_only);
-/* Returns the type name, such as "image2d_t", for a letter of gpu-cuda-prelude-image.c. Returns
- * NULL for any other letter. */
+/* Returns the name of an image type, such as "image2d_t" for '2'. The characters are listed in
+ * gpu-cuda-prelude-image.c. Returns NULL for any other character. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
 /* Caller has entered the context. Sets @argument to the address of the value for one image or
  * sampler of a launch. The value of a sampler, a texture object or a surface object is stored in

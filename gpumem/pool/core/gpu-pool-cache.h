@@ -187,8 +187,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Returns whether a free of @node on the stream of @slot comes after all uses of @node. Returns
- * FALSE if @node was allocated on another stream while earlier uses were pending. */
+/* Returns whether a free of @node on the stream of @slot comes after all uses of @node. That is so
+ * if @node was allocated on that stream, or if no use of it was pending when it was allocated. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
