@@ -325,8 +325,12 @@ marks_off (TestFixture *fixture)
   for (guint sysprof = 0; sysprof < 2; sysprof++)
     {
       g_auto (GStrv) lines = run_child (fixture, "stage", sysprof == 1);
+      guint n = 0;
 
-      g_assert_cmpstr (lines[0], ==, "end");
+      /* GLib may emit marks of its own. */
+      while (g_str_has_prefix (lines[n], "mark GLib "))
+        n++;
+      g_assert_cmpstr (lines[n], ==, "end");
     }
 }
 

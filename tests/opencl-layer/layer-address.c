@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Emulates cl_ext_buffer_device_address, which PoCL 3 lacks:
+/* Emulates cl_ext_buffer_device_address. PoCL 3 lacks this extension, and PoCL 6 has a draft:
  *
  *   GPUMEM_LAYER_ADDRESSES=VERSION   the version that devices list, for example 1.0.2
  *
@@ -54,6 +54,19 @@ get_info (cl_device_id    device,
   return value;
 }
 
+/* Removes the driver's entry of the extension. Returns the number of entries that are left. */
+static size_t
+remove_draft (cl_name_version *entries,
+              size_t           n)
+{
+  size_t left = 0;
+
+  for (size_t i = 0; i < n; i++)
+    if (strcmp (entries[i].name, EXTENSION) != 0)
+      entries[left++] = entries[i];
+  return left;
+}
+
 static cl_int CL_API_CALL
 get_device_info (cl_device_id   device,
                  cl_device_info info,
@@ -75,6 +88,7 @@ get_device_info (cl_device_id   device,
   if (info != CL_DEVICE_EXTENSIONS_WITH_VERSION)
     return driver.clGetDeviceInfo (device, info, size, value, size_ret);
   own = get_info (device, info, sizeof entry, &own_size);
+  own_size = remove_draft ((cl_name_version *) own, own_size / sizeof entry) * sizeof entry;
   memcpy (own + own_size, &entry, sizeof entry);
   return layer_answer (own, own_size + sizeof entry, size, value, size_ret);
 }
