@@ -318,11 +318,20 @@ check_failure (TestFixture *fixture, List *list)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
+  gboolean found = FALSE;
 
-  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clSetKernelExecInfo,n=1,code=-6"));
-  g_assert_false (walk (fixture, list, 0, FALSE, &error));
-  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "clSetKernelExecInfo", "0x5002");
-  g_clear_error (&error);
+  /* On a device with shared virtual memory, an earlier call is about that memory. */
+  for (guint n = 1; n <= 2 && !found; n++)
+    {
+      g_autofree char *fail = g_strdup_printf ("fn=clSetKernelExecInfo,n=%u,code=-6", n);
+
+      g_assert_true (GPUMEM_LAYER (set_fail) (fail));
+      g_assert_false (walk (fixture, list, 0, FALSE, &error));
+      found = strstr (error->message, "0x5002") != NULL;
+      test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "clSetKernelExecInfo");
+      g_clear_error (&error);
+    }
+  g_assert_true (found);
 
   g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clCreateBufferWithProperties,n=1,code=-4"));
   buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 1000, &error);
