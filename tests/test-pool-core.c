@@ -109,8 +109,8 @@ test_same_stream (Fixture       *fixture,
       g_assert_cmpmem (&before, sizeof (before), &after, sizeof (after));
     }
 
-  /* The cache serves the second request of each size except the largest, and the first request of
-   * 512 bytes, which gets the block of the request of 1 byte. */
+  /* The cache serves the second request of each size except the largest. It also serves the first
+   * request of 512 bytes, with the block that the requests of 1 byte used. */
   g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
 }
 

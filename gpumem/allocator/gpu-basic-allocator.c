@@ -55,8 +55,8 @@
  * g_object_get (allocator, "flags", &flags, NULL);
  * ]|
  *
- * The derived classes do not cache memory: #GpuDeferredAllocator, #GpuImmediateAllocator,
- * #GpuStreamAllocator, #GpuSvmAllocator and #GpuExternalAllocator.
+ * The derived classes are #GpuDeferredAllocator, #GpuImmediateAllocator, #GpuStreamAllocator,
+ * #GpuSvmAllocator and #GpuExternalAllocator. They do not cache memory.
  *
  * Since: 0.1
  */
@@ -727,8 +727,8 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
   /**
    * GpuSvmAllocator:svm-flags:
    *
-   * The required access by host and device, or a single kind of unified shared memory, see
-   * gpu_svm_new().
+   * How the host and devices can access the memory, or a single kind of unified shared memory: see
+   * #GpuSvmFlags.
    *
    * Since: 0.1
    */
@@ -752,7 +752,8 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
  * @context: a #GpuContext
  * @flags: the flags of the memory; without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @svm_flags: the required access by host and device, or a single kind of unified shared memory
+ * @svm_flags: how the host and devices can access the memory, or a single kind of unified shared
+ *   memory: see #GpuSvmFlags
  * @alignment: the alignment of addresses in bytes, a power of two; 0 for the driver's default
  * @stream: (nullable): an in-order stream of @context, or %NULL. Released memory is only freed
  *   after all work that is on this stream at the release has completed

@@ -452,9 +452,10 @@ gpu_array_is_contiguous (GpuArray      *array,
  * gpu_array_is_writable:
  * @array: a #GpuArray
  *
- * Returns whether other code that gets the elements may write them: the memory has neither
- * %GPU_MEMORY_FLAGS_READ_ONLY nor %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share
- * bytes. In a view of gpu_array_broadcast(), elements share bytes. May be called from any thread.
+ * Returns whether code outside of the library, such as the consumer of a DLPack tensor, may write
+ * the elements. It may do so if the memory has neither %GPU_MEMORY_FLAGS_READ_ONLY nor
+ * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share bytes. In a view of
+ * gpu_array_broadcast(), elements share bytes. May be called from any thread.
  *
  * Returns: %TRUE if the elements may be written
  *

@@ -697,8 +697,8 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
- * operation holds references to @bytes and @destination until it completes. Does not block as long
- * as page-locked memory is available to stage pageable memory (see
+ * operation holds references to @bytes and @destination until it completes. Does not block under
+ * two conditions: page-locked memory is available to stage pageable memory (see
  * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Otherwise CUDA
  * blocks the caller until most of the data is copied. Other threads that submit to @stream or use
  * @destination are then blocked as well.

@@ -200,11 +200,11 @@ get_ops (GpuMemory *memory)
  *
  * Moves a range of @svm to the host or to a device before its next use there (OpenCL:
  * clEnqueueSVMMigrateMem, or clEnqueueMigrateMemObjects for the whole memory before OpenCL 2.1;
- * CUDA: cuMemPrefetchAsync, or cuStreamAttachMemAsync to the stream or to the host if the host and
- * the device cannot access the memory at the same time). If the memory cannot move, the call does
- * nothing. The operation counts as a read of the range, or as a write with
- * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED. gpu_stream_migrate() moves whole memory objects, including
- * buffers. Does not block.
+ * CUDA: cuMemPrefetchAsync; if the host and the device cannot access the memory at the same time,
+ * cuStreamAttachMemAsync, which attaches the memory to the host or to the stream). If the memory
+ * cannot move, the call does nothing. The operation counts as a read of the range, or as a write
+ * with %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED. gpu_stream_migrate() moves whole memory objects,
+ * including buffers. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory or for
  *   unknown flags, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, the

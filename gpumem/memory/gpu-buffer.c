@@ -397,9 +397,9 @@ _gpu_buffer_new (GpuContext      *context,
  * gpu_stream_migrate() forces the allocation. If the driver is out of memory,
  * #GpuContext::memory-pressure is emitted. Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
- *   size above gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
- *   flags that cannot be combined, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY if the driver
+ *   is out of memory or @size exceeds gpu_device_get_max_allocation(); %GPU_ERROR_INVALID_ARGUMENT
+ *   if @size is 0 or the flags cannot be combined; %GPU_ERROR_DEVICE_LOST; or the driver's error
  *
  * Since: 0.1
  */

@@ -482,14 +482,16 @@ gpu_host_memory_new_aligned (GpuContext  *context,
  * the object is finalized. To lock the pages for the duration of a block of code, declare the
  * object with g_autoptr(). The memory does not count towards gpu_context_get_host_allocated_size().
  * The library orders uses of two objects over the same memory only if both begin at the same byte.
- * May block while the driver locks the pages.
+ * May block while the driver locks the pages. On CUDA, unlocking waits for all work of the device,
+ * and meanwhile blocks threads that submit work. So if a kernel waits for the host, keep registered
+ * memory until that kernel has ended.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
  *   are empty or flags that registered memory cannot have; %GPU_ERROR_OUT_OF_HOST_MEMORY if no more
  *   pages can be locked; on CUDA %GPU_ERROR_BUSY if @bytes overlaps other registered bytes but is
- *   not contained in them, or overlaps bytes that were registered with
- *   %GPU_HOST_MEMORY_FLAGS_READ_ONLY although @flags does not contain that flag; on OpenCL
- *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_FLAGS_MAPPED; or the driver's error
+ *   not contained in them, or if @flags lacks %GPU_HOST_MEMORY_FLAGS_READ_ONLY and @bytes overlaps
+ *   bytes that were registered with that flag; on OpenCL %GPU_ERROR_NOT_SUPPORTED for
+ *   %GPU_HOST_MEMORY_FLAGS_MAPPED; or the driver's error
  *
  * Since: 0.1
  */

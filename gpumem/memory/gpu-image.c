@@ -603,7 +603,7 @@ gpu_image_get_buffer (GpuImage *image)
  * gpu_image_get_parent:
  * @image: a #GpuImage
  *
- * Gets the image that contains the mip level @image, if gpu_image_get_level() returned @image.
+ * If gpu_image_get_level() returned @image, gets the image that contains this mip level.
  *
  * Returns: (transfer none) (nullable): the image, or %NULL if @image is not a result of
  *   gpu_image_get_level()

@@ -452,7 +452,8 @@ initable_iface_init (GInitableIface *iface)
  * @context: a #GpuContext
  * @flags: the intended use of the memory, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE
- * @svm_flags: the required access by host and device, or a single kind of unified shared memory
+ * @svm_flags: how the host and devices can access the memory, or a single kind of unified shared
+ *   memory: see #GpuSvmFlags
  * @size: size in bytes, not 0
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
  *   driver, which suits every type

@@ -281,8 +281,8 @@ get_host_wait (GpuCrossDriver  *cross,
 
   *host_wait = NULL;
 
-  /* The places of the first get_n_placed() chunks are free when the copy begins. The wait before
-   * command 0 of FROM already delays the commands for all of these chunks. */
+  /* The places of the first get_n_placed() chunks are free when the copy begins. On the
+   * side FROM, the wait before command 0 therefore suffices for the commands of these chunks. */
   if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
     return TRUE;
 

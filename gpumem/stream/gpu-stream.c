@@ -968,16 +968,18 @@ record_shared_locked (GpuTimeline    *timeline,
  *
  * Creates an event that completes when all earlier work of @stream has completed. Does not block.
  *
- * Without flags the event is only a number, and needs no driver call until a thread, a stream or a
- * main loop waits for it or queries it. If the program wrapped @stream or got its native handle,
- * the event also waits for the work that the program submitted through the handle.
+ * Without flags, the event only stores a position in the work of @stream. It needs no driver call
+ * until a thread, a stream or a main loop waits for it or queries it. If the program wrapped
+ * @stream or got its native handle, the event also waits for the work that the program submitted
+ * through the handle.
  *
  * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
  * %GPU_EVENT_FLAGS_TIMING, the event records a time itself if no operation has recorded times for
  * it. This happens on a %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted
  * (OpenCL: clEnqueueMarkerWithWaitList). On CUDA it also happens on every stream without
- * %GPU_STREAM_FLAGS_PROFILING (cuEventRecord). gpu_event_export_handle() shares an event with
- * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord).
+ * %GPU_STREAM_FLAGS_PROFILING (cuEventRecord). With
+ * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord), gpu_event_export_handle() can
+ * share the event with another process.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for

@@ -404,8 +404,8 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
 }
 
 /* After a failure, some drivers fail the dependent work a little later, on their own thread, and
- * meanwhile refuse waits for the failed event. Retry for up to N_REFUSED times REFUSED_PAUSE
- * microseconds. */
+ * meanwhile refuse waits for the failed event. Retry at most N_REFUSED times, with pauses of
+ * REFUSED_PAUSE microseconds. */
 #define N_REFUSED 100
 #define REFUSED_PAUSE 100
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Images and samplers as kernel arguments. In the portable dialect, an image argument is a
- * structure. If the kernel reads the image, the structure has an array of texture objects, indexed
- * by the number of the sampler: first the constant samplers, whose value determines the number,
- * then the sampler arguments in their order. Samplers that the kernel does not use have no texture
- * object. If the kernel writes the image, the structure has a surface object or an address. In CUDA
- * C++, the argument is a single texture or surface object.
+ * structure. If the kernel reads the image, the structure has an array with a texture object for
+ * each sampler. The index is the number of the sampler. The lowest numbers belong to the constant
+ * samplers: the value of a constant sampler determines its number. The sampler arguments follow, in
+ * the order of the arguments. Samplers that the kernel does not use have no texture object. If the
+ * kernel writes the image, the structure has a surface object or an address. In CUDA C++, the
+ * argument is a single texture or surface object.
  */
 #include "config.h"
 
