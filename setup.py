@@ -115,7 +115,22 @@ def pygobject_flags():
     sys.exit(NO_PYGOBJECT_H)
 
 
-def fast_module():
+def find_gir():
+    gir = os.path.join(variable("girdir"), "Gpu-1.0.gir")
+    if not os.path.exists(gir):
+        sys.exit(NO_GIR.format(gir))
+    return gir
+
+
+def write_functions(folder):
+    """Writes the part of the C module that comes from the GIR. Returns its source."""
+    source = os.path.join(folder, "gpumem-fast-functions.c")
+    subprocess.run([sys.executable, "bindings/python/make-functions", find_gir(), source,
+                    os.path.join(folder, "functions.txt")], check=True)
+    return source
+
+
+def fast_module(folder):
     import sysconfig
 
     header = os.path.join(sysconfig.get_path("include"), "Python.h")
@@ -123,8 +138,10 @@ def fast_module():
     if not os.path.exists(header):
         sys.exit(NO_PYTHON_H.format(header))
     return Extension("gi.overrides._gpumem_fast",
-                     sources=sorted(glob.glob("bindings/python/fast/*.c")),
-                     depends=["bindings/python/fast/gpumem-fast.h"],
+                     sources=[*sorted(glob.glob("bindings/python/fast/*.c")),
+                              write_functions(folder)],
+                     depends=sorted(glob.glob("bindings/python/fast/*.h")),
+                     include_dirs=["bindings/python/fast"],
                      extra_compile_args=[*pygobject_flags(), *flags, "-fvisibility=hidden",
                                          '-DG_LOG_DOMAIN="gpumem"'],
                      extra_link_args=library_flags("--libs"))
@@ -135,10 +152,7 @@ class BuildPython(build_py):
 
     def run(self):
         super().run()
-        gir = os.path.join(variable("girdir"), "Gpu-1.0.gir")
-        if not os.path.exists(gir):
-            sys.exit(NO_GIR.format(gir))
-        types = subprocess.run([sys.executable, "bindings/python/make-stubs", gir,
+        types = subprocess.run([sys.executable, "bindings/python/make-stubs", find_gir(),
                                 "bindings/python/gi/overrides/Gpu.py"],
                                stdout=subprocess.PIPE, text=True, check=True)
         self.write("gi-stubs/repository/Gpu.pyi", types.stdout)
@@ -170,6 +184,7 @@ with tempfile.TemporaryDirectory() as folder:
           package_dir={"": "bindings/python"},
           packages=["gi.overrides"],
           py_modules=["gpumem_pytest"],
-          ext_modules=[] if "sdist" in sys.argv or "egg_info" in sys.argv else [fast_module()],
+          ext_modules=([] if "sdist" in sys.argv or "egg_info" in sys.argv
+                       else [fast_module(folder)]),
           cmdclass={"build_py": BuildPython},
           options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define GPU_FAST_MODULE
-#include "gpumem-fast.h"
-
-#include <string.h>
+#include "gpumem-fast-function.h"
 
 GpuFastTypes gpu_fast_types;
 
@@ -196,6 +194,9 @@ static PyMethodDef methods[] = {
   { "take_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_take_dlpack_capsule,
     METH_FASTCALL, "Renames a capsule; returns the address of its tensor and whether it is "
     "versioned, or None if it holds no tensor." },
+  { "new_function", (PyCFunction) (void (*) (void)) gpu_fast_new_function, METH_FASTCALL,
+    "Returns the function that calls a function of the library without introspection, or None if "
+    "there is none." },
   { NULL, NULL, 0, NULL }
 };
 
@@ -214,6 +215,9 @@ PyInit__gpumem_fast (void)
     return NULL;
 
   Py_DECREF (gobject);
+
+  if (!gpu_fast_init_functions ())
+    return NULL;
 
   return PyModule_Create (&module_def);
 }

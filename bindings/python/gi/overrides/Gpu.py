@@ -18,7 +18,6 @@ Ctrl-C interrupts every function that waits. The pending work still completes.
 
 import contextlib
 import ctypes
-import os
 import sys
 import warnings
 import weakref
@@ -27,7 +26,8 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ..overrides import override
-from . import _gpumem_library  # noqa: F401  first: the classes need the library
+from . import _gpumem_native as _native  # first: it loads the library
+from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Exported, _get_await_context, bytes_address, check_array, hold,
                       is_int, loaded_numpy, new_bytes, run_interruptible, takes_signals,
                       to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
@@ -1267,20 +1267,17 @@ def _install_fast():
     """Replaces the most frequently called methods with those of the C module, if the module is
     built. The results are the same. GPUMEM_PYTHON_FAST=0 disables the module, and the warning about
     a missing module."""
-    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
-        return
-    try:
-        from . import _gpumem_dlpack, _gpumem_fast
-    except ImportError as error:
+    if _native.error is not None:
         warnings.warn(
-            "gpumem has no C module for this Python, so launches take four times as long "
-            f"({error}). To add it, run '{sys.executable} -m pip install .' in gpumem's source. "
-            "GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
+            "gpumem has no C module for this Python, so calls take up to ten times as long "
+            f"({_native.error}). To add it, run '{sys.executable} -m pip install .' in gpumem's "
+            "source. GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
+    if _native.fast is None:
         return
-    _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
+    _native.fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
     Stream._is_fast = True
-    _gpumem_dlpack.new_capsule = _gpumem_fast.new_dlpack_capsule
-    _gpumem_dlpack.take_capsule = _gpumem_fast.take_dlpack_capsule
+    _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
+    _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
 
 

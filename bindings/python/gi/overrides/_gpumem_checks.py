@@ -14,12 +14,16 @@ from gi._gi import GObject as _GObject
 from gi.repository import GObject
 
 from ..module import get_introspection_module
+from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
 
 _INTEGERS = {TypeTag.INT8, TypeTag.UINT8, TypeTag.INT16, TypeTag.UINT16, TypeTag.INT32,
              TypeTag.UINT32, TypeTag.INT64, TypeTag.UINT64}
 _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
+
+# Classes whose functions check nothing: True is a valid value of a kernel argument.
+_UNCHECKED = {"Arguments"}
 
 
 def to_index(value, name):
@@ -189,15 +193,29 @@ def _strict(info, checks, has_self):
     return call
 
 
-def _check_arguments(info, is_module=False):
-    """Returns a function with checks, or the function of PyGObject if no argument needs a check."""
+def _to_callable(info):
+    """Returns a function with checks, or the function of PyGObject if no argument needs a check.
+    Its first argument is the object or the class, if there is one."""
     checks = find_checks(info)
-    if not any(check for _, check in checks):
+    if info.get_container() is not None and info.get_container().get_name() in _UNCHECKED \
+            or not any(check for _, check in checks):
         return info
-    call = _strict(info, checks, info.is_method() or info.is_constructor())
+    return _strict(info, checks, info.is_method() or info.is_constructor())
+
+
+def _check_arguments(info, is_module=False):
+    call = _to_callable(info)
+    if call is info:
+        return info
     if info.is_constructor():
         return classmethod(call)
     return call if info.is_method() or is_module else staticmethod(call)
+
+
+def _find_fast(owner, info):
+    """Returns the C function for a function, or None. The C function calls _to_callable() when it
+    needs the function that it replaces."""
+    return None if fast is None else fast.new_function(owner, info.__name__, info, _to_callable)
 
 
 class _Deferred:
@@ -209,7 +227,7 @@ class _Deferred:
         self.owner, self.name, self.member, self.info = owner, name, member, info
 
     def __get__(self, thing, kind=None):
-        function = _check_arguments(self.info)
+        function = _find_fast(self.owner.__name__, self.info) or _check_arguments(self.info)
         setattr(self.owner, self.name, self.member if function is self.info else function)
         if function is not self.info:
             return function.__get__(thing, kind)
@@ -310,15 +328,14 @@ def _replace_properties(owner):
 class _StrictModule(type(Gpu)):
     """Replaces the functions of a class when PyGObject creates the class, at its first use. It must
     not create classes earlier: a class that is created before the override of its parent does not
-    inherit from the override. Leaves out Gpu.Arguments, because True is a valid value of a kernel
-    argument."""
+    inherit from the override."""
 
     def __getattr__(self, name):
         value = super().__getattr__(name)
         if isinstance(value, FunctionInfo):
-            value = _check_arguments(value, True)
+            value = _find_fast(None, value) or _check_arguments(value, True)
             setattr(self, name, value)
-        elif isinstance(value, type) and name != "Arguments":
+        elif isinstance(value, type):
             _replace_functions(value)
             _replace_fields(value)
             _replace_properties(value)
