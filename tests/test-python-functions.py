@@ -299,6 +299,15 @@ def test_classes(fixture):
         equal(type(kind.new(1, 2, 3)), Gpu.Extent)
 
 
+def plain_module():
+    """The module that programs import has each class after its first use, and the overrides."""
+    assert Gpu.MapFlags is base.MapFlags and vars(Gpu)["MapFlags"] is base.MapFlags
+    assert Gpu.staging_get_n_threads is vars(Gpu)["staging_get_n_threads"]
+    for name in ("Buffer", "Extent", "MemoryPool"):
+        assert getattr(Gpu, name).__module__ == "gi.overrides.Gpu", name
+        assert getattr(Gpu, name).__bases__[-1] is getattr(base, name), name
+
+
 def plain_descriptions():
     """Name and documentation are those of PyGObject."""
     need_fast()

@@ -7,6 +7,7 @@ own."""
 
 import numbers
 import operator
+import sys
 from types import MethodType
 
 from gi._gi import Direction, FunctionInfo, TypeTag
@@ -339,7 +340,15 @@ class _StrictModule(type(Gpu)):
             _replace_functions(value)
             _replace_fields(value)
             _replace_properties(value)
+        self._share(name, value)
         return value
+
+    def _share(self, name, value):
+        """Adds the value to the module that programs import, which would otherwise call a function
+        of Python at each use. override() replaces a class there."""
+        proxy = sys.modules.get(self.__name__)
+        if proxy is not None and proxy is not self:
+            vars(proxy).setdefault(name, value)
 
 
 # This must precede the creation of the first class.
