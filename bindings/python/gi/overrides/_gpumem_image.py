@@ -482,6 +482,13 @@ def _to_properties(values):
     return {name: _to_property(name, value, specs[name]) for name, value in values.items()}
 
 
+def _are_plain(context, normalized_coordinates, address_mode, filter_mode, properties):
+    """Returns whether Gpu.Sampler.new() takes these arguments."""
+    return (type(normalized_coordinates) is bool and type(address_mode) is Gpu.AddressMode
+            and type(filter_mode) is Gpu.FilterMode and not properties
+            and isinstance(context, Gpu.Context))
+
+
 class SamplerMethods:
     """Gpu.Sampler(context, normalized_coordinates=False,
     address_mode=Gpu.AddressMode.CLAMP_TO_EDGE, filter_mode=Gpu.FilterMode.NEAREST).
@@ -504,12 +511,18 @@ class SamplerMethods:
     border_color = _get("border_color")
     native_handle = _get("native_handle")
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, context=None, normalized_coordinates=False,
+                address_mode=Gpu.AddressMode.CLAMP_TO_EDGE,
+                filter_mode=Gpu.FilterMode.NEAREST, **properties):
+        if _are_plain(context, normalized_coordinates, address_mode, filter_mode, properties):
+            return Gpu.Sampler.new(context, normalized_coordinates, address_mode, filter_mode)
         return super().__new__(cls)
 
     def __init__(self, context, normalized_coordinates=False,
                  address_mode=Gpu.AddressMode.CLAMP_TO_EDGE,
                  filter_mode=Gpu.FilterMode.NEAREST, **properties):
+        if _are_plain(context, normalized_coordinates, address_mode, filter_mode, properties):
+            return                              # __new__() made it
         checked(normalized_coordinates, bool, "normalized_coordinates")
         checked(address_mode, Gpu.AddressMode, "address_mode")
         for axis in "xyz":
