@@ -342,6 +342,31 @@ def test_copy(fixture):
         stream.copy(target, source)
 
 
+def test_events(fixture):
+    stream = fixture.stream
+    for event in (stream.record(), stream.record(Gpu.EventFlags.NONE),
+                  stream.record(flags=Gpu.EventFlags.NONE)):
+        equal(type(event), Gpu.Event)
+        for args, kwargs in (((), {}), ((None,), {}), ((), {"cancellable": None}),
+                             ((Gio.Cancellable(),), {})):
+            equal(event.wait(*args, **kwargs), True)
+    for call in (lambda: stream.record("now"), lambda: stream.record(0, 1), lambda: event.wait(1),
+                 lambda: event.wait(None, None)):
+        with raises(TypeError):
+            call()
+    event = fixture.user_event()
+    cancellable = Gio.Cancellable()
+    cancellable.cancel()
+    try:
+        event.wait(cancellable)
+    except GLib.Error as error:
+        assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), error
+    else:
+        raise AssertionError("the wait was not cancelled")
+    event.complete()
+    equal(event.wait(), True)
+
+
 def test_fill(fixture):
     buffer = Gpu.Buffer(fixture.context, bytes(64))
     stream = fixture.stream

@@ -14,6 +14,8 @@ static GpuFastMethod fill_method = {
 static GpuFastMethod write_method = {
   { "destination", "data", "offset", "copy" }, 2, { NULL }, NULL
 };
+static GpuFastMethod record_method = { { "flags" }, 0, { NULL }, NULL };
+static GpuFastMethod wait_method = { { "cancellable" }, 0, { NULL }, NULL };
 static GpuFastMethod synchronize_method = { { "cancellable" }, 0, { NULL }, NULL };
 
 static PyObject *
@@ -201,6 +203,64 @@ stream_synchronize (PyObject         *self,
   return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
 }
 
+static PyObject *
+stream_record (PyObject         *self,
+               PyObject *const  *args,
+               Py_ssize_t        n_args,
+               PyObject         *names)
+{
+  const GpuFastCall call = { &record_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  GpuEvent *event;
+  GError *error = NULL;
+
+  if (!gpu_fast_parse (&call, values) || values[0] != NULL)
+    return gpu_fast_pass_on (&call);
+
+  Py_BEGIN_ALLOW_THREADS
+  event = gpu_stream_record ((GpuStream *) ((PyGObject *) self)->obj, GPU_EVENT_FLAGS_NONE, &error);
+  Py_END_ALLOW_THREADS
+
+  if (event == NULL)
+    {
+      pyg_error_check (&error);
+      return NULL;
+    }
+
+  return pygobject_new_full ((GObject *) event, TRUE, NULL);
+}
+
+static PyObject *
+event_wait (PyObject         *self,
+            PyObject *const  *args,
+            Py_ssize_t        n_args,
+            PyObject         *names)
+{
+  const GpuFastCall call = { &wait_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+
+  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
+    return gpu_fast_pass_on (&call);
+
+  return wait_for ((GpuEvent *) ((PyGObject *) self)->obj);
+}
+
+static gboolean
+install_events (void)
+{
+  static PyMethodDef record_def =
+    GPU_FAST_DEF ("record", stream_record,
+                  "flags=0",
+                  "Records an event, which is complete when all earlier work of the stream is.");
+  static PyMethodDef wait_def =
+    GPU_FAST_DEF ("wait", event_wait,
+                  "cancellable=None",
+                  "Waits for the event.");
+
+  return gpu_fast_replace (gpu_fast_types.stream, &record_def, &record_method)
+         && gpu_fast_replace (gpu_fast_types.event, &wait_def, &wait_method);
+}
+
 gboolean
 gpu_fast_install_stream (void)
 {
@@ -228,7 +288,7 @@ gpu_fast_install_stream (void)
                   "Waits for all work submitted before the call.");
   PyTypeObject *type = gpu_fast_types.stream;
 
-  return gpu_fast_replace (type, &copy_def, &copy_method)
+  return install_events () && gpu_fast_replace (type, &copy_def, &copy_method)
          && gpu_fast_replace (type, &fill_def, &fill_method)
          && gpu_fast_replace (type, &write_def, &write_method)
          && gpu_fast_replace (type, &synchronize_def, &synchronize_method);

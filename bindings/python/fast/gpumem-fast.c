@@ -139,9 +139,9 @@ gpu_fast_export (PyObject  *data,
 static gboolean
 take_types (PyObject *const *args)
 {
-  PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.kernel,
-                             &gpu_fast_types.memory, &gpu_fast_types.pool,
-                             &gpu_fast_types.stream };
+  PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.event,
+                             &gpu_fast_types.kernel, &gpu_fast_types.memory,
+                             &gpu_fast_types.pool, &gpu_fast_types.stream };
   PyObject *get_await_context = args[G_N_ELEMENTS (types)];
 
   if (!PyCallable_Check (get_await_context))
@@ -170,9 +170,9 @@ install (PyObject         *module G_GNUC_UNUSED,
          PyObject *const  *args,
          Py_ssize_t        n_args)
 {
-  if (gpu_fast_types.buffer != NULL || n_args != 6 || !take_types (args))
+  if (gpu_fast_types.buffer != NULL || n_args != 7 || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes five classes and a function, and "
+      PyErr_SetString (PyExc_TypeError, "install() takes six classes and a function, and "
                                          "can be called only once");
       return NULL;
     }
@@ -186,8 +186,8 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Installs the methods in the classes Buffer, Kernel, Memory, MemoryPool and Stream. The last "
-    "argument is the function that returns the main context of the helper thread." },
+    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool and Stream. The "
+    "last argument is the function that returns the main context of the helper thread." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "Returns a capsule for the tensor at an address. The capsule frees a tensor "
     "that no library has consumed." },

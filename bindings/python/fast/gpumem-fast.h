@@ -28,6 +28,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   PyTypeObject *buffer;
+  PyTypeObject *event;
   PyTypeObject *kernel;
   PyTypeObject *memory;
   PyTypeObject *pool;

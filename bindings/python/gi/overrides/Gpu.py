@@ -323,6 +323,10 @@ def _check_scalar(value):
                         "this value, pass numpy.array ([value])")
 
 
+# Flags of memory that the host cannot write
+_NO_WRITES = int(Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
+
+
 class Buffer(AsyncBuffer, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
@@ -334,7 +338,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
-        if is_int(size_or_data):
+        if type(size_or_data) is int or is_int(size_or_data):
             return Gpu.Buffer.new(context, flags, size_or_data)
         _check_scalar(size_or_data)
         return cls.new_from_data(context, size_or_data, flags)
@@ -345,8 +349,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     @classmethod
     def new_from_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
         """Creates a buffer that holds a copy of bytes-like data."""
-        barred = Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
-        if isinstance(data, GLib.Bytes) or flags & barred:
+        if isinstance(data, GLib.Bytes) or flags & _NO_WRITES:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
         with Exported(data) as exported:
             buffer = Gpu.Buffer.new(context, flags, exported.size)
@@ -1274,11 +1277,14 @@ def _install_fast():
             "source. GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
     if _native.fast is None:
         return
-    _native.fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
+    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Stream, _get_await_context)
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
+    # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
+    for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Stream, Svm):
+        kind.__init__ = object.__init__
 
 
 _install_fast()
