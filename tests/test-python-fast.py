@@ -9,17 +9,22 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import gi
 
-from python_util import Skip, equal, main, np, raises
+from python_util import DEADLINE, Skip, equal, main, np, raises
+from gi.module import get_introspection_module
+from gi.overrides._gpumem import held
 from gi.repository import Gio, GLib, Gpu
 
 try:
     from gi.overrides import _gpumem_fast
 except ImportError:
     _gpumem_fast = None
+
+base = get_introspection_module("Gpu")
 
 IS_FAST = _gpumem_fast is not None and os.environ.get("GPUMEM_PYTHON_FAST") != "0"
 KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
@@ -365,6 +370,62 @@ def test_events(fixture):
         raise AssertionError("the wait was not cancelled")
     event.complete()
     equal(event.wait(), True)
+
+
+def is_exported(data):
+    """Returns whether the memory of a bytearray is in use."""
+    try:
+        data.append(0)
+    except BufferError:
+        return True
+    data.pop()
+    return False
+
+
+def wait_until_released(data):
+    deadline = time.monotonic() + DEADLINE
+    while is_exported(data):
+        assert time.monotonic() < deadline, "the memory is still in use"
+        time.sleep(0.001)
+
+
+def test_held(fixture):
+    """The memory of data is in use for the duration of a call that waits. After an interrupted
+    wait, it is in use until the work has completed, which still fills a target."""
+    stream, buffer = fixture.stream, fixture.buffer(bytes(range(64)))
+    for size in 64, 200000:
+        data = bytearray(size)
+        with held(data) as kept:
+            equal((kept.size, kept.bytes.get_size()), (size, size))
+            assert is_exported(data)
+        wait_until_released(data)
+    gate = fixture.gate(stream)
+    target = bytearray(64)
+    with raises(KeyboardInterrupt), held(target, True) as kept:
+        base.Stream.read_into(stream, buffer, 0, kept.bytes)
+        del kept
+        raise KeyboardInterrupt
+    assert is_exported(target)
+    gate.complete()
+    stream.synchronize()
+    wait_until_released(target)
+    equal(target, bytes(range(64)))
+    for wrong in "text", 5, None:
+        with raises(TypeError):
+            held(wrong)
+    with raises(BufferError):
+        held(b"read-only", True)
+
+
+def test_references_of_held(fixture):
+    image_data = bytearray(64)
+    before = sys.getrefcount(image_data)
+    for i in range(1000):
+        with held(image_data, True) as kept:
+            assert kept.bytes.get_size() == 64
+        del kept
+    wait_until_released(image_data)
+    equal(sys.getrefcount(image_data), before)
 
 
 def test_fill(fixture):

@@ -122,9 +122,19 @@ PyObject     *gpu_fast_from_strv     (char             **texts);
 PyObject     *gpu_fast_new_function  (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
+PyObject     *gpu_fast_hold          (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_copy_bytes    (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_unpack        (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
 
-/* Returns FALSE with an exception. */
+/* Return FALSE with an exception. */
 gboolean      gpu_fast_init_functions (void);
+gboolean      gpu_fast_init_held     (void);
 
 static inline PyObject *const *
 gpu_fast_bind (PyObject         *callable,

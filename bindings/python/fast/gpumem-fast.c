@@ -197,6 +197,13 @@ static PyMethodDef methods[] = {
   { "new_function", (PyCFunction) (void (*) (void)) gpu_fast_new_function, METH_FASTCALL,
     "Returns the function that calls a function of the library without introspection, or None if "
     "there is none." },
+  { "hold", (PyCFunction) (void (*) (void)) gpu_fast_hold, METH_FASTCALL,
+    "Returns a GLib.Bytes over contiguous data, writable ones if the second argument is True, for "
+    "the body of a with statement, or None for data that need a conversion." },
+  { "copy_bytes", (PyCFunction) (void (*) (void)) gpu_fast_copy_bytes, METH_FASTCALL,
+    "Returns a GLib.Bytes with a copy of small contiguous data, or None." },
+  { "unpack", (PyCFunction) (void (*) (void)) gpu_fast_unpack, METH_FASTCALL,
+    "Returns the numbers of a Gpu.Extent or a Gpu.Layout." },
   { NULL, NULL, 0, NULL }
 };
 
@@ -216,7 +223,7 @@ PyInit__gpumem_fast (void)
 
   Py_DECREF (gobject);
 
-  if (!gpu_fast_init_functions ())
+  if (!gpu_fast_init_functions () || !gpu_fast_init_held ())
     return NULL;
 
   return PyModule_Create (&module_def);

@@ -11,6 +11,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import to_index
+from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
 
@@ -149,6 +150,28 @@ def hold(exported):
                                      exported.release)
 
 
+class _Held:
+    """The with statement of held(), without the C module."""
+
+    def __init__(self, data, writable):
+        exported = Exported(data, writable)
+        self.size = exported.size
+        self.bytes = hold(exported)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.bytes = None
+
+
+def held(data, writable=False):
+    """Returns bytes and size of bytes-like data for a with statement that waits for its work. The
+    data are released at the end of the statement. If the wait was interrupted, they are released
+    once the work has completed."""
+    return (fast and fast.hold(data, writable)) or _Held(data, writable)
+
+
 def _is_immutable(data):
     if type(data) is memoryview:
         data = data.obj
@@ -170,6 +193,9 @@ def to_glib_bytes(data, copy=True):
     Without copy, the caller must not change the data before the bytes have been freed."""
     if isinstance(data, GLib.Bytes):
         return data
+    copied = fast and fast.copy_bytes(data)
+    if copied:
+        return copied
     exported = Exported(data)
     if exported.size >= HELD_SIZE:
         if copy and not _is_immutable(data):

@@ -8,7 +8,7 @@ import numbers
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Exported, hold, loaded_numpy, new_bytes, to_glib_bytes
+from ._gpumem import Exported, held, hold, loaded_numpy, new_bytes, to_glib_bytes
 from ._gpumem_checks import checked, to_index, to_property
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
@@ -26,6 +26,8 @@ _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType
 # have three.
 _N_DIMENSIONS = {Gpu.ImageType.IMAGE_1D: 1, Gpu.ImageType.IMAGE_1D_BUFFER: 1,
                  Gpu.ImageType.IMAGE_1D_ARRAY: 2, Gpu.ImageType.IMAGE_2D: 2}
+
+_WRONG_SIZE = "the target has {} bytes, but the region has {} bytes"
 
 _MODES = {None: Gpu.MemoryFlags.NONE, "r": Gpu.MemoryFlags.READ_ONLY,
           "w": Gpu.MemoryFlags.WRITE_ONLY}
@@ -318,6 +320,9 @@ class ImageMethods:
     def _region(self, origin, extent):
         """Returns a region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. Rejects a
         region that exceeds the image, so that the caller allocates no memory for such a region."""
+        if origin is None and extent is None:
+            extent = self.get_extent()
+            return None, extent, self._get_size_of(extent)
         origin = to_origin(origin)
         lengths = self._rest(origin, extent)
         extent = Gpu.Extent.new(*lengths)
@@ -327,7 +332,8 @@ class ImageMethods:
         return origin, extent, self._get_size_of(extent)
 
     def _get_size_of(self, extent):
-        return extent.width * extent.height * extent.depth * self.texel_size
+        width, height, depth = extent
+        return width * height * depth * self.texel_size
 
     def _get_stream(self, stream):
         if stream is None:
@@ -340,12 +346,15 @@ class ImageMethods:
     def _begin_write(self, data, origin, extent, row_pitch, slice_pitch, stream):
         """Submits a write. Returns the stream of the write."""
         stream = self._get_stream(stream)
-        origin = to_origin(origin)
-        extent = to_extent(self._rest(origin, extent))
-        data = to_glib_bytes(data, copy=False)
+        if origin is None and extent is None:
+            extent = self.get_extent()
+        else:
+            origin = to_origin(origin)
+            extent = to_extent(self._rest(origin, extent))
         if not row_pitch and not slice_pitch and data.get_size() > self._get_size_of(extent):
             Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # raises
-        stream.write_region(self, data, extent, origin, (0, 0, 0, row_pitch, slice_pitch))
+        layout = to_layout((0, 0, 0, row_pitch, slice_pitch)) if row_pitch or slice_pitch else None
+        Gpu.Stream.write_region(stream, self, origin, data, layout, extent)
         return stream
 
     def _begin_read(self, exported, origin, extent, stream):
@@ -363,17 +372,22 @@ class ImageMethods:
         if exported.size != size:
             given = exported.size
             exported.release()
-            raise ValueError(f"the target has {given} bytes, but the region has {size} bytes")
+            raise ValueError(_WRONG_SIZE.format(given, size))
         return self._begin_read(exported, origin, extent, stream), size
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
-        return self._begin_write(data, origin, extent, row_pitch, slice_pitch,
-                                 stream).synchronize()
+        if isinstance(data, GLib.Bytes):
+            return self._begin_write(data, origin, extent, row_pitch, slice_pitch,
+                                     stream).synchronize()
+        with held(data) as kept:
+            return self._begin_write(kept.bytes, origin, extent, row_pitch, slice_pitch,
+                                     stream).synchronize()
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
                           stream=None):
         """write() for asyncio. The data must not change before the write has completed."""
+        data = to_glib_bytes(data, copy=False)
         stream = self._begin_write(data, origin, extent, row_pitch, slice_pitch, stream)
         await stream.record()
         return True
@@ -395,8 +409,13 @@ class ImageMethods:
     def read_into(self, target, origin=None, extent=None, stream=None):
         """Reads a region of the image into a writable, contiguous bytes-like object of the same
         size and waits. Returns the number of bytes."""
-        stream, size = self._begin_read_into(target, origin, extent, stream)
-        stream.synchronize()
+        origin, extent, size = self._region(origin, extent)
+        with held(target, True) as kept:
+            if kept.size != size:
+                raise ValueError(_WRONG_SIZE.format(kept.size, size))
+            stream = self._get_stream(stream)
+            Gpu.Stream.read_region_into(stream, self, origin, kept.bytes, None, extent)
+            stream.synchronize()
         return size
 
     async def read_into_async(self, target, origin=None, extent=None, stream=None):

@@ -12,6 +12,7 @@ from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
+from ._gpumem_native import fast
 from ._gpumem_scope import get_current_allocator
 
 Gpu = get_introspection_module("Gpu")
@@ -41,6 +42,10 @@ def _from_numpy_dtype(dtype):
     return record
 
 
+# The types of NumPy's own numbers, by number. Types of other byte order have the same number.
+_known_dtypes = {}
+
+
 def _find_bfloat():
     try:
         import ml_dtypes
@@ -61,9 +66,15 @@ def to_dtype(value):
             pass
     import numpy
     dtype = numpy.dtype(value)
+    known = _known_dtypes.get(dtype.num)
+    if known is not None and known[0] is dtype:
+        return known[1]
     if dtype.hasobject:
         raise TypeError(f"elements of dtype {dtype} are Python objects, not data")
-    return _from_numpy_dtype(dtype)
+    result = _from_numpy_dtype(dtype)
+    if dtype.isbuiltin == 1:
+        _known_dtypes[dtype.num] = dtype, result
+    return result
 
 
 class DTypeMethods:
@@ -98,9 +109,9 @@ class DTypeMethods:
         import numpy
         if self.get_kind() == Gpu.DTypeKind.BFLOAT:
             return numpy.dtype(_find_bfloat())
-        fields = self.fields
         if self.get_kind() != Gpu.DTypeKind.RECORD:
             return numpy.dtype(self.to_string())
+        fields = self.fields
         return numpy.dtype({"names": list(fields),
                             "formats": [(field.numpy(), shape) if shape else field.numpy()
                                         for field, _, shape in fields.values()],
@@ -146,6 +157,19 @@ class _Held:
         kept = [array]
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
+
+
+def _transfer(stream, submit, array, target, writable):
+    """Submits a transfer between a Gpu.Array and a NumPy array, and waits."""
+    kept = fast.hold(target, writable) if fast and target.flags.c_contiguous else None
+    if kept is None:
+        held = _Held(target)
+        submit(stream, array, held.bytes, held.offset, list(target.strides))
+        stream.synchronize()
+        return
+    with kept:
+        submit(stream, array, kept.bytes, 0, list(target.strides))
+        stream.synchronize()
 
 
 class _HostView:
@@ -322,12 +346,16 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             Gpu.Stream.copy_array(on, self, data)
         else:
             import numpy
-            array = numpy.broadcast_to(numpy.asarray(data), self.shape)
+            array = numpy.asarray(data)
+            if array.shape != self.shape:
+                array = numpy.broadcast_to(array, self.shape)
             if to_dtype(array.dtype) != self.get_dtype():
                 raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
                                 f"{self.get_dtype().name}: convert them first")
-            if stream is not None:
-                array = array.copy("K")
+            if stream is None:
+                _transfer(on, Gpu.Stream.write_array, self, array, False)
+                return
+            array = array.copy("K")
             held = _Held(array)
             Gpu.Stream.write_array(on, self, held.bytes, held.offset, list(array.strides))
         if stream is None:
@@ -544,13 +572,12 @@ def _new_target(array):
 
 def _read(array, target, stream):
     """Reads into a NumPy array and waits."""
-    held = _Held(target)
-    args = (held.bytes, held.offset, list(target.strides))
-    if takes_signals() and array.flags.contiguous and target.flags.forc:
+    if takes_signals() and target.flags.forc and array.flags.contiguous:
         on = stream or array.context.get_default_stream()
-        Gpu.Stream.read_array(on, array, *args)
-        on.synchronize()
+        _transfer(on, Gpu.Stream.read_array, array, target, True)
     else:
+        held = _Held(target)
+        args = (held.bytes, held.offset, list(target.strides))
         run_interruptible(lambda: Gpu.Array.read_strided(array, stream, *args, None))
     return target
 
