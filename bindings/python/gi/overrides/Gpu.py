@@ -323,6 +323,15 @@ def _check_scalar(value):
                         "this value, pass numpy.array ([value])")
 
 
+def _get_size_of(data):
+    """Returns the size of contiguous data, or None for data that need a conversion."""
+    try:
+        view = memoryview(data)
+    except (BufferError, TypeError, ValueError):
+        return None
+    return view.nbytes if view.c_contiguous and "O" not in view.format else None
+
+
 # Flags of memory that the host cannot write
 _NO_WRITES = int(Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
 
@@ -351,6 +360,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         """Creates a buffer that holds a copy of bytes-like data."""
         if isinstance(data, GLib.Bytes) or flags & _NO_WRITES:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
+        size = _get_size_of(data)
+        if size is not None:
+            buffer = Gpu.Buffer.new(context, flags, size)
+            buffer.write(data)
+            return buffer
         with Exported(data) as exported:
             buffer = Gpu.Buffer.new(context, flags, exported.size)
             buffer.write(exported.data)
@@ -778,6 +792,10 @@ MemoryPool = override(MemoryPool)
 add_attributes(MemoryPool)
 
 
+# Flags of mappings that the host may write
+_WRITES = int(Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE)
+
+
 class Mapping(Gpu.Mapping):
     """A range of memory that is mapped for the host until the end of a with statement or the
     release of the last reference.
@@ -795,7 +813,7 @@ class Mapping(Gpu.Mapping):
 
     def _export(self):
         """Returns the ctypes array to which all views of this mapping hold a reference."""
-        if not self.props.mapped:
+        if not self.get_property("mapped"):
             raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
                                          Gpu.Error.RELEASED)
         exported = self._exported() if hasattr(self, "_exported") else None
@@ -808,15 +826,14 @@ class Mapping(Gpu.Mapping):
     def view(self):
         """Returns a memoryview of the mapped bytes."""
         view = memoryview(self._export()).cast("B")
-        flags = self.props.flags
-        writes = Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE
-        return view if flags & writes or not flags else view.toreadonly()
+        flags = self.get_property("flags")
+        return view if flags & _WRITES or not flags else view.toreadonly()
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
         """Returns a NumPy array over the mapped bytes, or over the texels of an image. If no type
         and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the array has the type and
         shape of that memory."""
-        memory = self.props.memory
+        memory = self.get_property("memory")
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
             array.flags.writeable = not self.view().readonly
@@ -854,7 +871,7 @@ class Mapping(Gpu.Mapping):
         return self
 
     def __exit__(self, kind, exception, traceback):
-        if not self.props.mapped:
+        if not self.get_property("mapped"):
             return
         try:
             self.unmap()
@@ -865,7 +882,7 @@ class Mapping(Gpu.Mapping):
                 raise
 
     def __repr__(self):
-        if not self.props.mapped:
+        if not self.get_property("mapped"):
             return "<Gpu.Mapping unmapped>"
         return f"<Gpu.Mapping of {self.get_size()} bytes at 0x{self.get_address():x}>"
 
@@ -1282,6 +1299,7 @@ def _install_fast():
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
+    Extent.__iter__ = Layout.__iter__ = lambda self: iter(_native.fast.unpack(self))
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
     for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Stream, Svm):
         kind.__init__ = object.__init__
