@@ -35,6 +35,9 @@ VOLATILE = re.compile("handle|address|hash|allocated|managed|elapsed|memory_info
                       "|get_profiling|held|stagi|is_from_cache|native|report|default_stream|alloc"
                       "|try_|poll|wait|is_idle|trim")
 
+# Addresses and temporary files in messages
+UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+")
+
 # These change the process, take any number for an address, print a warning, or start a thread.
 NEVER = re.compile("current$|profiler|_address$|for_address|unhold|new_wrapped|from_handle|_fd"
                    "|DeviceModel")
@@ -169,7 +172,7 @@ def normalize(value):
         return type(value), value
     if isinstance(value, Gpu.Array):            # repr() has the elements
         return type(value), value.shape, value.strides, value.get_dtype().get_name()
-    return type(value), re.sub("0x[0-9a-f]+", "", repr(value)) if "Gpu." in repr(value) else ""
+    return type(value), UNSTABLE.sub("", repr(value)) if "Gpu." in repr(value) else ""
 
 
 def outcome(function, args, kwargs={}):
@@ -177,9 +180,9 @@ def outcome(function, args, kwargs={}):
     try:
         return normalize(function(*args, **kwargs))
     except GLib.Error as error:
-        return type(error), error.domain, error.code, re.sub("0x[0-9a-f]+", "", error.message)
+        return type(error), error.domain, error.code, UNSTABLE.sub("", error.message)
     except Exception as error:
-        return type(error), re.sub("0x[0-9a-f]+", "", str(error))
+        return type(error), UNSTABLE.sub("", str(error))
 
 
 def is_error(result):
