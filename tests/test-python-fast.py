@@ -372,6 +372,53 @@ def test_events(fixture):
     equal(event.wait(), True)
 
 
+def test_new(fixture):
+    context = fixture.context
+    for size in 1, 64, 4097:
+        for buffer in (Gpu.Buffer(context, size), Gpu.Buffer(context, size_or_data=size),
+                       Gpu.Buffer(context, size, Gpu.MemoryFlags.READ_ONLY),
+                       Gpu.Buffer(context, bytes(size)), Gpu.Buffer(context, bytearray(size))):
+            equal((type(buffer), buffer.size, buffer.context), (Gpu.Buffer, size, context))
+    for stream in (Gpu.Stream(context), Gpu.Stream(context, Gpu.StreamFlags.NONE),
+                   Gpu.Stream(context=context)):
+        equal((type(stream), stream.context), (Gpu.Stream, context))
+    for kind in Gpu.Buffer, Gpu.Svm:
+        for args in ((), (context,), (context, None), (context, "64"), (fixture.device, 64),
+                     (None, 64), (context, True), (context, 1.5), (context, 64, 0, 0, 0, 0)):
+            with raises(TypeError):
+                kind(*args)
+        for size in -1, 1 << 64:
+            with raises(OverflowError, str(size)):
+                kind(context, size)
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        Gpu.Buffer(context, 0)
+    for args in ((), (None,), (64,), (context, "now"), (context, 0, 0)):
+        with raises(TypeError):
+            Gpu.Stream(*args)
+
+
+def test_slices(fixture):
+    data = bytes(range(64)) * 100
+    buffer = fixture.buffer(data)
+    step = fixture.device.base_alignment
+    for key in (slice(None), slice(0, 64), slice(step), slice(step, None), slice(-step, None),
+                slice(0, -1), slice(step, 10000), slice(step, step + 1), slice(0, 10, 1)):
+        equal(buffer[key].read(), data[key])
+    if np is not None:
+        equal(buffer[np.int64(0):np.int32(64)].read(), data[:64])
+    for key in (slice(64, 64), slice(64, 0), slice(7000, 8000)):
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            buffer[key]
+    for key in (5, "a", None, slice("a", None), slice(0, 1.5), (0, 1)):
+        with raises(TypeError):
+            buffer[key]
+    with raises(ValueError, "step"):
+        buffer[::2]
+    buffer.release()
+    with raises(Gpu.Error.RELEASED):
+        buffer[0:64]
+
+
 def is_exported(data):
     """Returns whether the memory of a bytearray is in use."""
     try:

@@ -141,7 +141,8 @@ take_types (PyObject *const *args)
 {
   PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.event,
                              &gpu_fast_types.kernel, &gpu_fast_types.memory,
-                             &gpu_fast_types.pool, &gpu_fast_types.stream };
+                             &gpu_fast_types.pool, &gpu_fast_types.stream,
+                             &gpu_fast_types.svm };
   PyObject *get_await_context = args[G_N_ELEMENTS (types)];
 
   if (!PyCallable_Check (get_await_context))
@@ -170,15 +171,15 @@ install (PyObject         *module G_GNUC_UNUSED,
          PyObject *const  *args,
          Py_ssize_t        n_args)
 {
-  if (gpu_fast_types.buffer != NULL || n_args != 7 || !take_types (args))
+  if (gpu_fast_types.buffer != NULL || n_args != 8 || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes six classes and a function, and "
+      PyErr_SetString (PyExc_TypeError, "install() takes seven classes and a function, and "
                                          "can be called only once");
       return NULL;
     }
 
   if (!gpu_fast_install_pool () || !gpu_fast_install_stream () || !gpu_fast_install_buffer ()
-      || !gpu_fast_install_launch ())
+      || !gpu_fast_install_launch () || !gpu_fast_install_new ())
     return NULL;
 
   Py_RETURN_NONE;
@@ -186,8 +187,8 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool and Stream. The "
-    "last argument is the function that returns the main context of the helper thread." },
+    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool, Stream and "
+    "Svm. The last argument is the function that returns the main context of the helper thread." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "Returns a capsule for the tensor at an address. The capsule frees a tensor "
     "that no library has consumed." },

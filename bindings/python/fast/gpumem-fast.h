@@ -33,6 +33,7 @@ typedef struct
   PyTypeObject *memory;
   PyTypeObject *pool;
   PyTypeObject *stream;
+  PyTypeObject *svm;
   PyObject     *get_await_context;
 } GpuFastTypes;
 
@@ -162,6 +163,7 @@ PyObject *gpu_fast_take_dlpack_capsule (PyObject        *module,
 /* Return FALSE with an exception. */
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);
+gboolean  gpu_fast_install_new    (void);
 gboolean  gpu_fast_install_pool   (void);
 gboolean  gpu_fast_install_stream (void);
 

@@ -1289,12 +1289,12 @@ def _install_fast():
     a missing module."""
     if _native.error is not None:
         warnings.warn(
-            "gpumem has no C module for this Python, so calls take up to ten times as long "
+            "gpumem has no C module for this Python, so calls take several times as long "
             f"({_native.error}). To add it, run '{sys.executable} -m pip install .' in gpumem's "
             "source. GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
     if _native.fast is None:
         return
-    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Stream, _get_await_context)
+    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Stream, Svm, _get_await_context)
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
