@@ -122,12 +122,17 @@ def find_gir():
     return gir
 
 
-def write_functions(folder):
-    """Writes the part of the C module that comes from the GIR. Returns its source."""
-    source = os.path.join(folder, "gpumem-fast-functions.c")
+FUNCTIONS = "gpumem-fast-functions.c"
+
+
+def list_sources(folder):
+    """Writes the part of the C module that comes from the GIR. Returns all sources, without that of
+    a build by make in the source folder."""
+    source = os.path.join(folder, FUNCTIONS)
     subprocess.run([sys.executable, "bindings/python/make-functions", find_gir(), source,
                     os.path.join(folder, "functions.txt")], check=True)
-    return source
+    return [*sorted(path for path in glob.glob("bindings/python/fast/*.c")
+                    if os.path.basename(path) != FUNCTIONS), source]
 
 
 def fast_module(folder):
@@ -138,8 +143,7 @@ def fast_module(folder):
     if not os.path.exists(header):
         sys.exit(NO_PYTHON_H.format(header))
     return Extension("gi.overrides._gpumem_fast",
-                     sources=[*sorted(glob.glob("bindings/python/fast/*.c")),
-                              write_functions(folder)],
+                     sources=list_sources(folder),
                      depends=sorted(glob.glob("bindings/python/fast/*.h")),
                      include_dirs=["bindings/python/fast"],
                      extra_compile_args=[*pygobject_flags(), *flags, "-fvisibility=hidden",
