@@ -266,7 +266,7 @@ def test_scalars(fixture):
             equal(outcome(lambda: function(array)), expected, (function, host.shape, host.dtype))
         equal(array.tolist(), host.tolist())
         for index in ((), (0,), (-1,), (host.size,), (0,) * host.ndim, ((0,) * host.ndim,),
-                      (0,) * (host.ndim + 1)):
+                      (0,) * (host.ndim + 1), (slice(0, 1),), (None,)):
             expected = outcome(lambda: host.item(*index))
             got = outcome(lambda: array.item(*index))
             equal(got, expected, (index, host.shape))
@@ -319,11 +319,21 @@ def test_ravel(fixture):
             array.ravel("X")
 
 
+def test_copy_of_broadcast(fixture):
+    need_numpy()
+    host = np.broadcast_to(np.arange(3, dtype="int64"), (4, 3))
+    array = Gpu.Array.from_numpy(fixture.context, host[0]).broadcast_to((4, 3))
+    for got, expected in ((array.copy(), host.copy("K")), (array.astype("i4"), host.astype("i4")),
+                          (array.astype("i8"), host.astype("i8"))):
+        same(got.to_numpy(), expected)
+        equal(got.strides, expected.strides)
+
+
 def test_squeeze(fixture):
     need_numpy()
     host = np.arange(6, dtype="int32").reshape(1, 2, 1, 3)
     array = Gpu.Array.from_numpy(fixture.context, host)
-    for axis in (None, 0, 2, -2, (0, 2), (), 1, 4, -5, (0, 1)):
+    for axis in (None, 0, 2, -2, (0, 2), (), 1, 4, -5, (0, 1), (0, 0)):
         expected = outcome(lambda: host.squeeze(axis))
         got = outcome(lambda: array.squeeze(axis).to_numpy())
         if isinstance(expected, type):

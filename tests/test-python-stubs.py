@@ -108,6 +108,17 @@ def plain_members():
     equal(invented, set(), "only in the types")
 
 
+def plain_data_of_callbacks():
+    """A callback that is not the last one has a parameter for its data, as in PyGObject."""
+    buffer = next(node for node in parse().body
+                  if isinstance(node, ast.ClassDef) and node.name == "Buffer")
+    method = next(node for node in buffer.body
+                  if isinstance(node, ast.FunctionDef) and node.name == "read_bytes_async")
+    equal([one.arg for one in method.args.args][-3:],
+          ["progress_callback", "progress_data", "callback"])
+    equal(method.args.vararg.arg, "user_data")
+
+
 TYPED = """
 from gi.repository import Gpu
 

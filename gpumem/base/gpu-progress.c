@@ -30,6 +30,14 @@ report (gpointer data)
   gsize copied;
 
   g_mutex_lock (&progress->lock);
+
+  /* A thread other than that of the main context may have ended the reports. */
+  if (progress->source == NULL)
+    {
+      g_mutex_unlock (&progress->lock);
+      return G_SOURCE_REMOVE;
+    }
+
   g_source_set_ready_time (progress->source, -1);
   progress->next = g_source_get_time (progress->source) + INTERVAL;
   progress->is_due = FALSE;
@@ -150,12 +158,17 @@ _gpu_progress_end (GTask    *task,
   if (progress == NULL)
     return;
 
-  if (is_complete)
-    progress->func (progress->total, progress->total, progress->data);
-
+  /* The last report must be the total, even if the function iterates the main context. */
   g_mutex_lock (&progress->lock);
   source = g_steal_pointer (&progress->source);
   g_mutex_unlock (&progress->lock);
+
+  /* From now on, a cancellation does not change the result of the task. */
+  if (is_complete && !g_cancellable_is_cancelled (g_task_get_cancellable (task)))
+    {
+      g_task_set_check_cancellable (task, FALSE);
+      progress->func (progress->total, progress->total, progress->data);
+    }
 
   g_source_destroy (source);
   g_source_unref (source);

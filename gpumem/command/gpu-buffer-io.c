@@ -169,9 +169,10 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * context, at most 25 times per second, with increasing numbers of bytes. If the read succeeds,
  * @progress_callback is called once with the total, right before @callback. After an error or a
  * cancellation it is never called with the total. The numbers increase by chunks of at most 4 MiB
- * for a staged copy (see gpu_context_set_staging_limit()). Any other copy on an in-order stream is
- * submitted in at most 16 parts of at least 16 MiB. On an out-of-order or profiling stream, and
- * behind a user event, such a copy only reports the total.
+ * for a staged copy (see gpu_context_set_staging_limit()). Any other copy of more than 16 MiB on an
+ * in-order stream is submitted in at most 16 parts of 16 MiB or more; the last part may be smaller.
+ * A smaller copy, and such a copy on an out-of-order or profiling stream or behind a user event,
+ * only reports the total.
  *
  * A copy with @progress_callback is one operation of the stream, and is ordered, waited for and
  * cancelled like a copy without it. While a call blocks the thread of the main context, for example

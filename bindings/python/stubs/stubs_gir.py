@@ -82,8 +82,17 @@ class Function:
         self.doc = first_paragraph(element)
         found = element.find(CORE + "parameters")
         self._all = [] if found is None else found.findall(CORE + "parameter")
+        self._middle = self._list_middle_data()
         self.parameters = self._inputs(self._hidden(element))
         self.result = self._result(element)
+
+    def _list_middle_data(self):
+        """Returns the positions of the data of all callbacks except the last one. PyGObject only
+        hides the data of the last callback; of the others, the data is a tuple of further
+        arguments."""
+        data = [int(one.get("closure")) for one in self._all
+                if one.get("scope") and one.get("closure")]
+        return set(data[:-1])
 
     def _hidden(self, element):
         """Returns the positions of array lengths, user data and destroy functions."""
@@ -94,7 +103,7 @@ class Function:
         for number, one in enumerate(self._all):
             if one.get("scope"):
                 hidden |= {int(one.get("closure", -1)), int(one.get("destroy", -1))} - {number}
-        return hidden
+        return hidden - self._middle
 
     def _inputs(self, hidden):
         shown = [one for number, one in enumerate(self._all)
@@ -106,7 +115,8 @@ class Function:
         parameters = []
         for number, one in enumerate(shown):
             may_be_none = self._may_be_none(one)
-            type_ = type_of(one) + (" | None" if may_be_none else "")
+            type_ = "tuple[Any, ...]" if self._all.index(one) in self._middle else type_of(one)
+            type_ += " | None" if may_be_none else ""
             parameters.append(Parameter(one.get("name"), type_,
                                         "None" if number >= required else None))
         if any(one.get("scope") and one.get("closure") for one in shown):

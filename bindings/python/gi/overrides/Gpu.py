@@ -336,6 +336,9 @@ def _get_size_of(data):
 _NO_WRITES = int(Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
 
 
+_PIECE = 1 << 22                                # bytes to copy before the event loop runs
+
+
 class Buffer(AsyncBuffer, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
@@ -520,7 +523,14 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
             lambda cancellable, callback, report=None: self.read_bytes_async(
                 stream, offset, size, cancellable, report, (), callback),
             self.read_bytes_finish, progress)
-        return data.get_data()
+        # get_data() copies: run the event loop between the pieces of a long copy.
+        import asyncio
+        result = new_bytes(None, size)
+        for start in range(0, size, _PIECE):
+            piece = data.new_from_bytes(start, min(_PIECE, size - start)).get_data()
+            ctypes.memmove(bytes_address(result) + start, piece, len(piece))
+            await asyncio.sleep(0)
+        return result
 
     async def read_into_async(self, target, offset=0, stream=None):
         """read_into() for asyncio. The target must be contiguous. Nothing else may access it before

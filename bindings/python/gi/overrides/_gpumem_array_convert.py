@@ -139,8 +139,15 @@ def _convert_on_device(array, result, kernel, order, stream):
         on.synchronize()
 
 
+def _to_numbers(array):
+    """Returns the elements in an array of NumPy. bfloat16 becomes float32."""
+    if _is_bfloat(array.get_dtype()):
+        return from_bfloat(array.view("uint16").to_numpy())
+    return array.to_numpy()
+
+
 def _to_comparable(value):
-    return value.to_numpy() if isinstance(value, Gpu.Array) else value
+    return _to_numbers(value) if isinstance(value, Gpu.Array) else value
 
 
 class ArrayConversions:
@@ -154,7 +161,8 @@ class ArrayConversions:
 
         A float that is out of the range of the integer type becomes the same value on each device,
         without NumPy's warning: that of NumPy on x86-64, except for uint32. The order is that of
-        copy(). With copy=False, returns this array if it has the dtype and the order."""
+        copy(). With copy=False, returns this array if it has the dtype and the order. Kernels are
+        cached as long as Python refers to the context."""
         from ._gpumem_ndarray import to_dtype
         dtype, own = to_dtype(dtype), self.get_dtype()
         if casting != "unsafe":
@@ -186,14 +194,14 @@ class ArrayConversions:
                                                              Gpu.DTypeKind.OPAQUE):
             raise TypeError(f"an array of shape {self.shape} and type {self.get_dtype().name} "
                             f"cannot become {kind}: only one number can")
-        return self.to_numpy().item()
+        return _to_numbers(self).item()
 
     def __bool__(self):
         if self.size != 1:
             raise ValueError(f"the truth value of an array of {self.size} elements is ambiguous: "
                              "use array.to_numpy().any() or all(), array.size > 0, or 'is not "
                              "None'")
-        return bool(self.to_numpy())
+        return bool(_to_numbers(self))
 
     def __float__(self):
         return float(self._get_only("a float"))
@@ -207,12 +215,14 @@ class ArrayConversions:
     def item(self, *index):
         """Returns an element as an object of Python: the only one, or that at an index, which is a
         number in C order or one number for each axis."""
+        from ._gpumem_ndarray import _to_index
         index = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        index = tuple(map(_to_index, index))
         if not index:
             if self.size != 1:
                 raise ValueError(f"an array of {self.size} elements has not one element: pass an "
                                  "index")
-            return self.to_numpy().item()
+            return _to_numbers(self).item()
         if len(index) == 1 and self.ndim != 1:
             import numpy
             number = index[0] + self.size if -self.size <= index[0] < 0 else index[0]
@@ -221,39 +231,39 @@ class ArrayConversions:
             index = tuple(map(int, numpy.unravel_index(number, self.shape)))
         if len(index) != self.ndim:
             raise ValueError(f"{len(index)} indices for {self.ndim} dimensions")
-        return self[index].to_numpy().item()
+        return _to_numbers(self[index]).item()
 
     def tolist(self):
         """Returns the elements as nested lists of objects of Python."""
-        return self.to_numpy().tolist()
+        return _to_numbers(self).tolist()
 
     # comparison
 
     def __eq__(self, other) -> Any:
         """Compares the elements on the host, as in NumPy. Returns an array of NumPy."""
-        return self.to_numpy() == _to_comparable(other)
+        return _to_numbers(self) == _to_comparable(other)
 
     def __ne__(self, other) -> Any:
-        return self.to_numpy() != _to_comparable(other)
+        return _to_numbers(self) != _to_comparable(other)
 
     # PyGObject would compare addresses
 
     def __lt__(self, other) -> Any:
-        return self.to_numpy() < _to_comparable(other)
+        return _to_numbers(self) < _to_comparable(other)
 
     def __le__(self, other) -> Any:
-        return self.to_numpy() <= _to_comparable(other)
+        return _to_numbers(self) <= _to_comparable(other)
 
     def __gt__(self, other) -> Any:
-        return self.to_numpy() > _to_comparable(other)
+        return _to_numbers(self) > _to_comparable(other)
 
     def __ge__(self, other) -> Any:
-        return self.to_numpy() >= _to_comparable(other)
+        return _to_numbers(self) >= _to_comparable(other)
 
     __hash__ = None                             # as in NumPy and PyOpenCL
 
     def __contains__(self, value):
-        return _to_comparable(value) in self.to_numpy()
+        return _to_comparable(value) in _to_numbers(self)
 
     # copies
 

@@ -418,8 +418,6 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         that of this array."""
         allocator = _source(self.context, allocator)[1]
         order = to_order(self, order)
-        if order == "K":
-            return Gpu.Array.copy(self, allocator, stream)
         result = new_in_order(self, self.get_dtype(), order, allocator, stream)
         result.write(self, stream)
         return result
@@ -466,6 +464,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         that length."""
         axes = range(self.ndim) if axis is None else axis if hasattr(axis, "__iter__") else (axis,)
         axes = [_axis(one, self.ndim) for one in axes]
+        if len(set(axes)) < len(axes):
+            raise ValueError(f"axis {axis} names an axis twice")
         for one in axes:
             if not 0 <= one < self.ndim or axis is not None and self.shape[one] != 1:
                 raise ValueError(f"axis {axis} is not an axis of length 1 in the shape "
