@@ -9,12 +9,14 @@
 #include "test-util.h"
 
 #define MIB (1024 * 1024)
-#define SIZE (72 * MIB + 3)
 /* CUDA blocks the caller while about 50 chunks wait for earlier work, also the chunks of 64 KiB of
  * GPUMEM_DEBUG=stage. */
 #define HELD_SIZE (2 * MIB)
 /* In microseconds; longer than the shortest time between two reports */
 #define ITERATION_TIME (60 * 1000)
+
+/* Bytes of a long copy */
+static gsize n_long = 72 * MIB + 3;
 
 typedef struct
 {
@@ -139,7 +141,7 @@ check_copy (TestFixture *fixture,
 static void
 progress_long (TestFixture *fixture)
 {
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
   gboolean reported[2] = { FALSE, FALSE };
 
   /* A slow thread of the main context may miss all calls but the last one. */
@@ -147,7 +149,7 @@ progress_long (TestFixture *fixture)
     {
       guint n_calls[2];
 
-      check_copy (fixture, buffer, SIZE, n_calls);
+      check_copy (fixture, buffer, n_long, n_calls);
       reported[0] |= n_calls[0] > 1;
       reported[1] |= n_calls[1] > 1;
     }
@@ -161,8 +163,8 @@ static void
 progress_iterates (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
+  g_autoptr (GBytes) bytes = test_random_bytes (n_long);
 
   /* Only a report that was due before the last part was copied could come late. */
   for (guint i = 0; i < 20; i++)
@@ -170,7 +172,7 @@ progress_iterates (TestFixture *fixture)
       Reports reports = { .iterates = TRUE };
 
       test_assert_ok (write_bytes (buffer, fixture->stream, bytes, &reports, &error), error);
-      g_assert_cmpuint (reports.last, ==, SIZE);
+      g_assert_cmpuint (reports.last, ==, n_long);
     }
 }
 
@@ -203,18 +205,18 @@ copy_in_thread (gpointer data)
 {
   TestFixture *fixture = data;
   g_autoptr (GMainContext) context = g_main_context_new ();
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
+  g_autoptr (GBytes) bytes = test_random_bytes (n_long);
   Reports reports = { NULL };
 
   g_main_context_push_thread_default (context);
-  start (&reports, SIZE);
+  start (&reports, n_long);
   gpu_buffer_write_bytes_async (buffer, NULL, 0, bytes, NULL, on_progress, &reports, on_destroyed,
                                 on_result, &reports);
   while (reports.result == NULL)
     g_main_context_iteration (context, TRUE);
   g_main_context_pop_thread_default (context);
-  g_assert_cmpuint (reports.last, ==, SIZE);
+  g_assert_cmpuint (reports.last, ==, n_long);
   g_object_unref (reports.result);
 
   return NULL;
@@ -230,21 +232,21 @@ progress_thread_default (TestFixture *fixture)
 static void
 progress_in_order (TestFixture *fixture)
 {
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
   g_autoptr (GpuBuffer) end = test_buffer (fixture, 16);
 
   for (guint8 i = 1; i < 6; i++)
     {
       g_autoptr (GError) error = NULL;
-      g_autoptr (GBytes) bytes = test_value_bytes (SIZE, i);
+      g_autoptr (GBytes) bytes = test_value_bytes (n_long, i);
       g_autoptr (GBytes) content = NULL;
       Reports reports = { NULL };
 
-      start (&reports, SIZE);
+      start (&reports, n_long);
       gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
                                     on_destroyed, on_result, &reports);
       test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (end), 0, GPU_MEMORY (buffer),
-                                       SIZE - 16, 16, &error), error);
+                                       n_long - 16, 16, &error), error);
       test_assert_ok (finish_write (buffer, &reports, &error), error);
       content = test_content (end);
       test_assert_value (g_bytes_get_data (content, NULL), i, 16);
@@ -258,14 +260,14 @@ progress_waited (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
-                                                 &error);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED,
+                                                 n_long, &error);
 
   g_assert_no_error (error);
 
   for (guint i = 1; i < 7; i++)
     {
-      g_autoptr (GBytes) bytes = test_value_bytes (SIZE, (guint8) i);
+      g_autoptr (GBytes) bytes = test_value_bytes (n_long, (guint8) i);
       g_autoptr (GBytes) content = NULL;
       Reports reports = { NULL };
 
@@ -273,7 +275,7 @@ progress_waited (TestFixture *fixture)
       if (i == 4)
         gpu_stream_get_native_handle (fixture->stream);
 
-      start (&reports, SIZE);
+      start (&reports, n_long);
       gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
                                     on_destroyed, on_result, &reports);
       if (i % 2 == 0)
@@ -284,7 +286,7 @@ progress_waited (TestFixture *fixture)
 
           test_assert_ok (gpu_event_wait (event, NULL, &error), error);
         }
-      content = gpu_buffer_read_bytes (buffer, other, 0, SIZE, NULL, &error);
+      content = gpu_buffer_read_bytes (buffer, other, 0, n_long, NULL, &error);
       g_assert_no_error (error);
       g_assert_true (g_bytes_equal (content, bytes));
       test_assert_ok (finish_write (buffer, &reports, &error), error);
@@ -452,8 +454,8 @@ progress_cancelled (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
+  g_autoptr (GBytes) bytes = test_random_bytes (n_long);
   g_autoptr (GBytes) held = test_random_bytes (HELD_SIZE);
   Reports reports = { .cancel = cancellable };
   TestHold *hold;
@@ -462,7 +464,7 @@ progress_cancelled (TestFixture *fixture)
   if (!write_bytes (buffer, fixture->stream, bytes, &reports, &error))
     {
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-      g_assert_cmpuint (reports.last, <, SIZE);
+      g_assert_cmpuint (reports.last, <, n_long);
     }
   g_assert_cmpuint (reports.n_calls, ==, 1);
   check_cancelled_at_end (fixture, buffer);
@@ -505,9 +507,9 @@ fail_in_the_middle (TestFixture *fixture,
                     gboolean   (*arm) (const char *),
                     const char  *spec)
 {
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-  Source source = { g_malloc0 (SIZE), FALSE };
-  g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (source.data, SIZE, free_source, &source);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, n_long);
+  Source source = { g_malloc0 (n_long), FALSE };
+  g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (source.data, n_long, free_source, &source);
   g_autoptr (GError) error = NULL;
   Reports reports = { NULL };
   guint n_calls[2];
@@ -516,7 +518,7 @@ fail_in_the_middle (TestFixture *fixture,
   g_assert_false (write_bytes (buffer, fixture->stream, bytes, &reports, &error));
   g_assert_true (arm (""));
   g_assert_true (error->domain == GPU_ERROR);
-  g_assert_cmpuint (reports.last, <, SIZE);
+  g_assert_cmpuint (reports.last, <, n_long);
 
   g_clear_pointer (&bytes, g_bytes_unref);
   /* The CUDA stand-in has staged the copy, which waits for these commands. */
@@ -525,7 +527,7 @@ fail_in_the_middle (TestFixture *fixture,
   test_synchronize (fixture->stream);
   while (!g_atomic_int_get (&source.is_freed))
     g_thread_yield ();
-  check_copy (fixture, buffer, SIZE, n_calls);
+  check_copy (fixture, buffer, n_long, n_calls);
 }
 
 /* The wait for a chunk of a staged read fails while the device continues. The fault may hit another
@@ -533,7 +535,7 @@ fail_in_the_middle (TestFixture *fixture,
 static void
 fail_chunk (TestFixture *fixture)
 {
-  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, n_long, 1);
   gboolean failed = FALSE;
 
   for (guint i = 0; i < 50 && !failed; i++)
@@ -543,14 +545,14 @@ fail_chunk (TestFixture *fixture)
       Reports reports = { NULL };
 
       g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuEventSynchronize:6:2"));
-      start (&reports, SIZE);
-      gpu_buffer_read_bytes_async (buffer, fixture->stream, 0, SIZE, NULL, on_progress, &reports,
+      start (&reports, n_long);
+      gpu_buffer_read_bytes_async (buffer, fixture->stream, 0, n_long, NULL, on_progress, &reports,
                                    on_destroyed, on_result, &reports);
       content = gpu_buffer_read_bytes_finish (buffer, test_await (&reports.result), &error);
       g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
       g_clear_object (&reports.result);
       failed = content == NULL;
-      g_assert_true (failed ? reports.last < SIZE : reports.last == SIZE);
+      g_assert_true (failed ? reports.last < n_long : reports.last == n_long);
     }
 
   g_assert_true (failed);
@@ -614,6 +616,8 @@ progress_all (TestFixture *fixture)
       return;
     }
 
+  /* There are many small chunks. */
+  n_long = 8 * MIB + 3;
   progress_long (fixture);
   progress_in_order (fixture);
   progress_waited (fixture);
