@@ -5,7 +5,8 @@
  *   GPUMEM_LAYER_FAIL="n=17"                        fails the 17th call that can fail
  *   GPUMEM_LAYER_FAIL="fn=clEnqueue*,n=2,code=-5"   the 2nd call of these functions, with that code
  *   GPUMEM_LAYER_FAIL="n=5,times=3"                 the 5th to the 7th; times=0: all from the 5th
- *   GPUMEM_LAYER_FAIL="lost=40"                     short for n=40,times=0,code=-2: a lost device
+ *   GPUMEM_LAYER_FAIL="lost=40"                     short for n=40,times=0,code=-2: a lost device,
+ *                                                   whose work has ended when the call fails
  *   GPUMEM_LAYER_DELAY=USEC                         random delay up to this before each command
  *   GPUMEM_LAYER_LATE=USEC                          delay before a failed call returns
  *
@@ -222,6 +223,7 @@ LayerCall
 layer_enter (LayerFunction function)
 {
   LayerCall call = { .function = function, .can_fail = can_fail (function) };
+  gboolean is_first;
 
   if (max_delay > 0 && g_str_has_prefix (layer_names[function], "clEnqueue"))
     usleep (g_random_int_range (0, max_delay + 1));
@@ -234,9 +236,13 @@ layer_enter (LayerFunction function)
       call.fault = decide_fault (function);
     }
   call.number = n_failable;
-  if (call.fault != CL_SUCCESS && n_failed == 1)
+  is_first = call.fault != CL_SUCCESS && n_failed == 1;
+  if (is_first)
     first_failed = call;
   pthread_mutex_unlock (&lock);
+
+  if (is_first && call.fault == CL_DEVICE_NOT_AVAILABLE)
+    layer_end_work ();
   return call;
 }
 

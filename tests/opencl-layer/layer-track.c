@@ -481,6 +481,48 @@ layer_use_args (LayerCall    *call,
     layer_use_external (call, LAYER_MEM, mems->pdata[i]);
 }
 
+static gboolean
+is_pending (cl_event event)
+{
+  cl_int status = CL_COMPLETE;
+
+  layer_target.clGetEventInfo (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                               NULL);
+  return status > CL_COMPLETE;
+}
+
+/* Makes the driver behave like one whose device was lost: such a device runs nothing and uses no
+ * memory. Does not wait if a user event is pending, because this event may hold the work back. */
+void
+layer_end_work (void)
+{
+  g_autoptr (GPtrArray) queues = g_ptr_array_new ();
+  gboolean may_block = FALSE;
+  GHashTableIter iter;
+  gpointer value;
+
+  pthread_mutex_lock (&lock);
+  if (objects != NULL)
+    g_hash_table_iter_init (&iter, objects);
+  while (objects != NULL && g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      LayerObject *object = value;
+
+      if (object->refs > 0 && object->call.function == LAYER_clCreateUserEvent)
+        may_block |= is_pending (object->handle);
+      else if (object->refs > 0 && object->kind == LAYER_QUEUE &&
+               layer_target.clRetainCommandQueue (object->handle) == CL_SUCCESS)
+        g_ptr_array_add (queues, object->handle);
+    }
+  pthread_mutex_unlock (&lock);
+  for (guint i = 0; i < queues->len; i++)
+    {
+      if (!may_block)
+        layer_target.clFinish (queues->pdata[i]);
+      layer_target.clReleaseCommandQueue (queues->pdata[i]);
+    }
+}
+
 /* Gives threads of the program time to release their last handles. */
 guint
 layer_wait_for_none (guint milliseconds)

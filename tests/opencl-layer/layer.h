@@ -100,6 +100,7 @@ void      layer_use_arg         (LayerCall *call, gsize size, gconstpointer valu
 void      layer_note_arg        (gpointer kernel, guint index, gsize size, gconstpointer value);
 void      layer_copy_args       (gpointer from, gpointer to);
 void      layer_use_args        (LayerCall *call, gconstpointer kernel);
+void      layer_end_work        (void);
 guint     layer_wait_for_none   (guint milliseconds);
 void      layer_report          (FILE *file, gboolean with_misuse);
 

@@ -381,6 +381,32 @@ failing_wait (Work *work)
   return CL_SUCCESS;
 }
 
+/* After any call reports a lost device, the device no longer uses memory. */
+static cl_int
+lost_query (Work *work)
+{
+  char zero = 0, data[SIZE];
+  cl_event read;
+  cl_int status;
+
+  for (int i = 0; i < N_ROUNDS; i++)
+    {
+      memset (data, 1, SIZE);
+      CHECK (GPUMEM_LAYER (set_fail) (NULL));
+      CHECK (clEnqueueFillBuffer (work->queue, work->buffer, &zero, 1, 0, SIZE, 0, NULL,
+                                  NULL) == CL_SUCCESS);
+      CHECK (clEnqueueReadBuffer (work->queue, work->buffer, CL_FALSE, 0, SIZE, data, 0, NULL,
+                                  &read) == CL_SUCCESS);
+      CHECK (clFlush (work->queue) == CL_SUCCESS);
+      CHECK (GPUMEM_LAYER (set_fail) ("lost=1"));
+      CHECK (clGetEventInfo (read, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                             NULL) == CL_DEVICE_NOT_AVAILABLE);
+      CHECK (data[0] == 0);
+      CHECK (clReleaseEvent (read) == CL_SUCCESS);
+    }
+  return CL_SUCCESS;
+}
+
 static void *
 work_in_thread (void *data)
 {
@@ -497,6 +523,7 @@ static const struct
   { "svm", svm },
   { "query", query },
   { "failing-wait", failing_wait },
+  { "lost-query", lost_query },
   { "threads", threads },
   { "late-thread", late_thread },
   { "leak-on-error", leak_on_error },
