@@ -243,6 +243,34 @@ def test_wait_async(fixture):
         equal(bytes(mapping), b"-1234567ab")
 
 
+def test_progress_in_main_loop(fixture):
+    """progress_data is optional, and its items are further arguments."""
+    data = bytes(range(256)) * 4096
+    buffer = Gpu.Buffer(fixture.context, len(data))
+    calls = []
+    results = []
+
+    def progress(*call):
+        calls.append((*call, threading.get_ident()))
+
+    def done(source, result, *rest):
+        results.append((result, rest))
+
+    buffer.write_bytes_async(None, 0, GLib.Bytes.new(data), None, progress, None, done, "end")
+    spin(lambda: results)
+    equal(results[0][1], ("end",))
+    assert buffer.write_bytes_finish(results[0][0])
+    equal(calls[-1], (len(data), len(data), threading.get_ident()))
+
+    calls.clear()
+    results.clear()
+    buffer.read_bytes_async(None, 0, len(data), progress_callback=progress,
+                            progress_data=("a", 2), callback=done)
+    spin(lambda: results)
+    equal(buffer.read_bytes_finish(results[0][0]).get_data(), data)
+    equal(calls[-1], (len(data), len(data), "a", 2, threading.get_ident()))
+
+
 def test_cancel(fixture):
     stream = fixture.new_stream()
     gate = fixture.gate(stream)

@@ -8,7 +8,9 @@ from stubs_gir import Parameter
 
 # Types of parameters by name, used if there is no other source
 KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
-         "offset": "int", "size": "int | None"}
+         "offset": "int", "size": "int | None", "callback": "Gio.AsyncReadyCallback | None",
+         "progress_callback": "Gio.FileProgressCallback | None",
+         "progress_data": "tuple[Any, ...] | None"}
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
            "__int__": "int", "__len__": "int", "__ne__": "bool", "__repr__": "str",
            "__contains__": "bool", "__float__": "float", "__complex__": "complex",

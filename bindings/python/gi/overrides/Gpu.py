@@ -510,6 +510,23 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         stream.synchronize()
         return mapping
 
+    def read_bytes_async(self, stream, offset, size, cancellable=None, progress_callback=None,
+                         progress_data=None, callback=None, *user_data):
+        """Reads in a main loop of GLib: read_bytes_finish() in the callback returns the bytes.
+        progress_callback(current, total, *progress_data) is called as by read_async()."""
+        # PyGObject passes the items of the tuple as further arguments, and rejects None.
+        return Gpu.Buffer.read_bytes_async(self, stream, offset, size, cancellable,
+                                           progress_callback, progress_data or (), callback,
+                                           *user_data)
+
+    def write_bytes_async(self, stream, offset, bytes, cancellable=None, progress_callback=None,
+                          progress_data=None, callback=None, *user_data):
+        """Writes a GLib.Bytes in a main loop of GLib: the callback calls write_bytes_finish().
+        progress_callback(current, total, *progress_data) is called as by read_async()."""
+        return Gpu.Buffer.write_bytes_async(self, stream, offset, bytes, cancellable,
+                                            progress_callback, progress_data or (), callback,
+                                            *user_data)
+
     async def read_async(self, offset=0, size=None, stream=None, *, progress=None):
         """read() for asyncio. progress(current, total) is called in the event loop with the number
         of bytes read so far, at most 25 times per second and once with the total."""
@@ -518,10 +535,9 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
             data = new_bytes(None, size)
             await self._read_exported_async(Exported(data), offset, stream)
             return data
-        # PyGObject passes the items of the tuple as further arguments.
         data = await wait_for(
             lambda cancellable, callback, report=None: self.read_bytes_async(
-                stream, offset, size, cancellable, report, (), callback),
+                stream, offset, size, cancellable, report, None, callback),
             self.read_bytes_finish, progress)
         # get_data() copies: run the event loop between the pieces of a long copy.
         import asyncio
@@ -551,7 +567,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         data = to_glib_bytes(data, copy=False)
         return await wait_for(
             lambda cancellable, callback, report=None: self.write_bytes_async(
-                stream, offset, data, cancellable, report, (), callback),
+                stream, offset, data, cancellable, report, None, callback),
             self.write_bytes_finish, progress)
 
     def __getitem__(self, key):
