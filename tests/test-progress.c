@@ -12,6 +12,7 @@
 /* CUDA blocks the caller while about 50 chunks wait for earlier work, also the chunks of 64 KiB of
  * GPUMEM_DEBUG=stage. */
 #define HELD_SIZE (2 * MIB)
+#define N_FAILED 200
 /* In microseconds; longer than the shortest time between two reports */
 #define ITERATION_TIME (60 * 1000)
 
@@ -407,7 +408,98 @@ progress_held (TestFixture *fixture)
   test_hold_free (hold);
 }
 
+/* The copy holds what it uses, and progress.data is freed once, before the callback. */
+static void
+progress_dropped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, HELD_SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) bytes = test_random_bytes (HELD_SIZE);
+  g_autoptr (GBytes) read = NULL;
+  g_autoptr (GObject) source = NULL;
+  Reports reports[2] = { { NULL }, { NULL } };
+  gpointer watched = buffer;
+  TestHold *hold;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  hold = test_hold (stream);
+  g_object_add_weak_pointer (watched, &watched);
+  for (guint i = 0; i < G_N_ELEMENTS (reports); i++)
+    start (&reports[i], HELD_SIZE);
+  gpu_buffer_write_bytes_async (buffer, stream, 0, bytes, NULL, on_progress, &reports[0],
+                                on_destroyed, on_result, &reports[0]);
+  gpu_buffer_read_bytes_async (buffer, stream, 0, HELD_SIZE, NULL, on_progress, &reports[1],
+                               on_destroyed, on_result, &reports[1]);
+  g_clear_object (&buffer);
+  g_clear_object (&stream);
+  g_assert_nonnull (watched);
+  test_hold_release (hold);
+
+  test_await (&reports[0].result);
+  source = g_async_result_get_source_object (test_await (&reports[1].result));
+  read = gpu_buffer_read_bytes_finish (GPU_BUFFER (source), reports[1].result, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_equal (read, bytes));
+  g_clear_object (&source);
+  for (guint i = 0; i < G_N_ELEMENTS (reports); i++)
+    {
+      g_assert_cmpuint (reports[i].last, ==, HELD_SIZE);
+      g_clear_object (&reports[i].result);
+    }
+  test_hold_free (hold);
+  g_assert_null (watched);
+}
+
 /* --- errors ----------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  GpuBuffer *buffer;
+  GBytes    *bytes;                 /* longer than the buffer */
+  Reports    reports[N_FAILED];
+} Failing;
+
+static gpointer
+fail_in_thread (gpointer data)
+{
+  Failing *failing = data;
+
+  for (guint i = 0; i < N_FAILED; i++)
+    gpu_buffer_write_bytes_async (failing->buffer, NULL, 0, failing->bytes, NULL, on_progress,
+                                  &failing->reports[i], on_destroyed, on_result,
+                                  &failing->reports[i]);
+
+  return NULL;
+}
+
+/* The calling thread ends the reports while another thread runs their main context. */
+static void
+progress_errors_in_thread (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 100);
+  g_autoptr (GBytes) bytes = test_random_bytes (101);
+  g_autofree Failing *failing = g_new0 (Failing, 1);
+  GThread *thread;
+
+  failing->buffer = buffer;
+  failing->bytes = bytes;
+  for (guint i = 0; i < N_FAILED; i++)
+    start (&failing->reports[i], 101);
+  thread = g_thread_new ("fail", fail_in_thread, failing);
+
+  for (guint i = 0; i < N_FAILED; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_false (finish_write (buffer, &failing->reports[i], &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "101");
+      g_assert_cmpuint (failing->reports[i].n_calls, ==, 0);
+    }
+  g_thread_join (thread);
+}
 
 static void
 progress_errors (TestFixture *fixture)
@@ -656,7 +748,9 @@ main (int    argc,
   test_add ("many", progress_many);
   test_add ("main-loop", progress_main_loop);
   test_add ("held", progress_held);
+  test_add ("dropped", progress_dropped);
   test_add ("errors", progress_errors);
+  test_add ("errors-in-thread", progress_errors_in_thread);
   test_add ("cancelled", progress_cancelled);
   test_add ("failure", progress_failure);
   test_add ("subprocess/failure", progress_failure_opencl);

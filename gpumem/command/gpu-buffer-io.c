@@ -209,8 +209,8 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
   if (timeline != NULL
       && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
       && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
-    _gpu_timeline_read_bytes (timeline, function, GPU_MEMORY (buffer), offset, bytes,
-                              _gpu_progress_peek (task), &error);
+    _gpu_timeline_transfer_bytes (timeline, function, FALSE, GPU_MEMORY (buffer), offset, bytes,
+                                  _gpu_progress_peek (task), &error);
 
   _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
                         error);
@@ -337,8 +337,8 @@ gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
                        progress_notify);
 
   if (timeline != NULL)
-    _gpu_timeline_write_bytes (timeline, function, GPU_MEMORY (buffer), offset, bytes,
-                               _gpu_progress_peek (task), &error);
+    _gpu_timeline_transfer_bytes (timeline, function, TRUE, GPU_MEMORY (buffer), offset, bytes,
+                                  _gpu_progress_peek (task), &error);
 
   _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }

@@ -37,17 +37,12 @@ gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
                                            GBytes       *bytes,
                                            GpuPending   *pending,
                                            GError      **error);
-/* Copy the whole of @bytes, and count the copied bytes in @progress, which is nullable. */
-gboolean     _gpu_timeline_write_bytes    (GpuTimeline  *timeline,
+/* Writes or reads the whole of @bytes, and counts the copied bytes in @progress, which is
+ * nullable. */
+gboolean     _gpu_timeline_transfer_bytes (GpuTimeline  *timeline,
                                            const char   *function,
-                                           GpuMemory    *destination,
-                                           gsize         offset,
-                                           GBytes       *bytes,
-                                           GpuProgress  *progress,
-                                           GError      **error);
-gboolean     _gpu_timeline_read_bytes     (GpuTimeline  *timeline,
-                                           const char   *function,
-                                           GpuMemory    *source,
+                                           gboolean      write,
+                                           GpuMemory    *memory,
                                            gsize         offset,
                                            GBytes       *bytes,
                                            GpuProgress  *progress,

@@ -406,54 +406,29 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
                       size, pending, error);
 }
 
+/* Inline, so that the compiler removes the other direction where @write is a constant. */
 static inline gboolean
-write_memory (GpuTimeline  *timeline,
-              const char   *function,
-              Transfer     *transfer,
-              GBytes       *bytes,
-              GpuPending   *pending,
-              GError      **error)
+transfer_memory (GpuTimeline  *timeline,
+                 const char   *function,
+                 gboolean      write,
+                 Transfer     *transfer,
+                 GBytes       *bytes,
+                 GpuPending   *pending,
+                 GError      **error)
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   gsize size = transfer->size;
-  GpuAccess access = { transfer->memory, TRUE, transfer->offset, size };
+  GpuAccess access = { transfer->memory, write, transfer->offset, size };
   const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                               .run = run_write,
-                               .run_now = get_run_now (pending, bytes, size,
-                                                       ops->max_now_size,
-                                                       run_write_now),
+                               .run = write ? run_write : run_read,
+                               .run_now = get_run_now (pending, bytes, size, ops->max_now_size,
+                                                       write ? run_write_now : run_read_now),
                                .operation = transfer, .retain = bytes != NULL ? &retain : NULL };
 
-  if (!_gpu_memory_check_range (transfer->memory, function, "destination", transfer->offset, size,
-                                error)
-      || !_gpu_memory_check_host (transfer->memory, function, TRUE, error))
-    return FALSE;
-
-  return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
-}
-
-static inline gboolean
-read_memory (GpuTimeline  *timeline,
-             const char   *function,
-             Transfer     *transfer,
-             GBytes       *bytes,
-             GpuPending   *pending,
-             GError      **error)
-{
-  const GpuBufferOps *ops = timeline->context->backend->buffer;
-  gsize size = transfer->size;
-  GpuAccess access = { transfer->memory, FALSE, transfer->offset, size };
-  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
-  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                               .run = run_read,
-                               .run_now = get_run_now (pending, bytes, size,
-                                                       ops->max_now_size,
-                                                       run_read_now),
-                               .operation = transfer, .retain = bytes != NULL ? &retain : NULL };
-
-  if (!_gpu_memory_check_range (transfer->memory, function, "source", transfer->offset, size, error)
-      || !_gpu_memory_check_host (transfer->memory, function, FALSE, error))
+  if (!_gpu_memory_check_range (transfer->memory, function, write ? "destination" : "source",
+                                transfer->offset, size, error)
+      || !_gpu_memory_check_host (transfer->memory, function, write, error))
     return FALSE;
 
   return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
@@ -472,7 +447,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL, NULL };
 
-  return write_memory (timeline, function, &transfer, bytes, pending, error);
+  return transfer_memory (timeline, function, TRUE, &transfer, bytes, pending, error);
 }
 
 gboolean
@@ -488,39 +463,24 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   Transfer transfer = { source, offset, size, data, NULL, NULL, NULL };
 
-  return read_memory (timeline, function, &transfer, bytes, pending, error);
+  return transfer_memory (timeline, function, FALSE, &transfer, bytes, pending, error);
 }
 
 gboolean
-_gpu_timeline_write_bytes (GpuTimeline  *timeline,
-                           const char   *function,
-                           GpuMemory    *destination,
-                           gsize         offset,
-                           GBytes       *bytes,
-                           GpuProgress  *progress,
-                           GError      **error)
+_gpu_timeline_transfer_bytes (GpuTimeline  *timeline,
+                              const char   *function,
+                              gboolean      write,
+                              GpuMemory    *memory,
+                              gsize         offset,
+                              GBytes       *bytes,
+                              GpuProgress  *progress,
+                              GError      **error)
 {
   gsize size;
   gpointer data = (gpointer) g_bytes_get_data (bytes, &size);
-  Transfer transfer = { destination, offset, size, data, NULL, NULL, progress };
+  Transfer transfer = { memory, offset, size, data, NULL, NULL, progress };
 
-  return write_memory (timeline, function, &transfer, bytes, NULL, error);
-}
-
-gboolean
-_gpu_timeline_read_bytes (GpuTimeline  *timeline,
-                          const char   *function,
-                          GpuMemory    *source,
-                          gsize         offset,
-                          GBytes       *bytes,
-                          GpuProgress  *progress,
-                          GError      **error)
-{
-  gsize size;
-  gpointer data = (gpointer) g_bytes_get_data (bytes, &size);
-  Transfer transfer = { source, offset, size, data, NULL, NULL, progress };
-
-  return read_memory (timeline, function, &transfer, bytes, NULL, error);
+  return transfer_memory (timeline, function, write, &transfer, bytes, NULL, error);
 }
 
 typedef struct
