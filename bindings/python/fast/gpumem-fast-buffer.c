@@ -182,6 +182,13 @@ move_data (PyObject   *self,
   return bytes != NULL ? submit_and_wait (self, stream, submit, offset, bytes) : NULL;
 }
 
+PyObject *
+gpu_fast_write (PyObject  *self,
+                Py_buffer *data)
+{
+  return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, NULL, 0, data);
+}
+
 static PyObject *
 buffer_read (PyObject         *self,
              PyObject *const  *args,

@@ -128,6 +128,15 @@ PyObject     *gpu_fast_hold          (PyObject          *module,
 PyObject     *gpu_fast_copy_bytes    (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
+PyObject     *gpu_fast_export_mapping (PyObject         *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_pack_extent   (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_pack_layout   (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
 PyObject     *gpu_fast_unpack        (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
@@ -135,6 +144,7 @@ PyObject     *gpu_fast_unpack        (PyObject          *module,
 /* Return FALSE with an exception. */
 gboolean      gpu_fast_init_functions (void);
 gboolean      gpu_fast_init_held     (void);
+gboolean      gpu_fast_init_mapping  (void);
 
 static inline PyObject *const *
 gpu_fast_bind (PyObject         *callable,

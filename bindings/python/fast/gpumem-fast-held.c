@@ -233,32 +233,3 @@ gpu_fast_copy_bytes (PyObject         *module G_GNUC_UNUSED,
 
   return gpu_fast_from_boxed (&bytes_class, bytes, TRUE);
 }
-
-PyObject *
-gpu_fast_unpack (PyObject         *module G_GNUC_UNUSED,
-                 PyObject *const  *args,
-                 Py_ssize_t        n_args)
-{
-  if (n_args == 1 && pyg_boxed_check (args[0], GPU_TYPE_EXTENT))
-    {
-      const GpuExtent *extent = pyg_boxed_get (args[0], GpuExtent);
-
-      return Py_BuildValue ("(KKK)", (unsigned long long) extent->width,
-                            (unsigned long long) extent->height,
-                            (unsigned long long) extent->depth);
-    }
-
-  if (n_args == 1 && pyg_boxed_check (args[0], GPU_TYPE_LAYOUT))
-    {
-      const GpuLayout *layout = pyg_boxed_get (args[0], GpuLayout);
-
-      return Py_BuildValue ("(KKKKK)", (unsigned long long) layout->x,
-                            (unsigned long long) layout->y, (unsigned long long) layout->z,
-                            (unsigned long long) layout->row_pitch,
-                            (unsigned long long) layout->slice_pitch);
-    }
-
-  PyErr_SetString (PyExc_TypeError, "unpack() takes a Gpu.Extent or a Gpu.Layout");
-
-  return NULL;
-}

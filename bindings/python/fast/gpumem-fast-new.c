@@ -56,24 +56,63 @@ finish (gpointer  object,
 }
 
 static PyObject *
-buffer_new (PyObject         *self G_GNUC_UNUSED,
-            PyObject *const  *args,
-            Py_ssize_t        n_args,
-            PyObject         *names)
+make_buffer (GpuContext *context,
+             gsize       size)
 {
-  GpuContext *context = match (NEW_BUFFER, args, n_args, names, 1);
   GpuBuffer *buffer;
   GError *error = NULL;
-  gsize size;
-
-  if (context == NULL || !gpu_fast_get_size (args[2], &size))
-    return pass_on (NEW_BUFFER, args, n_args, names);
 
   Py_BEGIN_ALLOW_THREADS
   buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
   Py_END_ALLOW_THREADS
 
   return finish (buffer, error);
+}
+
+/* Exports data of the usual types in place. The overrides handle other types, such as numbers of
+ * NumPy, which are bytes-like, too. */
+static gboolean
+export_data (PyObject  *value,
+             Py_buffer *data)
+{
+  return (PyBytes_CheckExact (value) || PyByteArray_CheckExact (value) || PyMemoryView_Check (value)
+          || strcmp (Py_TYPE (value)->tp_name, "numpy.ndarray") == 0)
+         && gpu_fast_export (value, FALSE, data);
+}
+
+static PyObject *
+buffer_new (PyObject         *self G_GNUC_UNUSED,
+            PyObject *const  *args,
+            Py_ssize_t        n_args,
+            PyObject         *names)
+{
+  GpuContext *context = match (NEW_BUFFER, args, n_args, names, 1);
+  PyObject *buffer, *written;
+  Py_buffer data;
+  gsize size;
+
+  if (context != NULL && gpu_fast_get_size (args[2], &size))
+    return make_buffer (context, size);
+
+  if (context == NULL || !export_data (args[2], &data))
+    return pass_on (NEW_BUFFER, args, n_args, names);
+
+  buffer = make_buffer (context, data.len);
+
+  if (buffer == NULL)
+    {
+      PyBuffer_Release (&data);
+      return NULL;
+    }
+
+  written = gpu_fast_write (buffer, &data);
+
+  if (written == NULL)
+    Py_CLEAR (buffer);
+
+  Py_XDECREF (written);
+
+  return buffer;
 }
 
 static PyObject *

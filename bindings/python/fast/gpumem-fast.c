@@ -203,6 +203,13 @@ static PyMethodDef methods[] = {
     "the body of a with statement, or None for data that need a conversion." },
   { "copy_bytes", (PyCFunction) (void (*) (void)) gpu_fast_copy_bytes, METH_FASTCALL,
     "Returns a GLib.Bytes with a copy of small contiguous data, or None." },
+  { "export_mapping", (PyCFunction) (void (*) (void)) gpu_fast_export_mapping, METH_FASTCALL,
+    "Returns an object with the buffer of a mapping, or None if the mapping is unmapped." },
+  { "pack_extent", (PyCFunction) (void (*) (void)) gpu_fast_pack_extent, METH_FASTCALL,
+    "Returns a Gpu.Extent of a number or a tuple of numbers, or None for unusual arguments." },
+  { "pack_layout", (PyCFunction) (void (*) (void)) gpu_fast_pack_layout, METH_FASTCALL,
+    "Returns a Gpu.Layout of a number or a tuple of numbers, or None for unusual arguments. The "
+    "second argument is the maximum number of numbers." },
   { "unpack", (PyCFunction) (void (*) (void)) gpu_fast_unpack, METH_FASTCALL,
     "Returns the numbers of a Gpu.Extent or a Gpu.Layout." },
   { NULL, NULL, 0, NULL }
@@ -224,7 +231,7 @@ PyInit__gpumem_fast (void)
 
   Py_DECREF (gobject);
 
-  if (!gpu_fast_init_functions () || !gpu_fast_init_held ())
+  if (!gpu_fast_init_functions () || !gpu_fast_init_held () || !gpu_fast_init_mapping ())
     return NULL;
 
   return PyModule_Create (&module_def);

@@ -86,6 +86,11 @@ gboolean  gpu_fast_export   (PyObject          *data,
                              gboolean           writable,
                              Py_buffer         *buffer);
 
+/* Writes data to the start of a buffer and waits. Takes ownership of @data. Returns True, or NULL
+ * with an exception. */
+PyObject *gpu_fast_write    (PyObject          *self,
+                             Py_buffer         *data);
+
 /* Returns the object of a wrapper, or NULL if the wrapper is not of @type or has no object. */
 static inline gpointer
 gpu_fast_peek (PyObject     *value,

@@ -309,8 +309,11 @@ Memory = override(Memory)
 
 
 def _rest(memory, offset, size):
-    rest = max(memory.get_size() - to_index(offset, "offset"), 0)
-    return rest if size is None else to_index(size, "size")
+    if type(offset) is not int:
+        offset = to_index(offset, "offset")
+    if size is None:
+        return max(memory.get_size() - offset, 0)
+    return size if type(size) is int else to_index(size, "size")
 
 
 def _check_scalar(value):
@@ -506,7 +509,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """Maps the buffer for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
-        mapping = stream.map(self, flags, offset, size)
+        mapping = Gpu.Stream.map(stream, self, flags, offset, _rest(self, offset, size))
         stream.synchronize()
         return mapping
 
@@ -822,6 +825,19 @@ add_attributes(MemoryPool)
 _WRITES = int(Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE)
 
 
+def _export_mapping(mapping):
+    """Returns an object that exports the mapped bytes, or None if the mapping is unmapped."""
+    if not mapping.get_property("mapped"):
+        return None
+    exported = (ctypes.c_uint8 * mapping.get_size()).from_address(mapping.get_address())
+    exported._owner = mapping
+    return exported
+
+
+if _native.fast is not None:
+    _export_mapping = _native.fast.export_mapping
+
+
 class Mapping(Gpu.Mapping):
     """A range of memory that is mapped for the host until the end of a with statement or the
     release of the last reference.
@@ -837,41 +853,53 @@ class Mapping(Gpu.Mapping):
     row_pitch = _get("row_pitch")
     slice_pitch = _get("slice_pitch")
 
+    _exported = None
+
     def _export(self):
-        """Returns the ctypes array to which all views of this mapping hold a reference."""
-        if not self.get_property("mapped"):
-            raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
-                                         Gpu.Error.RELEASED)
-        exported = self._exported() if hasattr(self, "_exported") else None
+        """Returns the object to which all views of this mapping hold a reference. It exports the
+        mapped bytes."""
+        exported = self._exported() if self._exported is not None else None
         if exported is None:
-            exported = (ctypes.c_uint8 * self.get_size()).from_address(self.get_address())
-            exported._owner = self
+            exported = _export_mapping(self)
+            if exported is None:
+                raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
+                                             Gpu.Error.RELEASED)
             self._exported = weakref.ref(exported)
         return exported
 
     def view(self):
         """Returns a memoryview of the mapped bytes."""
-        view = memoryview(self._export()).cast("B")
-        flags = self.get_property("flags")
-        return view if flags & _WRITES or not flags else view.toreadonly()
+        view = memoryview(self._export())
+        if view.format != "B":                  # of ctypes
+            view = view.cast("B")
+        return view if view.readonly or self._is_writable() else view.toreadonly()
+
+    def _is_writable(self):
+        flags = int(self.get_property("flags"))
+        return flags == 0 or flags & _WRITES != 0
 
     def to_numpy(self, dtype=None, shape=-1, order="C"):
         """Returns a NumPy array over the mapped bytes, or over the texels of an image. If no type
         and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the array has the type and
         shape of that memory."""
+        if dtype is not None:
+            import numpy
+            exported = self._export() if _native.fast is not None else self.view()
+            array = numpy.frombuffer(exported, dtype)
+            return array if shape == -1 else array.reshape(shape, order=order)
         memory = self.get_property("memory")
-        if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
+        if shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
-            array.flags.writeable = not self.view().readonly
+            array.flags.writeable = self._is_writable()
             return array
-        return array_over(memory, self, dtype, shape, order)
+        return array_over(memory, self.view(), dtype, shape, order)
 
     @property
     def __array_interface__(self):
         return {"version": 3, "shape": (self.get_size(),), "typestr": "|u1", "data": self.view()}
 
     def unmap(self):
-        if hasattr(self, "_exported") and self._exported() is not None:
+        if self._exported is not None and self._exported() is not None:
             raise BufferError("a mapping cannot be unmapped while views of it exist")
         return Gpu.Mapping.unmap(self)
 
@@ -897,7 +925,7 @@ class Mapping(Gpu.Mapping):
         return self
 
     def __exit__(self, kind, exception, traceback):
-        if not self.get_property("mapped"):
+        if self.get_address() == 0:             # unmapped
             return
         try:
             self.unmap()

@@ -3,6 +3,7 @@
 dimension and the channels the last, so that a shape is an extent in reverse order."""
 
 import array
+import functools
 import numbers
 
 from gi.repository import GLib, GObject
@@ -74,12 +75,14 @@ def _describe(flags, format, image_type, extent):
     if isinstance(extent, Gpu.Extent):
         n_dimensions = 3 if extent.depth > 1 else 2 if extent.height > 1 else 1
     else:
-        extent = to_numbers(extent, 3, "a size")
+        if type(extent) is not tuple:
+            extent = to_numbers(extent, 3, "a size")
         n_dimensions = len(extent)
+        extent = to_extent(extent)
     if image_type is None:
         image_type = _TYPES[n_dimensions]
     return (checked(flags, Gpu.MemoryFlags, "flags"), to_format(format),
-            checked(image_type, Gpu.ImageType, "image_type"), to_extent(extent))
+            checked(image_type, Gpu.ImageType, "image_type"), extent)
 
 
 def _to_texels(data, n_channels):
@@ -87,7 +90,8 @@ def _to_texels(data, n_channels):
     dimension holds the channels. The fields of a structure of equal types become the channels."""
     import numpy
     data = numpy.asarray(data)
-    data = numpy.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    if not data.flags.c_contiguous or not data.dtype.isnative:
+        data = numpy.ascontiguousarray(data, data.dtype.newbyteorder("="))
     names = data.dtype.names or ()
     fields = {data.dtype[name] for name in names}
     if n_channels is None and len(fields) == 1:
@@ -97,6 +101,7 @@ def _to_texels(data, n_channels):
     return data, n_channels
 
 
+@functools.lru_cache(64)
 def _to_format_of(dtype, n_channels, normalized):
     if dtype.name not in _CHANNELS:
         raise TypeError(f"an array of dtype {dtype} cannot become an image: use "
@@ -343,15 +348,15 @@ class ImageMethods:
             Gpu.Image.read_bytes(self, None, None, None, None)      # raises the precise error
         return checked(stream, Gpu.Stream, "stream")
 
-    def _begin_write(self, data, origin, extent, row_pitch, slice_pitch, stream):
-        """Submits a write. Returns the stream of the write."""
+    def _begin_write(self, data, size, origin, extent, row_pitch, slice_pitch, stream):
+        """Submits a write of a GLib.Bytes of a size. Returns the stream of the write."""
         stream = self._get_stream(stream)
         if origin is None and extent is None:
             extent = self.get_extent()
         else:
             origin = to_origin(origin)
             extent = to_extent(self._rest(origin, extent))
-        if not row_pitch and not slice_pitch and data.get_size() > self._get_size_of(extent):
+        if not row_pitch and not slice_pitch and size > self._get_size_of(extent):
             Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # raises
         layout = to_layout((0, 0, 0, row_pitch, slice_pitch)) if row_pitch or slice_pitch else None
         Gpu.Stream.write_region(stream, self, origin, data, layout, extent)
@@ -378,17 +383,18 @@ class ImageMethods:
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
         if isinstance(data, GLib.Bytes):
-            return self._begin_write(data, origin, extent, row_pitch, slice_pitch,
+            return self._begin_write(data, data.get_size(), origin, extent, row_pitch, slice_pitch,
                                      stream).synchronize()
         with held(data) as kept:
-            return self._begin_write(kept.bytes, origin, extent, row_pitch, slice_pitch,
+            return self._begin_write(kept.bytes, kept.size, origin, extent, row_pitch, slice_pitch,
                                      stream).synchronize()
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
                           stream=None):
         """write() for asyncio. The data must not change before the write has completed."""
         data = to_glib_bytes(data, copy=False)
-        stream = self._begin_write(data, origin, extent, row_pitch, slice_pitch, stream)
+        stream = self._begin_write(data, data.get_size(), origin, extent, row_pitch, slice_pitch,
+                                   stream)
         await stream.record()
         return True
 

@@ -168,7 +168,7 @@ def _transfer(stream, submit, array, target, writable):
         stream.synchronize()
         return
     with kept:
-        submit(stream, array, kept.bytes, 0, list(target.strides))
+        submit(stream, array, kept.bytes, 0, None)      # None: in C order
         stream.synchronize()
 
 
@@ -565,14 +565,18 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
 
 def _new_target(array):
     import numpy
-    flags = array.flags
-    order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-    return numpy.empty(array.shape, array.dtype, order)
+    is_fortran = (not array.is_contiguous(Gpu.ArrayOrder.C)
+                  and array.is_contiguous(Gpu.ArrayOrder.F))
+    return numpy.empty(array.shape, array.dtype, "F" if is_fortran else "C")
+
+
+def _is_contiguous(array):
+    return array.is_contiguous(Gpu.ArrayOrder.C) or array.is_contiguous(Gpu.ArrayOrder.F)
 
 
 def _read(array, target, stream):
     """Reads into a NumPy array and waits."""
-    if takes_signals() and target.flags.forc and array.flags.contiguous:
+    if takes_signals() and target.flags.forc and _is_contiguous(array):
         on = stream or array.context.get_default_stream()
         _transfer(on, Gpu.Stream.read_array, array, target, True)
     else:

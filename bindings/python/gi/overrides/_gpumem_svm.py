@@ -109,10 +109,10 @@ class SvmMethods(ArrayMethods):
 
 
 def array_over(memory, data, dtype, shape, order):
-    """Returns a NumPy array over data, which are all or a part of the memory."""
+    """Returns a NumPy array over the view `data` of all or a part of the memory."""
     import numpy
     form = getattr(memory, "_form", None)
-    array = numpy.asarray(data)
+    array = numpy.frombuffer(data, "uint8")
     if form is not None and dtype is None and shape == -1 and array.nbytes == memory.get_size():
         return form.over(array)
     return array.view(dtype or "uint8").reshape(shape, order=order)

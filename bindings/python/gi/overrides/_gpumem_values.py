@@ -5,6 +5,7 @@ import ctypes
 import reprlib
 
 from ..module import get_introspection_module
+from . import _gpumem_native as _native
 from ._gpumem import Exported, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import to_index
@@ -31,6 +32,9 @@ def to_extent(value):
     """Converts an int, or a tuple of up to three, to a Gpu.Extent. Omitted numbers are 1."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
+    extent = _native.fast.pack_extent(value) if _native.fast is not None else None
+    if extent is not None:
+        return extent
     lengths = to_numbers(value, 3, "a size")
     return Gpu.Extent.new(*lengths, *(1,) * (3 - len(lengths)))
 
@@ -39,6 +43,9 @@ def to_layout(value, most=5, what="a layout"):
     """Converts up to five numbers (x, y, z, row_pitch, slice_pitch) to a Gpu.Layout."""
     if value is None or isinstance(value, Gpu.Layout):
         return value
+    layout = _native.fast.pack_layout(value, most) if _native.fast is not None else None
+    if layout is not None:
+        return layout
     values = to_numbers(value, most, what)
     return Gpu.Layout.new(*values, *(0,) * (5 - len(values)))
 
