@@ -6,7 +6,7 @@ import numpy
 import gi
 
 gi.require_version("Gpu", "1.0")
-from gi.repository import Gpu  # noqa: E402
+from gi.repository import GObject, Gpu  # noqa: E402
 
 N = 1024                                        # numbers of four bytes
 SIZE = 4 * N
@@ -61,6 +61,7 @@ def add_memory(context, stream):
             mapping.to_numpy("float32")
 
     return {
+        "make an empty GObject, for comparison": lambda: GObject.Object(),
         "make a buffer": lambda: Gpu.Buffer(context, SIZE),
         "make and release a buffer": lambda: Gpu.Buffer(context, SIZE).release(),
         "make a buffer of an array": lambda: Gpu.Buffer(context, numbers),
