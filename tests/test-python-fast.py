@@ -464,6 +464,26 @@ def test_held(fixture):
         held(b"read-only", True)
 
 
+def test_views_of_mapping(fixture):
+    """Not even the library itself unmaps memory while a view of it exists."""
+    buffer = fixture.buffer(bytes(range(64)))
+    for flags, is_read_only in ((Gpu.MapFlags.READ, True), (Gpu.MapFlags.WRITE, False)):
+        mapping = buffer.map(flags)
+        view = mapping.view()
+        equal((view.readonly, view.nbytes, view.format), (is_read_only, 64, "B"))
+        equal(bytes(view[1:4]), b"\1\2\3")
+        with raises(BufferError):
+            mapping.unmap()
+        with raises(Gpu.Error.BUSY):
+            base.Mapping.unmap(mapping)
+        references = sys.getrefcount(mapping)
+        view.release()
+        equal(sys.getrefcount(mapping), references - 1)
+        assert base.Mapping.unmap(mapping)
+        with raises(Gpu.Error.RELEASED):
+            mapping.view()
+
+
 def test_references_of_held(fixture):
     image_data = bytearray(64)
     before = sys.getrefcount(image_data)

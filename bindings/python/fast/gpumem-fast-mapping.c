@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The object behind all views of a mapping. It exports the mapped memory through the buffer
- * protocol, and holds a reference to the mapping. */
+ * protocol. While it exists, the library refuses to unmap the memory. */
 #include "gpumem-fast-function.h"
 
 typedef struct
 {
   PyObject_HEAD
-  PyObject *mapping;
+  PyObject *mapping;                /* outlives `bytes`, whose release would unmap the memory */
+  GBytes   *bytes;
   PyObject *weak_references;
   gboolean  is_read_only;
 } Mapped;
@@ -19,6 +20,7 @@ mapped_dealloc (PyObject *self)
   if (mapped->weak_references != NULL)
     PyObject_ClearWeakRefs (self);
 
+  g_bytes_unref (mapped->bytes);
   Py_DECREF (mapped->mapping);
   PyObject_Free (self);
 }
@@ -29,18 +31,10 @@ mapped_export (PyObject  *self,
                int        flags)
 {
   Mapped *mapped = (Mapped *) self;
-  GpuMapping *mapping = (GpuMapping *) pygobject_get (mapped->mapping);
-  gpointer data = gpu_mapping_get_data (mapping);
+  gsize size;
+  gpointer data = (gpointer) g_bytes_get_data (mapped->bytes, &size);
 
-  if (data == NULL)
-    {
-      view->obj = NULL;
-      PyErr_SetString (PyExc_BufferError, "the mapping is unmapped");
-      return -1;
-    }
-
-  return PyBuffer_FillInfo (view, self, data, gpu_mapping_get_size (mapping),
-                            mapped->is_read_only, flags);
+  return PyBuffer_FillInfo (view, self, data, size, mapped->is_read_only, flags);
 }
 
 static PyTypeObject mapped_type = {
@@ -65,12 +59,17 @@ gpu_fast_export_mapping (PyObject         *module G_GNUC_UNUSED,
                          Py_ssize_t        n_args)
 {
   const GpuMapFlags writes = GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE;
+  g_autoptr (GBytes) bytes = NULL;
   gpointer mapping;
   GpuMapFlags flags;
   Mapped *mapped;
 
-  if (n_args != 1 || !gpu_fast_to_object (args[0], GPU_TYPE_MAPPING, FALSE, &mapping)
-      || gpu_mapping_get_data (mapping) == NULL)
+  if (n_args != 1 || !gpu_fast_to_object (args[0], GPU_TYPE_MAPPING, FALSE, &mapping))
+    Py_RETURN_NONE;
+
+  bytes = gpu_mapping_get_bytes (mapping);
+
+  if (bytes == NULL)
     Py_RETURN_NONE;
 
   mapped = PyObject_New (Mapped, &mapped_type);
@@ -80,6 +79,7 @@ gpu_fast_export_mapping (PyObject         *module G_GNUC_UNUSED,
 
   g_object_get (mapping, "flags", &flags, NULL);
   mapped->mapping = gpu_fast_new_ref (args[0]);
+  mapped->bytes = g_steal_pointer (&bytes);
   mapped->weak_references = NULL;
   mapped->is_read_only = flags != 0 && (flags & writes) == 0;
 

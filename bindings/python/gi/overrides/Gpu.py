@@ -827,10 +827,11 @@ _WRITES = int(Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE)
 
 def _export_mapping(mapping):
     """Returns an object that exports the mapped bytes, or None if the mapping is unmapped."""
-    if not mapping.get_property("mapped"):
+    data = mapping.get_bytes()                  # keeps the memory mapped
+    if data is None:
         return None
     exported = (ctypes.c_uint8 * mapping.get_size()).from_address(mapping.get_address())
-    exported._owner = mapping
+    exported._owner = mapping, data
     return exported
 
 
