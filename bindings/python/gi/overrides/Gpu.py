@@ -28,8 +28,8 @@ from ..module import get_introspection_module
 from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
-from ._gpumem import (HELD_SIZE, Exported, _get_await_context, bytes_address, check_array, hold,
-                      is_int, loaded_numpy, new_bytes, run_interruptible, takes_signals,
+from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
+                      hold, is_int, loaded_numpy, new_bytes, run_interruptible, takes_signals,
                       to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
@@ -364,7 +364,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     @classmethod
     def new_from_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
         """Creates a buffer that holds a copy of bytes-like data."""
-        if isinstance(data, GLib.Bytes) or flags & _NO_WRITES:
+        if isinstance(data, Bytes) or flags & _NO_WRITES:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
         size = _get_size_of(data)
         if size is not None:
@@ -449,7 +449,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     def write(self, data, offset=0, stream=None):
         """Copies bytes-like data to the buffer and waits."""
-        if not isinstance(data, GLib.Bytes):
+        if not isinstance(data, Bytes):
             return self._write_exported(Exported(data), offset, stream)
         if not takes_signals():
             return self.write_bytes(stream, offset, data, None)
@@ -1150,7 +1150,7 @@ class Stream(AsyncStream, Gpu.Stream):
         copy=False there is no such copy, and the stream reads the data when it reaches the
         write."""
         if (copy and not Stream._is_fast and isinstance(destination, Gpu.Buffer)
-                and not isinstance(data, GLib.Bytes)):
+                and not isinstance(data, Bytes)):
             exported = Exported(data)
             if exported.size >= HELD_SIZE and destination._try(
                     exported, destination.try_write_address, self, offset, exported.address,

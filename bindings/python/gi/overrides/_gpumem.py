@@ -188,10 +188,14 @@ def _copy(exported):
     return copy
 
 
+# An attribute of GLib takes half a microsecond.
+Bytes = GLib.Bytes
+
+
 def to_glib_bytes(data, copy=True):
     """Returns a GLib.Bytes with the data. With copy, the caller may change the data at once.
     Without copy, the caller must not change the data before the bytes have been freed."""
-    if isinstance(data, GLib.Bytes):
+    if isinstance(data, Bytes):
         return data
     copied = fast and fast.copy_bytes(data)
     if copied:
@@ -203,7 +207,7 @@ def to_glib_bytes(data, copy=True):
                 exported = Exported(_copy(exported))
         return hold(exported)
     with exported:
-        return GLib.Bytes.new(ctypes.string_at(exported.address, exported.size))
+        return Bytes.new(ctypes.string_at(exported.address, exported.size))
 
 
 def to_pattern(pattern):

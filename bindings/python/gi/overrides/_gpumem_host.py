@@ -3,10 +3,8 @@
 
 import contextlib
 
-from gi.repository import GLib
-
 from ..module import get_introspection_module
-from ._gpumem import Exported, hold, run_interruptible, takes_signals, to_glib_bytes
+from ._gpumem import Bytes, Exported, hold, run_interruptible, takes_signals, to_glib_bytes
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -35,7 +33,7 @@ class HostMemoryMethods(ArrayMethods):
         until the with statement ends or the last reference is dropped. While work still uses the
         memory after that, the memory stays page-locked. The object must be writable, except with
         Gpu.HostMemoryFlags.READ_ONLY."""
-        if isinstance(data, GLib.Bytes):
+        if isinstance(data, Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
         return Gpu.HostMemory.new_registered(context, flags, hold(Exported(data, writable)))

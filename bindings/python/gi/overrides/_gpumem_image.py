@@ -9,7 +9,7 @@ import numbers
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Exported, held, hold, loaded_numpy, new_bytes, to_glib_bytes
+from ._gpumem import Bytes, Exported, held, hold, loaded_numpy, new_bytes, to_glib_bytes
 from ._gpumem_checks import checked, to_index, to_property
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
@@ -382,7 +382,7 @@ class ImageMethods:
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
-        if isinstance(data, GLib.Bytes):
+        if isinstance(data, Bytes):
             return self._begin_write(data, data.get_size(), origin, extent, row_pitch, slice_pitch,
                                      stream).synchronize()
         with held(data) as kept:

@@ -7,7 +7,7 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
-                      takes_signals, wait_for)
+                      takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to_bfloat, to_order
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import to_index
@@ -44,6 +44,8 @@ def _from_numpy_dtype(dtype):
 
 # The types of NumPy's own numbers, by number. Types of other byte order have the same number.
 _known_dtypes = {}
+# The NumPy dtypes of plain numbers, by their texts
+_numpy_dtypes = {}
 
 
 def _find_bfloat():
@@ -106,11 +108,18 @@ class DTypeMethods:
     def numpy(self):
         """Returns the NumPy dtype. For bfloat16 this needs the package ml_dtypes, and raises
         TypeError without it."""
+        text = self.to_string()
+        dtype = _numpy_dtypes.get(text)
+        if dtype is not None:
+            return dtype
         import numpy
         if self.get_kind() == Gpu.DTypeKind.BFLOAT:
             return numpy.dtype(_find_bfloat())
         if self.get_kind() != Gpu.DTypeKind.RECORD:
-            return numpy.dtype(self.to_string())
+            dtype = numpy.dtype(text)
+            if dtype.kind != "V":               # whose text is also that of records
+                _numpy_dtypes[text] = dtype
+            return dtype
         fields = self.fields
         return numpy.dtype({"names": list(fields),
                             "formats": [(field.numpy(), shape) if shape else field.numpy()
@@ -298,7 +307,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         import numpy
         dtype = to_dtype(numpy.asarray(value).dtype if dtype is None else dtype)
         return Gpu.Array.new_filled(*_source(context, allocator), stream, dtype, _to_shape(shape),
-                                    _to_order(order), GLib.Bytes.new(_to_element(value, dtype)))
+                                    _to_order(order), to_glib_bytes(_to_element(value, dtype)))
 
     @classmethod
     def empty_like(cls, array, context=None, allocator=None, stream=None):
@@ -349,7 +358,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             array = numpy.asarray(data)
             if array.shape != self.shape:
                 array = numpy.broadcast_to(array, self.shape)
-            if to_dtype(array.dtype) != self.get_dtype():
+            if array.dtype is not self.dtype and to_dtype(array.dtype) != self.get_dtype():
                 raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
                                 f"{self.get_dtype().name}: convert them first")
             if stream is None:
@@ -365,7 +374,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
 
     def read_into(self, target, stream=None):
         """Reads into a writable NumPy array of the same shape and type. Returns that array."""
-        if target.shape != self.shape or to_dtype(target.dtype) != self.get_dtype():
+        if (target.shape != self.shape or target.dtype is not self.dtype
+                and to_dtype(target.dtype) != self.get_dtype()):
             raise ValueError(f"a target of shape {target.shape} and type {target.dtype} does not "
                              f"match an array of shape {self.shape} and type "
                              f"{self.get_dtype().name}")
@@ -408,7 +418,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         if not isinstance(value, bytes):
             value = _to_element(value, self.get_dtype())
         on = stream or self.context.get_default_stream()
-        Gpu.Stream.fill_array(on, self, GLib.Bytes.new(value))
+        Gpu.Stream.fill_array(on, self, to_glib_bytes(value))
         if stream is None:
             on.synchronize()
 
@@ -417,8 +427,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         "F", "A" for "F" if this array is contiguous in that order alone, and else "C", or "K" for
         that of this array."""
         allocator = _source(self.context, allocator)[1]
-        order = to_order(self, order)
-        result = new_in_order(self, self.get_dtype(), order, allocator, stream)
+        if order == "K" and _is_contiguous(self):
+            result = Gpu.Array.new_like(self, allocator, stream)
+        else:
+            result = new_in_order(self, self.get_dtype(), to_order(self, order), allocator, stream)
         result.write(self, stream)
         return result
 
