@@ -323,7 +323,7 @@ def test_traits(fixture):
         equal(traits["local-memory-bank-count"], 32)
     if device.capabilities & CAPABILITIES.SOURCE:
         source = "__kernel void k (__global float *p) { p[0] = p[0] * p[0] + 1; }"
-        options = " ".join(traits["fast-inaccurate-build-options"])
+        options = traits["fast-inaccurate-build-options"]
         kernel = Gpu.Program(fixture.context, source, options).k
         numbers = fixture.buffer(struct.pack("=f", 3))
         kernel(fixture.stream, 1, None, numbers)

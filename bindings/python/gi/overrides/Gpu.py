@@ -36,8 +36,8 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
 from ._gpumem_arrays import memory_of, to_range
-from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncProgram,
-                            AsyncStream, AsyncSvm)
+from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
+                            AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_checks import checked, to_index
 from ._gpumem_host import HostMemoryMethods, pinned
@@ -48,10 +48,12 @@ from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
                                  declare_arguments, parse_arguments)
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
+from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
 from ._gpumem_scope import ScopeMethods, get_current_allocator, using_allocator
 from ._gpumem_svm import SvmMethods, array_over
-from ._gpumem_values import Local, to_arguments, to_extent, to_layout, to_origin, to_shape
+from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_options, to_origin,
+                             to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -196,6 +198,10 @@ class Context(AsyncContext, Gpu.Context):
 
     def __exit__(self, kind, exception, traceback):
         _synchronize_at_exit(self.synchronize, kind)
+
+    def set_build_options(self, options):
+        """Sets the options that precede those of every program: see Gpu.Program."""
+        Gpu.Context.set_build_options(self, to_options(self, options))
 
     def get_api_version(self):
         return _last(Gpu.Context.get_api_version(self))
@@ -1017,48 +1023,17 @@ def _last(result):
     return result[-1] if isinstance(result, tuple) else result
 
 
-class Program(AsyncProgram, Gpu.Program):
-    """Gpu.Program(context, source). program.scale returns a new Gpu.Kernel named scale."""
+class Program(ProgramMethods, Gpu.Program):
+    """Gpu.Program(context, source). program.scale returns a new Gpu.Kernel named scale.
+
+    Options are a string, which each compiler splits by its own rules, or a list of strings with one
+    option or value each: ["-DN=4", "-I", path]. Binaries are bytes-like objects."""
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
     options = _property("options")
     source = _property("source")
     kernels = property(lambda self: self.list_kernels())
-
-    def __new__(cls, context, source, options=None, names=None):
-        if names is not None:
-            return Gpu.Program.new_from_source_full(context, source, options,
-                                                    Gpu.ProgramFlags.NONE, list(names))
-        return Gpu.Program.new_from_source(context, source, options)
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    @classmethod
-    def new_from_source(cls, context, source, options=None):
-        return Gpu.Program.new_from_source(context, source, options)
-
-    @staticmethod
-    def compile(context, source, options=None):
-        """Compiles source to bytes for Gpu.Program.new_linked()."""
-        return Gpu.Program.compile(context, source, options).get_data()
-
-    @classmethod
-    def new_linked(cls, context, images, options=None):
-        return Gpu.Program.new_linked(context, [to_glib_bytes(image) for image in images],
-                                      options)
-
-    def __getattr__(self, name):
-        if not name.startswith("_"):
-            try:
-                return self.get_kernel(name)
-            except GLib.Error as error:
-                if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
-                    raise
-                raise AttributeError(f"the program has no kernel '{name}': "
-                                     f"{error.message}") from None
-        raise AttributeError(name)
 
 
 Program = override(Program)

@@ -10,6 +10,7 @@ from gi.repository import GLib, GObject
 from ..module import get_introspection_module
 from ._gpumem import wait_for
 from ._gpumem_arrays import to_range
+from ._gpumem_values import to_options
 
 Gpu = get_introspection_module("Gpu")
 
@@ -26,6 +27,14 @@ def _or_callback(class_name, name):
             return function(*args, **kwargs)
         return method
     return decorate
+
+
+def _with_options(function):
+    """Decorates a function of (context, source, options) that also accepts options as a list."""
+    @functools.wraps(function)
+    def method(context, source, options=None, *args, **kwargs):
+        return function(context, source, to_options(context, options), *args, **kwargs)
+    return method
 
 
 class AsyncContext:
@@ -126,6 +135,7 @@ class AsyncProgram:
     """Coroutines of Gpu.Program."""
 
     @staticmethod
+    @_with_options
     @_or_callback("Program", "new_from_source_async")
     async def new_from_source_async(context, source, options=None):
         """Builds a program on another thread, for asyncio."""

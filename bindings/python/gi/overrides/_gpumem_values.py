@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Conversion of Python numbers and tuples to sizes, layouts, shapes and kernel arguments."""
+"""Conversion of Python objects to sizes, layouts, shapes, kernel arguments and build options."""
 
 import ctypes
 import reprlib
+import shlex
 
 from ..module import get_introspection_module
 from . import _gpumem_native as _native
 from ._gpumem import Exported, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
-from ._gpumem_checks import to_index
+from ._gpumem_checks import checked, to_index, to_text
 
 Gpu = get_introspection_module("Gpu")
 
@@ -150,3 +151,36 @@ def to_shape(shape, dtype, size):
     if min(lengths) < -1 or lengths.count(-1) > 1 or rest > 0:
         raise ValueError(f"{size} bytes cannot hold an array of {dtype} of shape {shape}")
     return tuple(count if length < 0 else length for length in lengths)
+
+
+def _quote_for_opencl(word, index):
+    """Returns a word for the options of an OpenCL driver. OpenCL does not specify how drivers split
+    options. Drivers accept double quotes around a value with blanks, and differ in other quotes and
+    in backslashes."""
+    if any(character in word for character in "\"'\\\n\r"):
+        raise ValueError(f"options[{index}] is {word!r}: drivers of OpenCL differ in their syntax "
+                         "for quotes, backslashes and line breaks; pass all options as one string "
+                         "in the syntax of the driver")
+    if not any(character.isspace() for character in word):
+        return word
+    flag = word[:2] if word.startswith(("-D", "-I")) else ""
+    name, equals, value = word[len(flag):].partition("=" if flag == "-D" else "\0")
+    return f'{flag}{name}="{value}"' if equals else f'{flag}"{name}"'
+
+
+def to_options(context, options):
+    """Returns the options of a program as a string, quoted for the compiler of the context. A
+    string remains unchanged."""
+    if options is None or isinstance(options, str):
+        return options
+    if not isinstance(options, (list, tuple)):
+        raise TypeError("options must be a string or a list of strings, not "
+                        f"'{type(options).__name__}'")
+    is_opencl = checked(context, Gpu.Context, "context").get_device().get_backend() == "opencl"
+    words = []
+    for index, word in enumerate(options):
+        to_text(checked(word, str, f"options[{index}]"), f"options[{index}]")
+        if not word.strip():
+            raise ValueError(f"options[{index}] is {word!r}, which is no option")
+        words.append(_quote_for_opencl(word, index) if is_opencl else shlex.quote(word))
+    return " ".join(words)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Constructors of programs: options as lists, and binaries as bytes-like objects."""
+
+from gi.repository import GLib
+
+from ..module import get_introspection_module
+from ._gpumem import to_glib_bytes
+from ._gpumem_async import AsyncProgram
+from ._gpumem_values import to_options
+
+Gpu = get_introspection_module("Gpu")
+
+
+class ProgramMethods(AsyncProgram):
+
+    def __new__(cls, context, source, options=None, names=None):
+        options = to_options(context, options)
+        if names is not None:
+            return Gpu.Program.new_from_source_full(context, source, options,
+                                                    Gpu.ProgramFlags.NONE, list(names))
+        return Gpu.Program.new_from_source(context, source, options)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @classmethod
+    def new_from_source(cls, context, source, options=None):
+        return Gpu.Program.new_from_source(context, source, to_options(context, options))
+
+    @classmethod
+    def new_from_source_full(cls, context, source, options=None, flags=Gpu.ProgramFlags.NONE,
+                             names=None):
+        """Builds a program with flags. names lists the templates, overloads and variables that the
+        program looks up later."""
+        return Gpu.Program.new_from_source_full(context, source, to_options(context, options),
+                                                flags, names)
+
+    @classmethod
+    def new_from_binary(cls, context, binary, options=None):
+        """Loads a program from a bytes-like object."""
+        return Gpu.Program.new_from_binary(context, to_glib_bytes(binary),
+                                           to_options(context, options))
+
+    @classmethod
+    def new_from_il(cls, context, il, options=None):
+        """Builds a program from SPIR-V, a bytes-like object."""
+        return Gpu.Program.new_from_il(context, to_glib_bytes(il), to_options(context, options))
+
+    @classmethod
+    def new_from_file(cls, context, file, options=None):
+        """Loads or builds a program from a Gio.File."""
+        return Gpu.Program.new_from_file(context, file, to_options(context, options))
+
+    @staticmethod
+    def compile(context, source, options=None):
+        """Compiles source to bytes for Gpu.Program.new_linked()."""
+        return Gpu.Program.compile(context, source, to_options(context, options)).get_data()
+
+    @classmethod
+    def new_linked(cls, context, images, options=None):
+        """Links bytes-like objects from Gpu.Program.compile()."""
+        return Gpu.Program.new_linked(context, [to_glib_bytes(image) for image in images],
+                                      to_options(context, options))
+
+    def __getattr__(self, name):
+        if not name.startswith("_"):
+            try:
+                return self.get_kernel(name)
+            except GLib.Error as error:
+                if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
+                    raise
+                raise AttributeError(f"the program has no kernel '{name}': "
+                                     f"{error.message}") from None
+        raise AttributeError(name)
