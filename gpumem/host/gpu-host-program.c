@@ -13,7 +13,7 @@
 
 #include <gmodule.h>
 
-#include "gpumem/host/compiler/gpu-host-command.h"
+#include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/host/gpu-host.h"
 
 #define SEAL_MAGIC "gpumem host program 1"
@@ -105,7 +105,7 @@ load_object (GBytes  *binary,
                      reason->message);
     }
 
-  _gpu_host_directory_remove (directory);
+  _gpu_directory_remove (directory);
 
   return module;
 }

@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
@@ -135,7 +136,7 @@ image_link (GPtrArray *objects,
       if (compiler_run (arguments, log))
         image = finish_image (path, capability, log);
     }
-  _gpu_host_directory_remove (folder);
+  _gpu_directory_remove (folder);
   return image;
 }
 

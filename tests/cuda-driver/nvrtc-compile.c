@@ -5,6 +5,7 @@
 #include <string.h>
 #include <glib/gstdio.h>
 
+#include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
@@ -233,6 +234,6 @@ nvrtc_compile (nvrtcProgram        self,
     return FALSE;
   success = preprocess (self, options, folder) && compile (self, options, folder) &&
             make_images (self, options, folder);
-  _gpu_host_directory_remove (folder);
+  _gpu_directory_remove (folder);
   return success;
 }

@@ -127,20 +127,3 @@ _gpu_host_command_run (const char *const  *command,
 
   return run ((char **) argv->pdata, environment, directory, product, log, error);
 }
-
-void
-_gpu_host_directory_remove (const char *directory)
-{
-  g_autoptr (GDir) files = g_dir_open (directory, 0, NULL);
-  const char *name;
-
-  while (files != NULL && (name = g_dir_read_name (files)) != NULL)
-    {
-      g_autofree char *path = g_build_filename (directory, name, NULL);
-
-      if (g_unlink (path) != 0)
-        _gpu_host_directory_remove (path);
-    }
-
-  g_rmdir (directory);
-}

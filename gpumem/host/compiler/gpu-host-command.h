@@ -14,14 +14,12 @@ G_BEGIN_DECLS
  * errors. The exit status is lost if the process ignores SIGCHLD or if another thread reaps all
  * children. The command then counts as successful if the file @product exists in @directory or,
  * with @product NULL, if the command printed text. */
-gboolean _gpu_host_command_run      (const char *const  *command,
-                                     GPtrArray          *arguments,
-                                     const char         *directory,
-                                     const char         *locale,
-                                     const char         *product,
-                                     GString            *log,
-                                     GError            **error);
-/* Removes @directory and all files in it. */
-void     _gpu_host_directory_remove (const char         *directory);
+gboolean _gpu_host_command_run (const char *const  *command,
+                                GPtrArray          *arguments,
+                                const char         *directory,
+                                const char         *locale,
+                                const char         *product,
+                                GString            *log,
+                                GError            **error);
 
 G_END_DECLS

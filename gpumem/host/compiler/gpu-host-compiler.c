@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
@@ -248,7 +249,7 @@ char *
 _gpu_host_directory_new (GError **error)
 {
   g_autoptr (GError) reason = NULL;
-  char *directory = g_dir_make_tmp ("gpumem-XXXXXX", &reason);
+  char *directory = _gpu_directory_new (&reason);
 
   if (directory == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
@@ -262,10 +263,9 @@ write_file (const char  *directory,
             const char  *text,
             GError     **error)
 {
-  g_autofree char *path = g_build_filename (directory, name, NULL);
   g_autoptr (GError) reason = NULL;
 
-  if (g_file_set_contents_full (path, text, -1, G_FILE_SET_CONTENTS_NONE, 0600, &reason))
+  if (_gpu_directory_write (directory, name, text, &reason))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
@@ -390,7 +390,7 @@ _gpu_host_compiler_run (const char  *source,
   else
     _gpu_builtin_explain_failure (source, error);
 
-  _gpu_host_directory_remove (directory);
+  _gpu_directory_remove (directory);
 
   if (object != NULL && messages->len > 0)
     *log = g_strdup (messages->str);
