@@ -133,6 +133,7 @@ class raises:
     a Gpu.Error with this code, whose message contains these words."""
 
     def __init__(self, what, *words):
+        assert all(isinstance(word, str) for word in words), "only strings: use a with statement"
         self.what = what
         self.words = words
 

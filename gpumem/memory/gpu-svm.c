@@ -384,8 +384,13 @@ allocate_for (GpuSvm      *svm,
               GError     **error)
 {
   GpuMemory *memory = GPU_MEMORY (svm);
+  const gboolean is_empty = bytes == NULL && allocation->size == 0;
   GpuNativeContext *context;
   GpuNativeMemory *native;
+
+  /* Drivers reject 0 bytes. With one byte, empty memory has an address and a handle of its own. */
+  if (is_empty)
+    allocation->size = 1;
 
   if (memory->context == NULL)
     {
@@ -424,6 +429,9 @@ allocate_for (GpuSvm      *svm,
                                                                    : NULL));
   _gpu_svm_set_data (svm);
 
+  if (is_empty)
+    memory->size = 0;
+
   return TRUE;
 }
 
@@ -454,7 +462,8 @@ initable_iface_init (GInitableIface *iface)
  *   %GPU_MEMORY_FLAGS_SHAREABLE
  * @svm_flags: how the host and devices can access the memory, or a single kind of unified shared
  *   memory: see #GpuSvmFlags
- * @size: size in bytes, not 0
+ * @size: size in bytes; 0 for memory that has an address but no bytes, such as that of an array
+ *   without elements
  * @alignment: the alignment of the address in bytes, a power of two; 0 for the default of the
  *   driver, which suits every type
  * @error: return location for an error
@@ -474,8 +483,8 @@ initable_iface_init (GInitableIface *iface)
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device does not
  *   have %GPU_CAPABILITIES_SVM_COARSE or a feature of @svm_flags, or if @flags contains
  *   %GPU_MEMORY_FLAGS_UNTRACKED on a CUDA device without %GPU_CAPABILITIES_SVM_FINE;
- *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0, an invalid alignment or flags that cannot be
- *   combined; %GPU_ERROR_OUT_OF_DEVICE_MEMORY; %GPU_ERROR_DEVICE_LOST; or the driver's error
+ *   %GPU_ERROR_INVALID_ARGUMENT for an invalid alignment or flags that cannot be combined;
+ *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY; %GPU_ERROR_DEVICE_LOST; or the driver's error
  *
  * Since: 0.1
  */

@@ -12,7 +12,7 @@ Gpu = get_introspection_module("Gpu")
 
 class SvmMethods(ArrayMethods):
     """Gpu.Svm(context, size): memory with the same address on host and device, which the attribute
-    address returns.
+    address returns. Memory of 0 bytes has an address, too.
 
     Gpu.Svm.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
     fine-grained memory, which the host may access at any time. Without support for fine-grained
