@@ -2,6 +2,7 @@
 """Reads the overrides from their source."""
 
 import ast
+import builtins
 import os
 
 from stubs_gir import Parameter
@@ -99,6 +100,13 @@ class Overrides:
             if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
                 for name in sorted(ast.literal_eval(node.value)):
                     yield name, self._classes.get(name) or self._functions.get(name)
+
+    def public_bases(self, node):
+        """Returns the bases of a class that only the overrides define, without mixins."""
+        public = dict(self.exported())
+        return [ast.unparse(base) for base in node.bases
+                if isinstance(base, ast.Attribute) or base.id in public
+                or hasattr(builtins, base.id)]
 
     def function(self, node, class_name=None):
         """Converts a Python function to a member."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Writes the stubs from the GIR and the overrides."""
 
+import ast
 import re
 import textwrap
 
@@ -83,6 +84,16 @@ def unshadow(text, names):
     return text
 
 
+def in_order_of_bases(extra):
+    """Returns the items of the overrides, base classes before the classes that derive from them."""
+    def depth(node):
+        bases = [extra[base.id] for base in getattr(node, "bases", [])
+                 if isinstance(base, ast.Name) and base.id in extra]
+        return max((1 + depth(base) for base in bases), default=0)
+
+    return sorted(extra.items(), key=lambda item: depth(item[1]))
+
+
 class Writer:
     def __init__(self, namespace, overrides):
         self._namespace = namespace
@@ -93,11 +104,13 @@ class Writer:
         parts += [f"{name}: {kind}" for name, kind in sorted(self._namespace.constants.items())]
         parts += [self._callback(*item) for item in sorted(self._namespace.callbacks.items())]
         parts.append("")
-        parts += [self._enum(found) for _, found in sorted(self._namespace.enums.items())]
+        extra = dict(self._overrides.exported())
+        parts += [self._enum(found) for name, found in sorted(self._namespace.enums.items())
+                  if name not in extra]
         parts += [self._class(found) for _, found in sorted(self._namespace.classes.items())]
         parts += [self._native(name, function, "")
                   for name, function in sorted(self._namespace.functions.items())]
-        parts += [self._extra(name, node) for name, node in self._overrides.exported()]
+        parts += [self._extra(name, node) for name, node in in_order_of_bases(extra)]
         return "\n".join(parts) + "\n"
 
     @staticmethod
@@ -179,7 +192,11 @@ class Writer:
                 return self._generic(name, member.doc)
             return self._definition([], "", name, None, member.parameters, member.result,
                                     member.doc, member.is_async)
-        lines = [f"class {name}:", *docstring(self._overrides.doc(name), "    ")]
+        bases = self._overrides.public_bases(node)
+        lines = [f"class {name}({', '.join(bases)}):" if bases else f"class {name}:"]
+        lines += docstring(self._overrides.doc(name), "    ")
+        if set(bases) & {other for other, _ in self._overrides.exported()}:
+            return "\n".join(lines) + "\n"      # an exception, which adds no members
         lines += [self._member(*item, None) for item in self._overrides.members(name).items()]
         lines.append(self._initializer(name))
         return "\n".join(lines) + "\n"

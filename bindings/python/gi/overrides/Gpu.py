@@ -40,6 +40,10 @@ from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncIma
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_checks import checked, to_index
+from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
+                             InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
+                             NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
+                             OutOfMemoryError, ReleasedError, TimedOutError)
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
@@ -57,10 +61,13 @@ from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_optio
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["In", "InOut", "Local", "OtherArgument", "Out", "ScalarArgument", "VectorArgument",
-           "bind_arguments", "clear_caches", "declare_arguments", "devices",
-           "get_current_allocator", "memoize", "memory_of", "parse_arguments", "pinned",
-           "using_allocator"]
+__all__ = ["BuildFailedError", "BusyError", "DeviceLostError", "Error", "In", "InOut",
+           "InvalidArgumentError", "IpcError", "LaunchFailedError", "Local", "NoDeviceError",
+           "NotSupportedError", "OtherArgument", "Out", "OutOfDeviceMemoryError",
+           "OutOfHostMemoryError", "OutOfMemoryError", "ReleasedError", "ScalarArgument",
+           "TimedOutError", "VectorArgument", "bind_arguments", "clear_caches",
+           "declare_arguments", "devices", "get_current_allocator", "memoize", "memory_of",
+           "parse_arguments", "pinned", "using_allocator"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -869,8 +876,7 @@ class Mapping(Gpu.Mapping):
         if exported is None:
             exported = _export_mapping(self)
             if exported is None:
-                raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
-                                             Gpu.Error.RELEASED)
+                raise ReleasedError("the mapping is unmapped")
             self._exported = weakref.ref(exported)
         return exported
 

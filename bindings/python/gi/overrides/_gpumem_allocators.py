@@ -9,6 +9,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import to_property
+from ._gpumem_errors import Error, OutOfHostMemoryError
 
 Gpu = get_introspection_module("Gpu")
 
@@ -16,9 +17,8 @@ Gpu = get_introspection_module("Gpu")
 def _to_error(exception):
     """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
     raised."""
-    code = Gpu.Error.OUT_OF_HOST_MEMORY if isinstance(exception, MemoryError) else Gpu.Error.FAILED
-    text = f"do_alloc: {type(exception).__name__}: {exception}"
-    return GLib.Error.new_literal(Gpu.error_quark(), text, code)
+    kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
+    return kind(f"do_alloc: {type(exception).__name__}: {exception}")
 
 
 def _guarded(do_alloc):
@@ -38,7 +38,7 @@ class AllocatorMethods:
 
     To implement an allocator in Python, derive from GObject.Object and Gpu.Allocator, and define
     do_get_context() and do_alloc(size, stream). alloc() raises exceptions of do_alloc() as
-    GLib.Error."""
+    Gpu.Error: a MemoryError as Gpu.OutOfHostMemoryError."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

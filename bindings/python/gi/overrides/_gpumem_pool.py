@@ -2,9 +2,10 @@
 """Pools, which are callable in Python as all allocators are, and their blocks, which a with
 statement frees."""
 
-from gi.repository import GLib, GObject
+from gi.repository import GObject
 
 from ..module import get_introspection_module
+from ._gpumem_errors import ReleasedError
 
 Gpu = get_introspection_module("Gpu")
 
@@ -14,13 +15,12 @@ class MemoryBlockMethods:
     or the release of the last reference frees the block. int(block) is the address. As a kernel
     argument a block passes its address, for a pointer or a ulong parameter.
 
-    All methods of a freed block raise GLib.Error with the code Gpu.Error.RELEASED."""
+    All methods of a freed block raise Gpu.ReleasedError."""
     freed = False
 
     def _check(self):
         if self.freed:
-            raise GLib.Error.new_literal(Gpu.error_quark(), "the block was already freed",
-                                         Gpu.Error.RELEASED)
+            raise ReleasedError("the block was already freed")
 
     def free(self, stream=None):
         """Frees the block. The pool reuses the memory after the work submitted so far to the stream

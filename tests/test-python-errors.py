@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The exceptions of the Python binding, on every device that GPUMEM_TEST selects: each error of the
+library has the class of its code, on every path on which Python gets an error."""
+
+import asyncio
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+from gi.module import get_introspection_module
+
+from python_util import Gpu, Skip, equal, main, need, spin
+from gi.repository import Gio, GLib, GObject
+
+TOO_LARGE = 1 << 60
+
+# Code of the library, class, built-in exception
+CLASSES = [("FAILED", Gpu.Error, RuntimeError),
+           ("OUT_OF_DEVICE_MEMORY", Gpu.OutOfDeviceMemoryError, MemoryError),
+           ("OUT_OF_HOST_MEMORY", Gpu.OutOfHostMemoryError, MemoryError),
+           ("INVALID_ARGUMENT", Gpu.InvalidArgumentError, ValueError),
+           ("NOT_SUPPORTED", Gpu.NotSupportedError, NotImplementedError),
+           ("NO_DEVICE", Gpu.NoDeviceError, RuntimeError),
+           ("DEVICE_LOST", Gpu.DeviceLostError, RuntimeError),
+           ("BUILD_FAILED", Gpu.BuildFailedError, RuntimeError),
+           ("LAUNCH_FAILED", Gpu.LaunchFailedError, RuntimeError),
+           ("BUSY", Gpu.BusyError, RuntimeError),
+           ("RELEASED", Gpu.ReleasedError, RuntimeError),
+           ("TIMED_OUT", Gpu.TimedOutError, TimeoutError),
+           ("IPC", Gpu.IpcError, RuntimeError)]
+
+
+def catch(kind, call, *args, **kwargs):
+    """Returns the exception of a call, which an except statement for this type must catch."""
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        return error
+    raise AssertionError(f"no exception of {kind}")
+
+
+def check_class(error, kind):
+    """The error is of exactly this class, and has the attributes and methods of GLib.Error."""
+    equal(type(error), kind, repr(error))
+    code = next(code for code, one, _ in CLASSES if one is kind)
+    equal(error.domain, "gpu-error-quark")
+    equal(error.code, getattr(Gpu.Error, code))
+    assert error.matches(Gpu.error_quark(), getattr(Gpu.Error, code))
+    assert isinstance(error, GLib.Error) and isinstance(error, Gpu.Error)
+    assert error.message and error.message == str(error), error.message
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+def plain_codes():
+    """Each code of the typelib has a class."""
+    codes = get_introspection_module("Gpu").Error
+    names = {name for name in dir(codes) if name.isupper()}
+    equal({code for code, _, _ in CLASSES}, names)
+    for name in names:
+        equal(int(getattr(Gpu.Error, name)), int(getattr(codes, name)), name)
+    equal(Gpu.Error.quark(), Gpu.error_quark())
+
+
+def plain_classes():
+    for code, kind, builtin in CLASSES:
+        value = getattr(Gpu.Error, code)
+        assert issubclass(kind, (GLib.Error,)) and issubclass(kind, Gpu.Error), code
+        assert issubclass(kind, builtin), code
+        for error in (kind("too few"), Gpu.Error("too few", code=value),
+                      GLib.Error("too few", "gpu-error-quark", value),
+                      GLib.Error.new_literal(Gpu.error_quark(), "too few", value)):
+            check_class(error, kind)
+            equal((error.message, error.args), ("too few", ("too few",)), code)
+            equal(repr(error), f"Gpu.{kind.__name__}('too few')")
+            for other in (error.copy(), copy.copy(error), pickle.loads(pickle.dumps(error))):
+                check_class(other, kind)
+                equal(other.message, "too few")
+
+
+def plain_out_of_memory():
+    """One class catches both kinds of memory."""
+    for kind in (Gpu.OutOfDeviceMemoryError, Gpu.OutOfHostMemoryError):
+        assert issubclass(kind, Gpu.OutOfMemoryError)
+    assert not issubclass(Gpu.OutOfHostMemoryError, Gpu.OutOfDeviceMemoryError)
+
+
+def plain_other_domains():
+    """Errors of other libraries, and classes that derive from GLib.Error, are unchanged."""
+    error = catch(GLib.Error, Gio.File.new_for_path("/no/such/file").read, None)
+    equal(type(error), GLib.Error)
+    assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND)
+    equal(type(GLib.Error("text")), GLib.Error)
+    equal(type(GLib.Error("text", "gpu-error", 1)), GLib.Error)
+    equal(type(Gpu.Error("text", "gpu-error", 1)), Gpu.Error)
+
+    class Derived(GLib.Error):
+        def __init__(self, number, *, unit):
+            super().__init__(f"{number} {unit}", "derived", number)
+
+    class DerivedFromTwo(GLib.Error, OSError):
+        pass
+    equal((type(Derived(5, unit="m")), Derived(5, unit="m").message), (Derived, "5 m"))
+    equal((type(DerivedFromTwo("a")), DerivedFromTwo("a").message), (DerivedFromTwo, "a"))
+
+
+# --- paths ---------------------------------------------------------------------------------------
+
+def test_functions(fixture):
+    """Methods, constructors and functions, of the overrides and of PyGObject."""
+    context, buffer = fixture.context, fixture.buffer(16)
+    check_class(catch(MemoryError, fixture.buffer, TOO_LARGE), Gpu.OutOfDeviceMemoryError)
+    check_class(catch(MemoryError, Gpu.Buffer.new, context, Gpu.MemoryFlags.NONE, TOO_LARGE),
+                Gpu.OutOfDeviceMemoryError)
+    check_class(catch(ValueError, buffer.read, 0, 17), Gpu.InvalidArgumentError)
+    check_class(catch(ValueError, buffer.write, bytes(17)), Gpu.InvalidArgumentError)
+    check_class(catch(ValueError, buffer.slice, 0, 17), Gpu.InvalidArgumentError)
+    check_class(catch(ValueError, fixture.stream.fill, buffer, 1, 0, 17), Gpu.InvalidArgumentError)
+    check_class(catch(Gpu.NoDeviceError, Gpu.Device.find, "no such device"), Gpu.NoDeviceError)
+    buffer.release()
+    check_class(catch(Gpu.Error, buffer.read), Gpu.ReleasedError)
+    check_class(catch(RuntimeError, fixture.stream.copy, buffer, fixture.buffer(8)),
+                Gpu.ReleasedError)
+
+
+def test_mapping(fixture):
+    mapping = fixture.buffer(16).map()
+    mapping.unmap()
+    check_class(catch(Gpu.ReleasedError, mapping.view), Gpu.ReleasedError)
+
+
+def test_block(fixture):
+    pool = Gpu.MemoryPool(fixture.context)
+    try:
+        block = pool.alloc_block(100)
+    except NotImplementedError as error:        # no addresses on this device
+        check_class(error, Gpu.NotSupportedError)
+        return
+    block.free()
+    check_class(catch(Gpu.ReleasedError, block.free), Gpu.ReleasedError)
+
+
+def test_build(fixture):
+    need(fixture, Gpu.Capabilities.SOURCE)
+    check_class(catch(Gpu.BuildFailedError, Gpu.Program, fixture.context, "no program"),
+                Gpu.BuildFailedError)
+
+
+def test_timeout(fixture):
+    gate = fixture.gate(fixture.stream)
+    try:
+        check_class(catch(TimeoutError, fixture.stream.record().wait_timeout, 1000),
+                    Gpu.TimedOutError)
+    finally:
+        gate.complete()
+
+
+def test_await(fixture):
+    buffer = fixture.buffer(16)
+    check_class(catch(ValueError, asyncio.run, buffer.read_async(0, 17)), Gpu.InvalidArgumentError)
+    if fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        check_class(catch(Gpu.BuildFailedError, asyncio.run,
+                          Gpu.Program.new_from_source_async(fixture.context, "no program")),
+                    Gpu.BuildFailedError)
+
+
+def test_finish(fixture):
+    """The finish function of an asynchronous call."""
+    buffer, caught = fixture.buffer(16), []
+
+    def done(source, result):
+        caught.append(catch(ValueError, source.read_bytes_finish, result))
+    buffer.read_bytes_async(None, 0, 17, None, None, None, done)
+    spin(lambda: caught)
+    check_class(caught.pop(), Gpu.InvalidArgumentError)
+
+
+def test_cancelled(fixture):
+    """The error of a cancelled wait is of GIO's domain."""
+    cancellable = Gio.Cancellable()
+    cancellable.cancel()
+    gate = fixture.gate(fixture.stream)
+    try:
+        error = catch(GLib.Error, fixture.stream.synchronize, cancellable)
+    finally:
+        gate.complete()
+    equal(type(error), GLib.Error)
+    assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED)
+
+
+def test_signal(fixture):
+    """The error that a handler of a signal gets."""
+    event, errors = fixture.user_event(), []
+    event.connect("completed", lambda event, error: errors.append(error))
+    event.fail("the file is incomplete")
+    spin(lambda: errors)
+    error = errors.pop()
+    assert "the file is incomplete" in error.message, error.message
+    check_class(error, Gpu.Error)
+
+
+class Refusing(GObject.Object, Gpu.Allocator):
+    """An allocator that raises an exception of this type."""
+
+    def __init__(self, context, kind):
+        super().__init__()
+        self.context, self.kind = context, kind
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        raise self.kind("the arena is full")
+
+
+def test_allocator(fixture):
+    """An error of an allocator in Python has the same class behind the library."""
+    for raised, kind in [(Gpu.OutOfDeviceMemoryError, Gpu.OutOfDeviceMemoryError),
+                         (MemoryError, Gpu.OutOfHostMemoryError), (KeyError, Gpu.Error),
+                         (Gpu.NotSupportedError, Gpu.NotSupportedError)]:
+        refusing = Refusing(fixture.context, raised)
+        error = catch(kind, Gpu.LimitAllocator(refusing, 1 << 20), 16)
+        check_class(error, kind)
+        assert "the arena is full" in error.message, error.message
+
+
+def plain_without_fast():
+    """Repeats all tests of this file without the C module."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        raise Skip("this run has no C module")
+    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+    assert "\nok" in result.stdout, result.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(dict(globals())))
