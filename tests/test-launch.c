@@ -388,6 +388,92 @@ launch_invalid_launches (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "different contexts");
 }
 
+/* --- empty launches ------------------------------------------------------------------------ */
+
+static GpuLaunch *
+prepare_empty (GpuKernel *kernel, GpuBuffer *buffer, const GpuExtent *grid)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = add_arguments (buffer, 1);
+  GpuLaunch *launch;
+
+  g_assert_null (gpu_launch_new (kernel, grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no work-items", "ALLOW_EMPTY");
+  launch = gpu_launch_new (kernel, grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments, &error);
+  g_assert_no_error (error);
+  return launch;
+}
+
+/* A grid without work-items is an error by default. With the flag, the launch succeeds and changes
+ * no memory, for each dimension that may be 0. */
+static void
+launch_empty (TestFixture *fixture)
+{
+  static const GpuExtent grids[] = { { 0, 1, 1 }, { N_ITEMS, 0, 1 }, { 4, 4, 0 },
+                                     { G_MAXSIZE, G_MAXSIZE, 0 } };
+  static const GpuExtent one = { N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (grids); i++)
+    {
+      g_autoptr (GpuLaunch) launch = prepare_empty (kernel, buffer, &grids[i]);
+
+      test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+    }
+
+  g_assert_true (gpu_stream_is_idle (fixture->stream, &error));
+  g_assert_no_error (error);
+  assert_ints (buffer, 0);
+
+  /* The flag does not change a launch with work-items. */
+  arguments = add_arguments (buffer, 5);
+  test_assert_ok (test_launch (fixture->stream, kernel, &one, NULL, 0,
+                               GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments, &error), error);
+  assert_ints (buffer, 5);
+}
+
+/* An empty launch makes the checks of other launches. */
+static void
+launch_empty_invalid (TestFixture *fixture)
+{
+  const GpuExtent grid = { 0, 1, 1 };
+  const GpuExtent block = { 0, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuArguments) none = gpu_arguments_new ();
+  g_autoptr (GpuLaunch) launch = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+  g_assert_null (gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments,
+                                 &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "the block has no work-items");
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, none,
+                                 &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 2 arguments");
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY | 1 << 10,
+                                 arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");
+
+  launch = prepare_empty (kernel, buffer, &grid);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_false (gpu_stream_launch_prepared (fixture->stream, launch, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_launch");
+}
+
 /* --- launches with a measured duration ---------------------------------------------------- */
 
 static void
@@ -414,6 +500,7 @@ launch_timed (TestFixture *fixture)
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuEvent) event = NULL;
   g_autoptr (GpuEvent) untimed = NULL;
+  g_autoptr (GpuLaunch) nothing = NULL;
   guint64 nanoseconds;
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_PROFILING))
@@ -421,9 +508,12 @@ launch_timed (TestFixture *fixture)
   kernel = test_kernel (fixture, add_source, "add");
   buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
+  nothing = prepare_empty (kernel, buffer, &(GpuExtent) { 0, 1, 1 });
   stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  assert_timed (stream, nothing);
   assert_timed (stream, launch);
   assert_timed (stream, launch);
+  assert_timed (stream, nothing);
   assert_ints (buffer, 2);
 
   /* On a stream without profiling, a timed launch works only with drivers whose streams can all
@@ -649,6 +739,8 @@ main (int argc, char **argv)
   test_add ("missing-arguments", launch_missing_arguments);
   test_add ("without-arguments", launch_without_arguments);
   test_add ("invalid-launches", launch_invalid_launches);
+  test_add ("empty", launch_empty);
+  test_add ("empty-invalid", launch_empty_invalid);
   test_add ("timed", launch_timed);
   test_add ("timed-out-of-order", launch_timed_out_of_order);
   test_add ("shared-memory-and-flags", launch_shared_memory_and_flags);

@@ -186,6 +186,7 @@ typedef enum
  * GpuLaunchFlags:
  * @GPU_LAUNCH_FLAGS_NONE: work-groups run in any order, and not necessarily at the same time
  * @GPU_LAUNCH_FLAGS_COOPERATIVE: all work-groups run at the same time and can wait for one another
+ * @GPU_LAUNCH_FLAGS_ALLOW_EMPTY: a grid with a size of 0 is no error; the launch then runs nothing
  *
  * The mode of a kernel launch.
  *
@@ -194,7 +195,8 @@ typedef enum
 typedef enum
 {
   GPU_LAUNCH_FLAGS_NONE        = 0,
-  GPU_LAUNCH_FLAGS_COOPERATIVE = 1 << 0
+  GPU_LAUNCH_FLAGS_COOPERATIVE = 1 << 0,
+  GPU_LAUNCH_FLAGS_ALLOW_EMPTY = 1 << 1
 } GpuLaunchFlags;
 
 /**

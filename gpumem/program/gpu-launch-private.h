@@ -33,6 +33,14 @@ struct _GpuLaunch
   GpuExtent         own_block;
 };
 
+static inline gboolean
+_gpu_launch_is_empty (const GpuLaunch *launch)
+{
+  const GpuExtent *grid = launch->grid;
+
+  return grid->width == 0 || grid->height == 0 || grid->depth == 0;
+}
+
 /* Returns FALSE with an error if the device or the back end does not support @shared_size or
  * @flags. */
 gboolean _gpu_launch_check_options (GpuKernel        *kernel,

@@ -93,11 +93,14 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
   const GpuExtent *block = launch->block;
   gsize n_items;
 
-  if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
-    return fail_extent ("the grid has no work-items", launch, error);
-
-  if (!g_size_checked_mul (&n_items, grid->width, grid->height)
-      || !g_size_checked_mul (&n_items, n_items, grid->depth))
+  if (G_UNLIKELY (_gpu_launch_is_empty (launch)))
+    {
+      if ((launch->flags & GPU_LAUNCH_FLAGS_ALLOW_EMPTY) == 0)
+        return fail_extent ("the grid has no work-items, which only GPU_LAUNCH_FLAGS_ALLOW_EMPTY "
+                            "allows", launch, error);
+    }
+  else if (!g_size_checked_mul (&n_items, grid->width, grid->height)
+           || !g_size_checked_mul (&n_items, n_items, grid->depth))
     return fail_extent ("the number of work-items exceeds the range of gsize", launch, error);
 
   if (block == NULL)
@@ -124,14 +127,15 @@ _gpu_launch_check_options (GpuKernel       *kernel,
 {
   GpuNativeContext *context = _gpu_kernel_get_core (kernel)->context;
   const GpuNativeDevice *device = context->devices[0];
+  const GpuLaunchFlags unknown = flags & ~(GPU_LAUNCH_FLAGS_COOPERATIVE
+                                           | GPU_LAUNCH_FLAGS_ALLOW_EMPTY);
 
-  if (shared_size == 0 && flags == GPU_LAUNCH_FLAGS_NONE)
+  if (shared_size == 0 && (flags & ~GPU_LAUNCH_FLAGS_ALLOW_EMPTY) == GPU_LAUNCH_FLAGS_NONE)
     return TRUE;
 
-  if ((flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE) != 0)
+  if (unknown != 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_launch: unknown launch flags 0x%x",
-                 flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE);
+                 "gpu_stream_launch: unknown launch flags 0x%x", unknown);
   else if (!context->backend->kernel->has_options)
     _gpu_backend_fail (context->backend, "gpu_stream_launch",
                        "launch flags or shared memory beyond the arguments", error);
@@ -199,8 +203,8 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   for (guint i = 0; i < launch->n_arguments; i++)
     launch->has_samplers |= launch->values[i].sampler != NULL;
 
-  launch->has_options = launch->shared_size != 0 || launch->flags != GPU_LAUNCH_FLAGS_NONE
-                        || launch->n_indirect != 0;
+  launch->has_options = launch->shared_size != 0 || launch->n_indirect != 0
+                        || (launch->flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0;
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
   narrow_accesses (launch, arguments);
   add_indirect_accesses (launch);
@@ -280,6 +284,10 @@ set_buffers (GpuLaunch  *launch,
  *
  * With %GPU_LAUNCH_FLAGS_COOPERATIVE, all work-groups must fit on the device at the same time: see
  * gpu_kernel_get_max_active_blocks().
+ *
+ * A grid with a size of 0 in any dimension is empty, and an error by default. With
+ * %GPU_LAUNCH_FLAGS_ALLOW_EMPTY, such a launch passes the same checks, then makes no driver call
+ * and does not order other work.
  *
  * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end or
  *   the device does not support @shared_size or @flags (OpenCL and the host support neither),

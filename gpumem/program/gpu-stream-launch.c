@@ -216,6 +216,20 @@ launch_va (GpuTimeline  *timeline,
   return launch_collected (timeline, launch, ap, error);
 }
 
+/* Makes the checks of a submission for a launch that runs nothing. */
+GPU_COLD static gboolean
+check_empty (const GpuTimeline  *timeline,
+             const GpuLaunch    *launch,
+             GError            **error)
+{
+  gboolean success = _gpu_native_context_check (timeline->context, error);
+
+  for (guint i = 0; i < launch->n_accesses && success; i++)
+    success = _gpu_memory_check (launch->accesses[i].memory, "gpu_stream_launch", error);
+
+  return success;
+}
+
 /* Copies the accesses, because the submission modifies them. */
 GPU_HOT static gboolean
 launch_prepared (GpuTimeline      *timeline,
@@ -226,6 +240,9 @@ launch_prepared (GpuTimeline      *timeline,
   GpuAccess few_accesses[FEW_ARGUMENTS];
   g_autofree GpuAccess *many = NULL;
   GpuAccess *accesses = few_accesses;
+
+  if (G_UNLIKELY (_gpu_launch_is_empty (launch)))
+    return check_empty (timeline, launch, error);
 
   if (launch->n_accesses > FEW_ARGUMENTS)
     accesses = many = g_new (GpuAccess, launch->n_accesses);
@@ -412,7 +429,8 @@ GPU_HOT gboolean
  * must ensure that the kernel only reads the memory.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
- *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty,
+ *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty
+ *   (gpu_launch_new() can allow an empty grid),
  *   if the grid is not a multiple of the block on a device without
  *   %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or if an object belongs to another context,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
@@ -507,7 +525,8 @@ launch_profiled (GpuStream    *stream,
  * On a stream with %GPU_STREAM_FLAGS_PROFILING, the duration is the time of the kernel alone
  * (OpenCL: clGetEventProfilingInfo). On other streams, the library records an event before the
  * kernel and an event after it (CUDA: cuEventRecord, twice). The duration is the time between the
- * two events, and includes any work that other threads submit between them.
+ * two events, and includes any work that other threads submit between them. The same is true for an
+ * empty launch with %GPU_LAUNCH_FLAGS_ALLOW_EMPTY on any stream.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
  *   %GPU_STREAM_FLAGS_PROFILING, or with an error of gpu_stream_launch_arguments()
@@ -531,7 +550,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   if (timeline == NULL)
     return NULL;
 
-  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0 && !_gpu_launch_is_empty (launch))
     return launch_profiled (stream, timeline, launch, error);
 
   start = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);

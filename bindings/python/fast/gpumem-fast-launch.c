@@ -317,9 +317,11 @@ gpu_fast_install_launch (void)
                   "Launches: kernel (stream, grid, block, *arguments).");
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,
-                  "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=()",
+                  "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=(), *, "
+                  "allow_empty=False",
                   "Launches a kernel over a grid of work-items. The grid is an int or a tuple of "
-                  "up to three ints. An argument is memory, an array over memory, None, a number, "
+                  "up to three ints. With allow_empty, a size of 0 is no error. "
+                  "An argument is memory, an array over memory, None, a number, "
                   "or any other bytes-like object for its bytes.");
   static PyMethodDef launch_prepared_def =
     GPU_FAST_DEF ("launch_prepared", stream_launch_prepared,

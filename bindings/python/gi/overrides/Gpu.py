@@ -47,7 +47,7 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
-from ._gpumem_launch import In, InOut, Out, launch
+from ._gpumem_launch import In, InOut, Out, launch, to_flags
 from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
                                  declare_arguments, parse_arguments)
@@ -1053,19 +1053,20 @@ class Kernel(Gpu.Kernel, _Attributes):
     program = _get("program")
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
-                 flags=Gpu.LaunchFlags.NONE):
-        return stream.launch(self, grid, block, args, shared_size, flags)
+                 flags=Gpu.LaunchFlags.NONE, allow_empty=False):
+        return stream.launch(self, grid, block, args, shared_size, flags, allow_empty=allow_empty)
 
     def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
-                indirect=()):
+                indirect=(), *, allow_empty=False):
         """Creates a Gpu.Launch for any number of calls of stream.launch_prepared()."""
-        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), shared_size, flags,
-                              to_arguments(self, args, indirect))
+        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), shared_size,
+                              to_flags(flags, allow_empty), to_arguments(self, args, indirect))
 
-    def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
+    def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE,
+              allow_empty=False):
         """Launches the kernel. Returns a function that waits for the kernel and returns the seconds
         that it took."""
-        launch = self.prepare(grid, block, args, shared_size, flags)
+        launch = self.prepare(grid, block, args, shared_size, flags, allow_empty=allow_empty)
         event = stream.launch_timed(launch)
 
         def seconds():
@@ -1224,9 +1225,9 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
-               flags=Gpu.LaunchFlags.NONE, indirect=()):
+               flags=Gpu.LaunchFlags.NONE, indirect=(), *, allow_empty=False):
         """Launches a kernel over a grid of work-items. The grid is an int or a tuple of up to three
-        ints.
+        ints. A grid with a size of 0 is an error; with allow_empty, the launch does nothing.
 
         An argument is memory, an array over memory, None for a null pointer, a Gpu.MemoryBlock for
         its address, a Gpu.Local, a sampler, (image, sampler) for a texture object of CUDA C++, a
@@ -1234,7 +1235,7 @@ class Stream(AsyncStream, Gpu.Stream):
         bytes-like object to device memory before the launch, back after it, or both; with Gpu.Out
         and Gpu.InOut the call waits for the copy back. List in indirect all memory that the kernel
         accesses only through pointers stored in other memory."""
-        return launch(self, kernel, grid, block, args, shared_size, flags, indirect)
+        return launch(self, kernel, grid, block, args, shared_size, flags, indirect, allow_empty)
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)

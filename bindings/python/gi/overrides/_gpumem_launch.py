@@ -59,9 +59,20 @@ def _fetch(stream, memory, array):
         stream.synchronize()
 
 
-def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
+def _is_empty(grid):
+    return grid is not None and 0 in (grid.width, grid.height, grid.depth)
+
+
+def to_flags(flags, allow_empty):
+    return flags | Gpu.LaunchFlags.ALLOW_EMPTY if allow_empty else flags
+
+
+def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), allow_empty=False):
     """Launches a kernel, with the copies before and after the launch that Gpu.In, Gpu.Out and
-    Gpu.InOut require."""
+    Gpu.InOut require. An empty launch changes none of their arrays."""
+    grid, block = to_extent(grid), to_extent(block)
+    is_empty = _is_empty(grid)
+    flags = to_flags(flags, allow_empty and is_empty)
     transfers = []
     if not isinstance(args, Gpu.Arguments):
         args = list(args)
@@ -71,11 +82,10 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags:
-        stream.launch_prepared(Gpu.Launch.new(kernel, to_extent(grid), to_extent(block),
-                                              shared_size, flags, arguments))
+        stream.launch_prepared(Gpu.Launch.new(kernel, grid, block, shared_size, flags, arguments))
     else:
-        stream.launch_arguments(kernel, to_extent(grid), to_extent(block), arguments)
+        stream.launch_arguments(kernel, grid, block, arguments)
     for memory, transfer in transfers:
-        if transfer.to_host and memory is not None:
+        if transfer.to_host and memory is not None and not is_empty:
             _fetch(stream, memory, transfer.array)
     return True
