@@ -76,7 +76,7 @@ def _check_contiguous(array, writable):
                          f"{advice}")
 
 
-def _is_array_like(data):
+def is_array_like(data):
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
 
@@ -98,7 +98,7 @@ def _to_exportable(data, writable):
     if isinstance(data, memoryview) and not data.contiguous:
         raise ValueError(f"a memoryview of shape {data.shape} and strides {data.strides} is not "
                          "contiguous: pass its tobytes(), which are in C order")
-    if writable or not _is_array_like(data):
+    if writable or not is_array_like(data):
         return None
     if isinstance(data, Gpu.Array):             # NumPy's copy would have other strides
         _check_contiguous(data, False)

@@ -9,7 +9,7 @@ from ._gpumem_values import to_arguments, to_extent
 Gpu = get_introspection_module("Gpu")
 
 
-class _Transfer:
+class Transfer:
     """A kernel argument: a bytes-like object that is copied to device memory for one launch."""
     to_device = False
     to_host = False
@@ -21,18 +21,18 @@ class _Transfer:
         return f"Gpu.{type(self).__name__}({self.array!r})"
 
 
-class In(_Transfer):
+class In(Transfer):
     """A kernel argument: device memory with a copy of a bytes-like object."""
     to_device = True
 
 
-class Out(_Transfer):
+class Out(Transfer):
     """A kernel argument: device memory that is copied to a writable bytes-like object after the
     launch. The launch waits for the copy."""
     to_host = True
 
 
-class InOut(_Transfer):
+class InOut(Transfer):
     """A kernel argument: device memory with a copy of a writable bytes-like object. After the
     launch, the memory is copied back to the object. The launch waits for the copy."""
     to_device = True
@@ -77,7 +77,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
     if not isinstance(args, Gpu.Arguments):
         args = list(args)
         for index, value in enumerate(args):
-            if isinstance(value, _Transfer):
+            if isinstance(value, Transfer):
                 args[index] = _allocate(stream, value)
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)

@@ -7,7 +7,7 @@ import shlex
 
 from ..module import get_introspection_module
 from . import _gpumem_native as _native
-from ._gpumem import Exported, loaded_numpy
+from ._gpumem import Exported, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import checked, to_index, to_text
 
@@ -87,7 +87,56 @@ def _add_integer(arguments, value):
         arguments.add_int(value)
 
 
-def _add_argument(arguments, value, index, type_name):
+def _describe(kernel, index):
+    name = kernel.get_argument_name(index) if index < kernel.get_n_arguments() else None
+    return f"argument {index}{f' ({name})' if name else ''} of kernel {kernel.get_name()}"
+
+
+def _is_array(value):
+    """Returns whether an object is an array of the host: a NumPy array, an array of a library that
+    converts to one, or another object with a buffer. bytes and numbers of ctypes are not arrays,
+    because they may hold an address."""
+    if isinstance(value, (bytes, ctypes._SimpleCData)):
+        return False
+    try:
+        memoryview(value)
+    except (BufferError, TypeError, ValueError):
+        return is_array_like(value)
+    return True
+
+
+def _is_for_pointer(kernel, value, index):
+    """Returns whether the kernel expects a pointer to the elements of an array. If the kind of the
+    parameter is unknown, NumPy arrays with dimensions count as such: otherwise, the 8 bytes of a
+    small array would become an address."""
+    if index >= kernel.get_n_arguments() or not _is_array(value):
+        return False
+    kind = kernel.get_argument_kind(index)
+    return kind == Gpu.ArgumentKind.MEMORY \
+        or kind == Gpu.ArgumentKind.UNKNOWN and not isinstance(value, memoryview) \
+        and bool(getattr(value, "ndim", 0))
+
+
+def _add_bytes(arguments, kernel, value, index):
+    """Adds the bytes of a bytes-like object."""
+    if _is_for_pointer(kernel, value, index):
+        raise TypeError(f"{_describe(kernel, index)} cannot be a {type(value).__name__}, which is "
+                        "in the memory of the host: wrap it in Gpu.In, Gpu.Out or Gpu.InOut to "
+                        "copy it for one launch, or copy it to a Gpu.Buffer")
+    try:
+        with Exported(value) as exported:
+            arguments.add_value(ctypes.string_at(exported.address, exported.size))
+    except TypeError:
+        from ._gpumem_launch import Transfer
+        where = _describe(kernel, index)
+        if isinstance(value, Transfer):
+            raise TypeError(f"{where}: only launches at once copy {value!r}; prepare the launch "
+                            "with a Gpu.Buffer") from None
+        raise TypeError(f"{where} cannot be a {type(value).__name__}: memory, samplers, numbers, "
+                        "Gpu.Local, bytes-like objects and None can") from None
+
+
+def _add_argument(arguments, kernel, value, index, type_name):
     numpy = loaded_numpy()
     if value is None or isinstance(value, Gpu.Memory):
         arguments.add_memory(value)
@@ -112,13 +161,7 @@ def _add_argument(arguments, value, index, type_name):
     elif is_over_memory(value):
         arguments.add_memory(memory_of(value) if value.nbytes > 0 else None)
     else:
-        try:
-            with Exported(value) as exported:
-                arguments.add_value(ctypes.string_at(exported.address, exported.size))
-        except TypeError:
-            raise TypeError(f"argument {index} cannot be a {type(value).__name__}: memory, "
-                            "samplers, numbers, Gpu.Local, bytes-like objects and None "
-                            "can") from None
+        _add_bytes(arguments, kernel, value, index)
 
 
 def to_arguments(kernel, values, indirect=()):
@@ -132,7 +175,7 @@ def to_arguments(kernel, values, indirect=()):
     n_known = kernel.get_n_arguments()
     for index, value in enumerate(values):
         type_name = kernel.get_argument_type_name(index) if index < n_known else None
-        _add_argument(arguments, value, index, type_name)
+        _add_argument(arguments, kernel, value, index, type_name)
     for memory in indirect:
         arguments.add_indirect(memory_of(memory))
     return arguments
