@@ -4,10 +4,14 @@ launches through the C module and through the overrides."""
 
 import array
 import ctypes
+import gc
 import struct
 import sys
+import time
+import weakref
+from types import SimpleNamespace
 
-from python_util import Skip, equal, main, need, need_numpy, np, raises
+from python_util import DEADLINE, Skip, equal, main, need, need_numpy, np, raises
 from gi.repository import Gpu
 
 
@@ -143,6 +147,217 @@ extern "C" __global__ void triple (unsigned *x)
     equal(kernel.get_argument_kind(0), Gpu.ArgumentKind.UNKNOWN)
     with raises(TypeError, "argument 0 of kernel triple", "Gpu.InOut"):
         fixture.stream.launch(kernel, 1, args=(np.zeros(1),))
+
+
+# --- memory of other libraries -------------------------------------------------------------------
+
+class Foreign:
+    """Simulates an array of another library, with the CUDA Array Interface."""
+
+    def __init__(self, array, stream=None, read_only=False, **keys):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "version": 3, "shape": (array.size,), "typestr": "<u4", "strides": None,
+            "data": (array.device_address, read_only), "stream": stream, **keys}
+
+
+class Exporter:
+    """Simulates an array of another library, with DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+
+def need_cuda(fixture):
+    need_numpy()
+    if fixture.device.backend != "cuda":
+        raise Skip("the interface is one of CUDA")
+
+
+# A kernel that takes many milliseconds, and then writes a number to memory that the library does
+# not track.
+LATER = """
+__kernel void
+later (ulong address, uint number)
+{
+  ulong x = number;
+
+  for (uint i = 0; i < 20000000; i++)
+    x = x * 6364136223846793005 + i;
+  *(__global uint *) address = number + (x == 0);
+}
+"""
+
+
+def run_later(fixture, stream, address, number):
+    kernel = Gpu.Program(fixture.context, LATER).later
+    kernel(stream, 1, None, address, number)
+
+
+def numbers(fixture):
+    return Gpu.Array.from_numpy(fixture.context, np.arange(4, dtype=np.uint32))
+
+
+def test_cuda_array(fixture):
+    need_cuda(fixture)
+    for launch in ways(fixture, fixture.program().triple):
+        array = numbers(fixture)
+        launch(4, None, (Foreign(array),))
+        equal(array.to_numpy().tolist(), [0, 3, 6, 9])
+        launch(2, None, (Foreign(array[2:]),))
+        equal(array.to_numpy().tolist(), [0, 3, 18, 27])
+        # The kernel gets the address of the first element, also if strides are negative.
+        launch(1, None, (Foreign(array, shape=(2,), strides=(-4,),
+                                 data=(array.device_address + 4, False)),))
+        equal(array.to_numpy().tolist(), [0, 9, 18, 27])
+        launch(0, None, (Foreign(array[:0], data=(0, False)),), allow_empty=True)
+
+
+def test_cuda_array_order(fixture):
+    """The launch waits for the work on the stream that the array names."""
+    need_cuda(fixture)
+    for launch in ways(fixture, fixture.program().triple):
+        other = Gpu.Stream(fixture.context, Gpu.StreamFlags.NON_BLOCKING)
+        array = numbers(fixture)
+        fixture.stream.synchronize()
+        run_later(fixture, other, array.device_address + 4, 1000)
+        launch(4, None, (Foreign(array, other.get_native_handle()),))
+        equal(array.to_numpy().tolist(), [0, 3000, 6, 9])
+
+
+def test_cuda_array_lives(fixture):
+    """The object of the other library lives until the kernel has completed."""
+    need_cuda(fixture)
+    kernel = fixture.program().triple
+    array = numbers(fixture)
+    run_later(fixture, fixture.stream, array.device_address + 4, 1000)
+    foreign = Foreign(array)
+    alive = weakref.ref(foreign)
+    fixture.stream.launch(kernel, 4, args=(foreign,))
+    del foreign
+    gc.collect()
+    assert alive() is not None
+    equal(array.to_numpy().tolist(), [0, 3000, 6, 9])
+    deadline = time.monotonic() + DEADLINE
+    while alive() is not None:
+        assert time.monotonic() < deadline, "the object is still alive"
+        fixture.stream.synchronize()
+        time.sleep(0.001)
+
+
+def test_cuda_array_read_only(fixture):
+    need_cuda(fixture)
+    program = fixture.program()
+    array = numbers(fixture)
+    for launch in ways(fixture, program.triple):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "argument 0 (numbers) of kernel triple", "const"):
+            launch(4, None, (Foreign(array, read_only=True),))
+    out = fixture.buffer(4)
+    for launch in ways(fixture, program.is_null):
+        out.fill(7)
+        launch(1, None, (out, Foreign(array, read_only=True)))
+        equal(struct.unpack("=I", out.read()), (0,))
+
+
+def test_cuda_array_errors(fixture):
+    need_cuda(fixture)
+    array = numbers(fixture)
+    others = [device for device in Gpu.devices()
+              if device.backend == "cuda" and device.id != fixture.device.id]
+    for launch in ways(fixture, fixture.program().triple):
+        where = "argument 0 (numbers) of kernel triple"
+        with raises(ValueError, where, "mask"):
+            launch(4, None, (Foreign(array, mask=array),))
+        with raises(Gpu.Error.INVALID_ARGUMENT, where, "0x10"):
+            launch(4, None, (Foreign(array, data=(16, False)),))
+        with raises(Gpu.Error.INVALID_ARGUMENT, where, "bytes"):
+            launch(4, None, (Foreign(array, shape=(1 << 40,)),))
+        for device in others[:1]:
+            elsewhere = Gpu.Array.zeros(Gpu.Context(device), 4, np.uint32)
+            with raises(Gpu.Error.INVALID_ARGUMENT, where, "belongs to context"):
+                launch(4, None, (Foreign(elsewhere),))
+    equal(array.to_numpy().tolist(), [0, 1, 2, 3])
+
+
+def test_cuda_array_elsewhere(fixture):
+    need_numpy()
+    if fixture.device.backend == "cuda":
+        raise Skip("the device can access CUDA memory")
+    foreign = Foreign(SimpleNamespace(size=4, device_address=1 << 40))
+    for launch in ways(fixture, fixture.program().triple):
+        with raises(TypeError, "argument 0 (numbers) of kernel triple", "CUDA", fixture.device.id):
+            launch(4, None, (foreign,))
+
+
+def test_dlpack(fixture):
+    """Arrays with DLPack are used in place if the device can access their memory."""
+    need_numpy()
+    for launch in ways(fixture, fixture.program().triple):
+        array = numbers(fixture)
+        launch(4, None, (Exporter(array),))
+        equal(array.to_numpy().tolist(), [0, 3, 6, 9])
+        if fixture.device.backend == "host":
+            continue
+        elsewhere = Gpu.Array.zeros(Gpu.Context(Gpu.Device.find("host")), 4, np.uint32)
+        with raises(TypeError, "argument 0 (numbers) of kernel triple", "Exporter"):
+            launch(4, None, (Exporter(elsewhere),))
+
+
+# --- addresses -----------------------------------------------------------------------------------
+
+def test_addresses(fixture):
+    """On CUDA, an integer is an address for a pointer. The driver must know the address."""
+    if fixture.device.backend != "cuda":
+        raise Skip("memory objects have no addresses")
+    kinds = [int] if np is None else [int, np.intp, np.uint64]
+    for launch in ways(fixture, fixture.program().triple):
+        buffer = fixture.buffer(struct.pack("=4I", *range(4)))
+        address = buffer.get_device_address()
+        for kind in kinds:
+            launch(4, None, (kind(address),))
+            launch(1, None, (kind(address + 12),))
+        times = 3 ** len(kinds)
+        equal(struct.unpack("=4I", buffer.read()), (0, times, 2 * times, 3 * times * times))
+        for value in (1, 16, (1 << 64) - 1):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "argument 0 (numbers) of kernel triple",
+                        hex(value)):
+                launch(4, None, (value,))
+        for value in (0, -1, True, 1.5):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "argument 0 (numbers) of kernel triple",
+                        "not a number"):
+                launch(4, None, (value,))
+
+
+def test_address_lives(fixture):
+    """A launch with the address of memory of this library keeps that memory allocated, and later
+    uses are ordered after the launch."""
+    if fixture.device.backend != "cuda":
+        raise Skip("memory objects have no addresses")
+    kernel = fixture.program().triple
+    other = Gpu.Stream(fixture.context, Gpu.StreamFlags.NON_BLOCKING)
+    buffer, copy = fixture.buffer(struct.pack("=4I", *range(4))), fixture.buffer(16)
+    run_later(fixture, fixture.stream, buffer.get_device_address(), 0)
+    fixture.stream.launch(kernel, 4, args=(buffer.get_device_address(),))
+    other.copy(copy, buffer)
+    buffer.release()
+    equal(struct.unpack("=4I", copy.read(stream=other)), (0, 3, 6, 9))
+
+
+def test_addresses_elsewhere(fixture):
+    if fixture.device.backend == "cuda":
+        raise Skip("addresses are numbers")
+    reason = "on OpenCL, memory is an object" if fixture.device.backend == "opencl" else "memory"
+    for launch in ways(fixture, fixture.program().triple):
+        for value in (0, 1, 1 << 40):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "argument 0 (numbers) of kernel triple",
+                        "not a number", reason):
+                launch(4, None, (value,))
 
 
 if __name__ == "__main__":

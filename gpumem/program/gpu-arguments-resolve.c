@@ -253,6 +253,22 @@ number_as (const GpuArgumentItem *item,
     }
 }
 
+/* Devices with sub-buffers have memory objects: see resolve_address(). */
+static const char *
+describe_number (GpuKernel             *kernel,
+                 const GpuArgumentInfo *info)
+{
+  const GpuNativeDevice *device = _gpu_kernel_get_core (kernel)->context->devices[0];
+
+  if (info->kind != GPU_ARGUMENT_KIND_MEMORY)
+    return "a number";
+
+  return (device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0
+         ? "a number: on OpenCL, memory is an object of the driver, and not an address; pass the "
+           "memory, or NULL for a null pointer"
+         : "a number; pass the memory, or NULL for a null pointer";
+}
+
 static gboolean
 resolve_number (const GpuArgumentItem  *item,
                 GpuKernel              *kernel,
@@ -266,7 +282,7 @@ resolve_number (const GpuArgumentItem  *item,
   if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
     return set_undeclared (kernel, info, index, error);
   if (info->kind != GPU_ARGUMENT_KIND_VALUE || _gpu_argument_type_get_size (info->type) == 0)
-    return set_mismatch (kernel, info, index, "a number", error);
+    return set_mismatch (kernel, info, index, describe_number (kernel, info), error);
 
   value->data = number_as (item, info->type);
   value->size = _gpu_argument_type_get_size (info->type);

@@ -54,15 +54,20 @@ has_numpy (void)
   return numpy_types.boolean != NULL;
 }
 
-/* Returns FALSE for an integer that neither 64-bit type can hold. The caller then calls the method
- * of the Python overrides. */
+/* Returns FALSE for an integer that neither 64-bit type can hold, and for an integer in the place
+ * of memory, which may be an address. The caller then calls the method of the Python overrides. */
 static gboolean
 add_int (GpuArguments *arguments,
+         GpuKernel    *kernel,
+         guint         index,
          PyObject     *value)
 {
   int overflow;
   long long number = PyLong_AsLongLongAndOverflow (value, &overflow);
   unsigned long long large;
+
+  if (gpu_kernel_get_argument_kind (kernel, index) == GPU_ARGUMENT_KIND_MEMORY)
+    return FALSE;
 
   if (overflow == 0 && (number != -1 || PyErr_Occurred () == NULL))
     {
@@ -126,7 +131,8 @@ add_numpy (GpuArguments *arguments,
     return add_bytes (arguments, value);
 
   number = is_int ? PyNumber_Long (value) : PyNumber_Float (value);
-  success = number != NULL && (is_int ? add_int (arguments, number) : PyFloat_Check (number));
+  success = number != NULL && (is_int ? add_int (arguments, kernel, index, number)
+                                      : PyFloat_Check (number));
 
   if (success && !is_int)
     gpu_arguments_add_double (arguments, PyFloat_AS_DOUBLE (number));
@@ -148,7 +154,7 @@ add_argument (GpuArguments *arguments,
   if (memory != NULL || value == Py_None)
     gpu_arguments_add_memory (arguments, memory);
   else if (PyLong_CheckExact (value))
-    return add_int (arguments, value);
+    return add_int (arguments, kernel, index, value);
   else if (PyFloat_CheckExact (value))
     gpu_arguments_add_double (arguments, PyFloat_AS_DOUBLE (value));
   else if (PyBytes_CheckExact (value))

@@ -1233,8 +1233,15 @@ class Stream(AsyncStream, Gpu.Stream):
         its address, a Gpu.Local, a sampler, (image, sampler) for a texture object of CUDA C++, a
         number, or any other bytes-like object for its bytes. Gpu.In, Gpu.Out and Gpu.InOut copy a
         bytes-like object to device memory before the launch, back after it, or both; with Gpu.Out
-        and Gpu.InOut the call waits for the copy back. List in indirect all memory that the kernel
-        accesses only through pointers stored in other memory."""
+        and Gpu.InOut the call waits for the copy back.
+
+        An array of another library is passed in place, if it has __cuda_array_interface__ and the
+        context is one of CUDA, or if it has __dlpack__() and the device can access its memory. The
+        launch waits for the work on the stream that the array names, and keeps the array alive. A
+        NumPy array needs Gpu.In, Gpu.Out or Gpu.InOut. On CUDA, an int is an address.
+
+        List in indirect all memory that the kernel accesses only through pointers stored in other
+        memory."""
         return launch(self, kernel, grid, block, args, shared_size, flags, indirect, allow_empty)
 
     def record(self, flags=Gpu.EventFlags.NONE):

@@ -112,7 +112,7 @@ def _to_host(array, device, copy):
     return result
 
 
-def _can_access(context, kind, number):
+def can_access(context, kind, number):
     """Returns whether a context can access memory of a DLPack device in place."""
     own = _default_device(context)
     if kind in (CUDA, CUDA_MANAGED):
@@ -223,7 +223,7 @@ class DLPackMethods:
         kind, number = map(int, data.__dlpack_device__())
         if context is None:
             context = _find_context(kind, number)
-        if _can_access(context, kind, number):
+        if can_access(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
             try:
                 capsule = _request_capsule(data, asked)
@@ -278,32 +278,54 @@ class DLPackMethods:
         """Returns an array over CUDA memory of another library. The stream, or else the default
         stream, waits for the work on the stream that the interface names."""
         interface = data.__cuda_array_interface__
-        if interface.get("mask") is not None:
-            raise ValueError("an array with a mask cannot be imported")
-        shape, strides = tuple(interface["shape"]), interface.get("strides")
-        dtype = _to_cuda_dtype(interface)
-        address, read_only = interface["data"]
-        if read_only:
+        if interface["data"][1]:
             raise ValueError("a read-only array cannot be imported")
-        if 0 in shape:
-            return cls.empty(context, shape, dtype)
-        array = cls._for_address(context, address, shape, strides, dtype, data)
-        _order(array, interface.get("stream"), stream)
+        if 0 in interface["shape"]:
+            return cls.empty(context, tuple(interface["shape"]), _to_cuda_dtype(interface))
+        array = _wrap_interface(context, data, interface)
+        _order(array, interface.get("stream"), stream or context.get_default_stream())
         return array
 
-    @classmethod
-    def _for_address(cls, context, address, shape, strides, dtype, owner):
-        item = dtype.get_item_size()
-        if strides is None:
-            strides = [item] * len(shape)
-            for i in range(len(shape) - 1, 0, -1):
-                strides[i - 1] = strides[i] * shape[i]
-        steps = [stride * (length - 1) for stride, length in zip(strides, shape)]
-        below = sum(step for step in steps if step < 0)
-        size = sum(map(abs, steps)) + item
-        buffer = Gpu.Buffer.new_wrapped(context, address + below, size, Gpu.WrapMode.BORROW,
-                                        _own(owner))
-        return cls.for_memory(buffer, shape, dtype, -below, strides)
+
+def _wrap_interface(context, data, interface):
+    """Returns an array over the memory that a CUDA Array Interface describes, which must have
+    elements."""
+    if interface.get("mask") is not None:
+        raise ValueError("an array with a mask cannot be imported")
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    dtype = _to_cuda_dtype(interface)
+    address, read_only = interface["data"]
+    item = dtype.get_item_size()
+    if strides is None:
+        strides = [item] * len(shape)
+        for i in range(len(shape) - 1, 0, -1):
+            strides[i - 1] = strides[i] * shape[i]
+    steps = [stride * (length - 1) for stride, length in zip(strides, shape)]
+    below = sum(step for step in steps if step < 0)
+    size = sum(map(abs, steps)) + item
+    memory = Gpu.Buffer.new_wrapped(context, address + below, size, Gpu.WrapMode.BORROW,
+                                    _own(data))
+    if read_only:
+        memory = Gpu.Buffer.slice_full(memory, Gpu.MemoryFlags.READ_ONLY, 0, size)
+    return Gpu.Array.new_for_memory(memory, -below, dtype, shape, list(strides))
+
+
+def import_interface(context, data, interface):
+    """Returns an array over CUDA memory of another library, for kernels only: the memory of a
+    read-only array has the flag READ_ONLY, which only kernels heed."""
+    if 0 in interface["shape"]:
+        return Gpu.Array.new(context, _to_cuda_dtype(interface), tuple(interface["shape"]))
+    array = _wrap_interface(context, data, interface)
+    _order(array, interface.get("stream"))
+    return array
+
+
+def import_array(context, data):
+    """Returns an array over memory of another library, given an object with __dlpack__() whose
+    memory the context can access."""
+    is_cuda = _default_device(context)[0] == CUDA
+    capsule = _request_capsule(data, _get_handle(context, None) if is_cuda else None)
+    return _import(context, capsule, None)
 
 
 def _own(owner):
@@ -375,11 +397,11 @@ def get_descr(dtype):
     return descr
 
 
-def _order(array, theirs, ours):
-    """Orders later work of this library on the array, and one stream as a whole, after the work on
-    a stream of another library."""
+def _order(array, theirs, *ours):
+    """Orders later work of this library on the array, and some streams as a whole, after the work
+    on a stream of another library."""
     if theirs is None:
         return
-    other = Gpu.Stream.new_wrapped(array.context, theirs, Gpu.WrapMode.BORROW)
-    for stream in other, ours or array.context.get_default_stream():
+    other = Gpu.Stream.new_wrapped(array.get_context(), theirs, Gpu.WrapMode.BORROW)
+    for stream in (other, *ours):
         Gpu.Stream.wait_array(stream, array)

@@ -10,6 +10,7 @@ from . import _gpumem_native as _native
 from ._gpumem import Exported, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import checked, to_index, to_text
+from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer
 
 Gpu = get_introspection_module("Gpu")
 
@@ -66,30 +67,37 @@ class Local:
         return f"Gpu.Local({self.size})"
 
 
-def _add_number(arguments, value, type_name):
+def _add_number(arguments, kernel, value, index, type_name):
     """Adds a NumPy number. If the type of the parameter is known, the number is converted, and
     rejected if it is out of range. For any other parameter, the bytes of the number are passed."""
     numpy = loaded_numpy()
-    if not type_name:
+    if isinstance(value, numpy.integer) and is_pointer(kernel, index):
+        _add_integer(arguments, kernel, int(value), index)
+    elif not type_name:
         arguments.add_value(value.tobytes())
     elif isinstance(value, (numpy.integer, numpy.bool_)):
-        _add_integer(arguments, int(value))
+        _add_integer(arguments, kernel, int(value), index)
     elif isinstance(value, numpy.floating):
         arguments.add_double(float(value))
     else:
         arguments.add_value(value.tobytes())
 
 
-def _add_integer(arguments, value):
+def _add_integer(arguments, kernel, value, index):
+    if not isinstance(value, bool) and is_pointer(kernel, index) \
+            and add_address(arguments, kernel, value, index):
+        return
     if value >= 1 << 63:
         arguments.add_uint(value)
     else:
         arguments.add_int(value)
 
 
-def _describe(kernel, index):
-    name = kernel.get_argument_name(index) if index < kernel.get_n_arguments() else None
-    return f"argument {index}{f' ({name})' if name else ''} of kernel {kernel.get_name()}"
+def _is_host_numpy(value):
+    """Returns whether an object is a NumPy array. Programs must copy NumPy arrays on every back
+    end, also where the kernel could access them by DLPack."""
+    numpy = loaded_numpy()
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def _is_array(value):
@@ -120,7 +128,7 @@ def _is_for_pointer(kernel, value, index):
 def _add_bytes(arguments, kernel, value, index):
     """Adds the bytes of a bytes-like object."""
     if _is_for_pointer(kernel, value, index):
-        raise TypeError(f"{_describe(kernel, index)} cannot be a {type(value).__name__}, which is "
+        raise TypeError(f"{describe(kernel, index)} cannot be a {type(value).__name__}, which is "
                         "in the memory of the host: wrap it in Gpu.In, Gpu.Out or Gpu.InOut to "
                         "copy it for one launch, or copy it to a Gpu.Buffer")
     try:
@@ -128,7 +136,7 @@ def _add_bytes(arguments, kernel, value, index):
             arguments.add_value(ctypes.string_at(exported.address, exported.size))
     except TypeError:
         from ._gpumem_launch import Transfer
-        where = _describe(kernel, index)
+        where = describe(kernel, index)
         if isinstance(value, Transfer):
             raise TypeError(f"{where}: only launches at once copy {value!r}; prepare the launch "
                             "with a Gpu.Buffer") from None
@@ -147,9 +155,9 @@ def _add_argument(arguments, kernel, value, index, type_name):
     elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Gpu.Image):
         arguments.add_texture(*value)
     elif numpy is not None and isinstance(value, numpy.generic):
-        _add_number(arguments, value, type_name)
+        _add_number(arguments, kernel, value, index, type_name)
     elif isinstance(value, int):
-        _add_integer(arguments, value)
+        _add_integer(arguments, kernel, value, index)
     elif isinstance(value, float):
         arguments.add_double(value)
     elif isinstance(value, Gpu.MemoryBlock):
@@ -160,7 +168,7 @@ def _add_argument(arguments, kernel, value, index, type_name):
         arguments.add_value(value)
     elif is_over_memory(value):
         arguments.add_memory(memory_of(value) if value.nbytes > 0 else None)
-    else:
+    elif _is_host_numpy(value) or not add_foreign(arguments, kernel, value, index):
         _add_bytes(arguments, kernel, value, index)
 
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Kernel arguments in memory of other libraries: arrays with the CUDA Array Interface or with
+DLPack, and addresses as numbers."""
+
+from gi.repository import GLib
+
+from ..module import get_introspection_module
+from ._gpumem_dlpack import CPU, can_access, import_array, import_interface
+
+Gpu = get_introspection_module("Gpu")
+
+
+def describe(kernel, index):
+    name = kernel.get_argument_name(index) if index < kernel.get_n_arguments() else None
+    return f"argument {index}{f' ({name})' if name else ''} of kernel {kernel.get_name()}"
+
+
+def is_pointer(kernel, index):
+    return index < kernel.get_n_arguments() \
+        and kernel.get_argument_kind(index) == Gpu.ArgumentKind.MEMORY
+
+
+def _get_context(kernel):
+    return kernel.get_program().get_context()
+
+
+def _is_on_cuda(context):
+    return context.get_device().get_backend() == "cuda"
+
+
+class _Named:
+    """A with statement whose errors name the argument."""
+
+    def __init__(self, kernel, index):
+        self.kernel = kernel
+        self.index = index
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, GLib.Error):
+            error.message = f"{describe(self.kernel, self.index)}: {error.message}"
+        elif isinstance(error, (BufferError, ValueError)):
+            raise type(error)(f"{describe(self.kernel, self.index)}: {error}") from None
+
+
+def add_address(arguments, kernel, value, index):
+    """Adds an integer for a pointer on CUDA: memory from this address to the end of its allocation.
+    The driver must know the address. If the memory belongs to this library, the launch is ordered
+    after other uses of the memory, and keeps it allocated. Returns whether the value was added."""
+    context = _get_context(kernel)
+    if not 0 < value < 1 << 64 or not _is_on_cuda(context):
+        return False
+    with _Named(kernel, index):
+        arguments.add_memory(Gpu.Buffer.new_wrapped(context, value, 0, Gpu.WrapMode.BORROW, None))
+    return True
+
+
+def _import_shared(context, value):
+    """Returns a Gpu.Array over an array with DLPack that the context can access without a copy, or
+    None."""
+    kind, number = map(int, value.__dlpack_device__())
+    is_shared = can_access(context, kind, number) and (kind != CPU or not _is_on_cuda(context))
+    return import_array(context, value) if is_shared else None
+
+
+def _import(context, kernel, index, value, interface):
+    if interface is None:
+        return _import_shared(context, value)
+    if not _is_on_cuda(context):
+        raise TypeError(f"{describe(kernel, index)} cannot be a {type(value).__name__} in CUDA "
+                        f"memory, which kernels on {context.get_device().get_id()} cannot access: "
+                        "copy the array with Gpu.Array.from_dlpack()")
+    return import_interface(context, value, interface)
+
+
+def add_foreign(arguments, kernel, value, index):
+    """Adds an array of another library that the kernel can access in place. The launch keeps the
+    array alive, and is ordered after the work on the stream that the array names. Returns whether
+    the value was added."""
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None and not hasattr(value, "__dlpack__"):
+        return False
+    with _Named(kernel, index):
+        array = _import(_get_context(kernel), kernel, index, value, interface)
+        if array is not None:
+            arguments.add_array(array)
+    return array is not None
