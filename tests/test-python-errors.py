@@ -106,6 +106,118 @@ def plain_other_domains():
     equal((type(DerivedFromTwo("a")), DerivedFromTwo("a").message), (DerivedFromTwo, "a"))
 
 
+# --- messages ------------------------------------------------------------------------------------
+
+INNER_NAMES = ("Methods", "__new__", "__init__", "_strict", "try_", "<locals>")
+
+
+def check_message(call, kind, *words):
+    message = str(catch(kind, call))
+    for word in words:
+        assert word in message, f"'{word}' is not in '{message}'"
+    for name in INNER_NAMES:
+        assert name not in message, message
+
+
+def plain_messages_name_methods():
+    """Messages about missing and surplus arguments name the class that the program uses."""
+    for kind in (Gpu.Array, Gpu.Buffer, Gpu.DType, Gpu.HostMemory, Gpu.Image, Gpu.ImageFormat,
+                 Gpu.LimitAllocator, Gpu.MemoryPool, Gpu.Sampler, Gpu.Stream, Gpu.Svm):
+        check_message(kind, TypeError, f"Gpu.{kind.__name__}() missing")
+    for method in ("Array.zeros", "Array.from_numpy", "Image.from_array", "Svm.shaped",
+                   "HostMemory.empty"):
+        owner, name = method.split(".")
+        check_message(getattr(getattr(Gpu, owner), name), TypeError, f"{name}() missing")
+    for kind in (Gpu.In, Gpu.InOut, Gpu.Local):
+        check_message(kind, TypeError, f"Gpu.{kind.__name__}() missing")
+
+
+def test_messages_of_methods(fixture):
+    buffer, pool = fixture.buffer(64), Gpu.MemoryPool(fixture.context)
+    array = Gpu.Array(fixture.context, (3, 4), "float32")
+    check_message(array.fill, TypeError, "Array.fill() missing 1", "'value'")
+    check_message(lambda: array.write(1, 2, 3, 4), TypeError, "Array.write() takes")
+    check_message(lambda: array.to_numpy(there=1), TypeError, "Array.to_numpy() got", "'there'")
+    check_message(pool.alloc_buffer, TypeError, "MemoryPool.alloc_buffer() missing 1", "'size'")
+    check_message(buffer.slice, TypeError, "Buffer.slice() missing 2")
+    buffer.release()
+    check_message(buffer.read, Gpu.ReleasedError, "gpu_buffer_read_bytes: ")
+    check_message(lambda: buffer.write(b"1"), Gpu.ReleasedError, "gpu_buffer_write_bytes: ")
+
+
+def test_messages_of_new_buffers(fixture):
+    """Arguments of an array get advice to create one."""
+    for shape in ((3, 4), [3, 4]):
+        check_message(lambda: fixture.buffer(shape), TypeError, str(shape), "Gpu.Array(")
+        check_message(lambda: fixture.buffer(shape, "float32"), TypeError, "float32", "Gpu.Array(")
+    for value in (None, 5.5, "text"):
+        check_message(lambda: fixture.buffer(value), TypeError, repr(value), "a size in bytes")
+
+
+def test_messages_name_arguments(fixture):
+    """Integers out of range, and values that are not text, raise an error with the name of the
+    argument."""
+    buffer, most = fixture.buffer(64), str((1 << 64) - 1)
+    for call, name, value in [(lambda: fixture.buffer(-1), "size", -1),
+                              (lambda: fixture.buffer(1 << 70), "size", 1 << 70),
+                              (lambda: Gpu.HostMemory(fixture.context, -1), "size", -1),
+                              (lambda: Gpu.MemoryPool(fixture.context)(-1), "size", -1),
+                              (lambda: buffer.read(-5), "offset", -5),
+                              (lambda: buffer.read(0, -5), "size", -5),
+                              (lambda: buffer.write(b"1", -5), "offset", -5),
+                              (lambda: buffer.slice(0, -5), "size", -5)]:
+        check_message(call, OverflowError, f"{name} must be 0 to {most}, not {value}")
+    check_message(lambda: Gpu.Device.find(5), TypeError, "must be a str, not 5")
+
+
+def test_axis_in_messages(fixture):
+    """An index out of bounds names the axis of the array, as in NumPy."""
+    array = Gpu.Array.zeros(fixture.context, (3, 4, 5), "float32")
+    for key, axis in [((0, 9), 1), ((9, 0), 0), ((0, 0, 9), 2), ((slice(None), 0, 9), 2),
+                      ((..., 9), 2), ((None, 0, None, 9), 1), ((0, -5), 1), ((0, ..., -6), 2)]:
+        size = array.shape[axis]
+        check_message(lambda: array[key], IndexError, f"axis {axis} with size {size}")
+    check_message(lambda: array.item(0, 1, 9), IndexError, "axis 2 with size 5")
+
+
+def test_array_errors(fixture):
+    """Shapes and strides that are not possible raise ValueError, as in NumPy."""
+    array = Gpu.Array.zeros(fixture.context, (3, 4), "float32")
+    for call in (lambda: array.reshape(5, 5), lambda: array.reshape(-1, -1),
+                 lambda: array.T.reshape(12), lambda: array.transpose(0, 0),
+                 lambda: array.transpose(5, 1), lambda: array[:, ::2].view("float64"),
+                 lambda: array[:, :3].view("float64"), lambda: array.T.view("float64"),
+                 lambda: Gpu.Array(fixture.context, (3, -4), "float32")):
+        catch(ValueError, call)
+
+
+def test_progress(fixture):
+    """progress= must be a function, or the call fails before any work. read_into_async() reports
+    progress, and write_bytes_async() takes bytes-like data."""
+    buffer, data = fixture.buffer(1 << 16), os.urandom(1 << 16)
+    for call in (lambda: buffer.read_async(progress=5),
+                 lambda: buffer.write_async(data, progress="shown"),
+                 lambda: buffer.read_into_async(bytearray(10), progress=[])):
+        check_message(lambda: asyncio.run(call()), TypeError, "progress must be a function")
+
+    for kind in (bytes, bytearray, memoryview, GLib.Bytes):
+        buffer.fill(0)
+        done = []
+        buffer.write_bytes_async(None, 0, kind(data), None, None, None,
+                                 lambda source, result: done.append(
+                                     source.write_bytes_finish(result)))
+        spin(lambda: done)
+        equal((done, buffer.read()), ([True], data))
+
+    target, calls = bytearray(1 << 16), []
+    count = asyncio.run(buffer.read_into_async(target, progress=lambda *args: calls.append(args)))
+    equal((count, bytes(target), calls[-1]), (1 << 16, data, (1 << 16, 1 << 16)))
+    part = bytearray(100)
+    asyncio.run(buffer.read_into_async(part, 50, progress=lambda current, total: None))
+    equal(bytes(part), data[50:150])
+    equal(asyncio.run(buffer.read_into_async(bytearray(), progress=print)), 0)
+
+
 # --- paths ---------------------------------------------------------------------------------------
 
 def test_functions(fixture):

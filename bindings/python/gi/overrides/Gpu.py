@@ -18,6 +18,7 @@ Ctrl-C interrupts every function that waits. The pending work still completes.
 
 import contextlib
 import ctypes
+import reprlib
 import sys
 import warnings
 import weakref
@@ -44,6 +45,7 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
                              OutOfMemoryError, ReleasedError, TimedOutError)
+from ._gpumem_help import name_methods
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
@@ -339,6 +341,19 @@ def _check_scalar(value):
                         "this value, pass numpy.array ([value])")
 
 
+def _check_new_buffer(size_or_data, flags):
+    """Rejects the arguments of an array for a new buffer."""
+    if not isinstance(flags, int):
+        raise TypeError(f"flags must be of type MemoryFlags, not {flags!r}: for an array of a "
+                        "shape and a dtype, create Gpu.Array(context, shape, dtype)")
+    if isinstance(size_or_data, (tuple, list)) or size_or_data is None \
+            or isinstance(size_or_data, (float, str, complex)):
+        raise TypeError("a buffer needs a size in bytes or a bytes-like object, not "
+                        f"{reprlib.repr(size_or_data)}: for an array of a shape, create "
+                        "Gpu.Array(context, shape, dtype); for numbers, pass numpy.array(numbers, "
+                        "dtype)")
+
+
 def _get_size_of(data):
     """Returns the size of contiguous data, or None for data that need a conversion."""
     try:
@@ -355,6 +370,15 @@ _NO_WRITES = int(Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
 _PIECE = 1 << 22                                # bytes to copy before the event loop runs
 
 
+async def _copy_bytes(data, address, size):
+    """Copies a GLib.Bytes to an address. Runs the event loop between the pieces of a long copy."""
+    import asyncio
+    for start in range(0, size, _PIECE):
+        piece = data.new_from_bytes(start, min(_PIECE, size - start)).get_data()
+        ctypes.memmove(address + start, piece, len(piece))
+        await asyncio.sleep(0)
+
+
 class Buffer(AsyncBuffer, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
@@ -368,6 +392,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
         if type(size_or_data) is int or is_int(size_or_data):
             return Gpu.Buffer.new(context, flags, size_or_data)
+        _check_new_buffer(size_or_data, flags)
         _check_scalar(size_or_data)
         return cls.new_from_data(context, size_or_data, flags)
 
@@ -537,9 +562,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     def write_bytes_async(self, stream, offset, bytes, cancellable=None, progress_callback=None,
                           progress_data=None, callback=None, *user_data):
-        """Writes a GLib.Bytes in a main loop of GLib: the callback calls write_bytes_finish().
+        """Writes bytes-like data, which must not change before the write has completed, in a main
+        loop of GLib: the callback calls write_bytes_finish().
         progress_callback(current, total, *progress_data) is called as by read_async()."""
-        return Gpu.Buffer.write_bytes_async(self, stream, offset, bytes, cancellable,
+        data = to_glib_bytes(bytes, copy=False)
+        return Gpu.Buffer.write_bytes_async(self, stream, offset, data, cancellable,
                                             progress_callback, progress_data or (), callback,
                                             *user_data)
 
@@ -551,25 +578,31 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
             data = new_bytes(None, size)
             await self._read_exported_async(Exported(data), offset, stream)
             return data
-        data = await wait_for(
+        data = await self._read_with_progress(offset, size, stream, progress)
+        result = new_bytes(None, size)
+        await _copy_bytes(data, bytes_address(result), size)
+        return result
+
+    async def _read_with_progress(self, offset, size, stream, progress):
+        """Returns a GLib.Bytes."""
+        return await wait_for(
             lambda cancellable, callback, report=None: self.read_bytes_async(
                 stream, offset, size, cancellable, report, None, callback),
             self.read_bytes_finish, progress)
-        # get_data() copies: run the event loop between the pieces of a long copy.
-        import asyncio
-        result = new_bytes(None, size)
-        for start in range(0, size, _PIECE):
-            piece = data.new_from_bytes(start, min(_PIECE, size - start)).get_data()
-            ctypes.memmove(bytes_address(result) + start, piece, len(piece))
-            await asyncio.sleep(0)
-        return result
 
-    async def read_into_async(self, target, offset=0, stream=None):
+    async def read_into_async(self, target, offset=0, stream=None, *, progress=None):
         """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
-        the read has completed, even if the await is cancelled."""
+        the read has completed, even if the await is cancelled. progress(current, total) is called
+        as by read_async(); with it, the data are read into other memory first, and then copied to
+        the target."""
         exported = Exported(target, writable=True)
         size = exported.size
-        await self._read_exported_async(exported, offset, stream)
+        if progress is None or size == 0:
+            await self._read_exported_async(exported, offset, stream)
+            return size
+        with exported:
+            data = await self._read_with_progress(offset, size, stream, progress)
+            await _copy_bytes(data, exported.address, size)
         return size
 
     async def _read_exported_async(self, exported, offset, stream):
@@ -1349,4 +1382,6 @@ def _install_fast():
         kind.__init__ = object.__init__
 
 
+name_methods([one for name, one in list(globals().items())
+              if isinstance(one, type) and (hasattr(one, "__info__") or name in __all__)])
 _install_fast()

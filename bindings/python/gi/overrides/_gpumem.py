@@ -313,6 +313,8 @@ async def wait_for(begin, finish, progress=None):
     """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
     calls begin (cancellable, callback, report), and progress (current, total) in the loop."""
     import asyncio
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     cancellable = Gio.Cancellable()

@@ -5,6 +5,7 @@ these raises an error. Wrong values for properties also raise errors, except in 
 GObject.Object.__init__(), which belong to PyGObject: the classes here have constructors of their
 own."""
 
+import functools
 import numbers
 import operator
 import sys
@@ -19,8 +20,11 @@ from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
 
-_INTEGERS = {TypeTag.INT8, TypeTag.UINT8, TypeTag.INT16, TypeTag.UINT16, TypeTag.INT32,
-             TypeTag.UINT32, TypeTag.INT64, TypeTag.UINT64}
+# Integer types, with their limits
+_INTEGERS = {getattr(TypeTag, f"{prefix}INT{bits}"): limits
+             for bits in (8, 16, 32, 64)
+             for prefix, limits in (("", (-(1 << bits - 1), (1 << bits - 1) - 1)),
+                                    ("U", (0, (1 << bits) - 1)))}
 _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
 # Classes whose functions check nothing: True is a valid value of a kernel argument.
@@ -56,8 +60,12 @@ def to_text(value, name):
     """Returns the text; raises ValueError if it has a null character."""
     if isinstance(value, str):
         offset = value.find("\0")
+    elif isinstance(value, bytes):
+        offset = value.find(b"\0")
+    elif value is None or hasattr(value, "__fspath__"):
+        offset = -1
     else:
-        offset = value.find(b"\0") if isinstance(value, bytes) else -1
+        raise TypeError(f"{name} must be a str, not {value!r}")
     if offset >= 0:
         raise ValueError(f"{name} has a null character at offset {offset} of {len(value)}")
     return value
@@ -179,16 +187,40 @@ def _list_parameters(info, has_self):
     return ", ".join(first + parameters), ", ".join(first + passed)
 
 
+def _explain_overflow(info, error, values):
+    """Returns an exception that names the argument that is out of range. values has the integers
+    by the name of the argument. PyGObject only reports the value."""
+    for argument in _list_arguments(info):
+        type_info, name = _type_of(argument), argument.get_name()
+        value = values.get(name)
+        is_array = type_info.get_tag() == TypeTag.ARRAY
+        limits = _INTEGERS.get((type_info.get_param_type(0) if is_array else type_info).get_tag())
+        for index, number in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+            if limits and isinstance(number, int) and not limits[0] <= number <= limits[1]:
+                where = f"{name}[{index}]" if is_array else name
+                return OverflowError(f"{where} must be {limits[0]} to {limits[1]}, not {number}")
+    return error
+
+
 def _strict(info, checks, has_self):
     """Compiles a function with the parameters of info, because a function with *args and **kwargs
     would unpack a tuple and a dictionary at each call."""
     parameters, passed = _list_parameters(info, has_self)
     lines = [f"def {info.__name__}({parameters}):"]
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
-    lines.append(f"return call_({passed})")
-    names = dict(_NAMES, call_=info)
+    values = ", ".join(f"{name!r}: {name}" for name, check in checks
+                       if check in (to_index, to_indices))
+    if values:
+        lines += [f"try: return call_({passed})",
+                  f"except OverflowError as error_: explained_ = explain_(error_, {{{values}}})",
+                  "raise explained_"]
+    else:
+        lines.append(f"return call_({passed})")
+    names = dict(_NAMES, call_=info, explain_=functools.partial(_explain_overflow, info))
     exec("\n ".join(lines), names)
     call = names[info.__name__]
+    owner = info.get_container()
+    call.__qualname__ = f"{owner.get_name()}.{info.__name__}" if owner else info.__name__
     call.__doc__ = info.__doc__
     call.__wrapped__ = info
     return call

@@ -8,6 +8,12 @@ from ..module import get_introspection_module
 
 Gpu = get_introspection_module("Gpu")
 _Code = Gpu.Error                               # the enumeration of the typelib
+
+# Functions that read() and write() of a buffer try first. Messages must name functions that the
+# program calls.
+_INNER = {"gpu_buffer_try_read_address:": "gpu_buffer_read_bytes:",
+          "gpu_buffer_try_write_address:": "gpu_buffer_write_bytes:"}
+
 _DOMAIN = GLib.quark_to_string(Gpu.error_quark())
 
 
@@ -37,6 +43,8 @@ class Error(GLib.Error):
 
     def __init__(self, message: str = "unknown error", domain: "str | None" = None,
                  code: "int | None" = None):
+        for inner, name in _INNER.items():
+            message = message.replace(inner, name, 1) if message.startswith(inner) else message
         super().__init__(message, _DOMAIN if domain is None else domain,
                          int(self._code if code is None else code))
 

@@ -605,7 +605,8 @@ def _axis(axis, ndim):
 
 def _apply(array, keys, n_rest):
     """Applies the keys in order, each to its dimension."""
-    axis = 0
+    axis = 0                                    # of the view
+    dimension = 0                               # of the array
     seen = False
     for key in keys:
         if key is Ellipsis:
@@ -613,6 +614,7 @@ def _apply(array, keys, n_rest):
                 raise IndexError("an index can have only one '...'")
             seen = True
             axis += n_rest
+            dimension += n_rest
         elif key is None:
             array = array.insert_axis(axis)
             axis += 1
@@ -622,12 +624,14 @@ def _apply(array, keys, n_rest):
             array = array.slice(axis, _clamp(key.start, first), _clamp(key.stop, last),
                                 _clamp(step, 1))
             axis += 1
+            dimension += 1
         else:
             index = _to_index(key)
             if not -array.shape[axis] <= index < array.shape[axis]:
-                raise IndexError(f"index {index} is out of bounds for axis {axis} with size "
-                                 f"{array.shape[axis]}")
+                raise IndexError(f"index {index} is out of bounds for axis {dimension} with "
+                                 f"size {array.shape[axis]}")
             array = array.index(axis, index)
+            dimension += 1
     return array
 
 

@@ -16,7 +16,7 @@ class SvmMethods(ArrayMethods):
 
     Gpu.Svm.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
     fine-grained memory, which the host may access at any time. Without support for fine-grained
-    memory they raise Gpu.Error.NOT_SUPPORTED. Gpu.Svm.shaped() supports every device: it allocates
+    memory they raise Gpu.NotSupportedError. Gpu.Svm.shaped() supports every device: it allocates
     memory with the shape and type of an array, which mapping.to_numpy() then returns."""
     _form = None
 
