@@ -17,7 +17,7 @@ static const char source[] =
   "  x[get_global_id (0)] = scratch[l];\n"
   "}\n";
 
-static const char part[] = "int next (int i) { return i + 1; }\n";
+static const char part[] = "#include \"one.h\"\nint next (int i) { return i + ONE; }\n";
 
 static const char main_part[] =
   "int next (int i);\n"
@@ -89,7 +89,7 @@ static gboolean
 build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
 {
   g_autoptr (GpuProgram) program = gpu_program_new_from_source_full (context, source, NULL, flags,
-                                                                     NULL, error);
+                                                                     NULL, NULL, error);
   g_autoptr (GpuProgram) again = NULL;
   g_autoptr (GBytes) binary = NULL;
   g_auto (GStrv) names = NULL;
@@ -112,15 +112,18 @@ link_and_launch (GpuContext *context, GError **error)
   GpuDevice *device = gpu_context_get_device (context);
   g_autoptr (GBytes) first = NULL;
   g_autoptr (GBytes) second = NULL;
+  g_autoptr (GHashTable) headers = NULL;
   g_autoptr (GpuProgram) program = NULL;
   GBytes *parts[2];
 
   if ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_LINKING) == 0)
     return TRUE;
-  parts[0] = first = gpu_program_compile (context, main_part, NULL, error);
+  parts[0] = first = gpu_program_compile (context, main_part, NULL, NULL, error);
   if (first == NULL)
     return FALSE;
-  parts[1] = second = gpu_program_compile (context, part, NULL, error);
+  headers = g_hash_table_new (g_str_hash, g_str_equal);
+  g_hash_table_insert (headers, "one.h", "#define ONE 1\n");
+  parts[1] = second = gpu_program_compile (context, part, NULL, headers, error);
   if (second == NULL)
     return FALSE;
   program = gpu_program_new_linked (context, parts, 2, NULL, error);

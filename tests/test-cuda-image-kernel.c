@@ -248,7 +248,7 @@ kernel_linked (TestFixture *fixture)
 
   for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
     {
-      parts[i] = gpu_program_compile (fixture->context, sources[i], NULL, &error);
+      parts[i] = gpu_program_compile (fixture->context, sources[i], NULL, NULL, &error);
       g_assert_no_error (error);
     }
 

@@ -36,7 +36,7 @@ prepare (const char *source)
 {
   g_autoptr (GPtrArray) options = g_ptr_array_new ();
 
-  return _gpu_cuda_source_prepare (source, GPU_CUDA_LANGUAGE_PORTABLE, options);
+  return _gpu_cuda_source_prepare (source, GPU_CUDA_LANGUAGE_PORTABLE, options, NULL);
 }
 
 /* Only programs that use images get the image prelude. */

@@ -417,7 +417,7 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   n_loads = 0;
   _gpu_cuda.cuModuleLoadDataEx = load_second;
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, &error);
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, NULL, &error);
   /* No pool exists yet, so there is nothing to free. */
   g_assert_null (program);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuModuleLoadDataEx");
@@ -426,7 +426,7 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   g_object_unref (new_by_kind (own, 3, 1000, &error));
   g_assert_no_error (error);
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, &error);
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, NULL, NULL, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 7 * 1000,
                                    (const guint8 *) "pattern", 7, &error), error);

@@ -161,7 +161,7 @@ program_template (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = gpu_program_new_from_source_full (fixture->context, cpp_source, NULL,
-                                              GPU_PROGRAM_FLAGS_NONE, names, &error);
+                                              GPU_PROGRAM_FLAGS_NONE, names, NULL, &error);
   g_assert_no_error (error);
   kernel = get_kernel (program, "scale<float>");
   g_assert_cmpuint (gpu_kernel_get_n_arguments (kernel), ==, 2);

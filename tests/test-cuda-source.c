@@ -60,9 +60,9 @@ source_languages (void)
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (portable); i++)
-    g_assert_cmpint (_gpu_cuda_source_identify (portable[i]), ==, GPU_CUDA_LANGUAGE_PORTABLE);
+    g_assert_cmpint (_gpu_cuda_source_identify (portable[i], NULL), ==, GPU_CUDA_LANGUAGE_PORTABLE);
   for (guint i = 0; i < G_N_ELEMENTS (cpp); i++)
-    g_assert_cmpint (_gpu_cuda_source_identify (cpp[i]), ==, GPU_CUDA_LANGUAGE_CPP);
+    g_assert_cmpint (_gpu_cuda_source_identify (cpp[i], NULL), ==, GPU_CUDA_LANGUAGE_CPP);
 }
 
 /* Returns the rewritten program without the prelude. */
@@ -70,7 +70,7 @@ static char *
 prepare (const char *source, GpuCudaLanguage language)
 {
   g_autoptr (GPtrArray) options = g_ptr_array_new ();
-  g_autofree char *text = _gpu_cuda_source_prepare (source, language, options);
+  g_autofree char *text = _gpu_cuda_source_prepare (source, language, options, NULL);
   const char *start = strstr (text, "#line 1 \"program.");
 
   g_assert_nonnull (start);
@@ -620,7 +620,8 @@ static GBytes *
 compile (const char *source, const char *options, char **log)
 {
   g_autoptr (GError) error = NULL;
-  GBytes *image = _gpu_cuda_compile (capability, source, options, FALSE, NULL, NULL, log, &error);
+  GBytes *image = _gpu_cuda_compile (capability, source, options, NULL, FALSE, NULL, NULL, log,
+                                     &error);
 
   g_assert_no_error (error);
   return image;
@@ -744,12 +745,12 @@ source_log (void)
   if (!has_compiler ())
     return;
   g_assert_null (_gpu_cuda_compile (90, "__kernel void f (int x)\n{\n  wrong;\n}\n", NULL,
-                                    FALSE, NULL, NULL, NULL, &error));
+                                    NULL, FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cl", "3", "wrong");
   g_assert_null (_gpu_cuda_compile (90, "__global__ void f (int x)\n{\n  wrong;\n}\n", NULL,
-                                    FALSE, NULL, NULL, NULL, &error));
+                                    NULL, FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cu", "3", "wrong");
-  g_assert_null (_gpu_cuda_compile (90, unused, "-no-such-option", FALSE, NULL, NULL, NULL,
+  g_assert_null (_gpu_cuda_compile (90, unused, "-no-such-option", NULL, FALSE, NULL, NULL, NULL,
                                     &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
 
@@ -758,7 +759,7 @@ source_log (void)
   if (log == NULL || strstr (log, "warning") == NULL)
     return;
   g_assert_nonnull (strstr (log, "never_used"));
-  g_assert_null (_gpu_cuda_compile (90, unused, "-Werror", FALSE, NULL, NULL, NULL, &error));
+  g_assert_null (_gpu_cuda_compile (90, unused, "-Werror", NULL, FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "never_used");
   g_clear_pointer (&log, g_free);
   g_clear_pointer (&image, g_bytes_unref);
@@ -781,12 +782,12 @@ source_lowered (void)
 
   if (!has_compiler ())
     return;
-  image = _gpu_cuda_compile (90, source, "--std=c++17", FALSE, names, &lowered, NULL, &error);
+  image = _gpu_cuda_compile (90, source, "--std=c++17", NULL, FALSE, names, &lowered, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (g_strv_length (lowered), ==, 2);
   g_assert_true (g_str_has_prefix (lowered[0], "_Z5scaleIfE"));
   g_assert_true (g_str_has_prefix (lowered[1], "_ZN2ns1fE"));
-  g_assert_null (_gpu_cuda_compile (90, source, NULL, FALSE, wrong, &lowered, NULL, &error));
+  g_assert_null (_gpu_cuda_compile (90, source, NULL, NULL, FALSE, wrong, &lowered, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED);
 }
 

@@ -359,7 +359,7 @@ cuda_linked_kinds (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
-  code = gpu_program_compile (fixture->context, source, NULL, &error);
+  code = gpu_program_compile (fixture->context, source, NULL, NULL, &error);
   g_assert_no_error (error);
   parts[0] = code;
   parts[1] = object;

@@ -411,8 +411,9 @@ const tests = {
             return;
         const parts = [
             'int next (int i); __kernel void k (__global int *p) { p[0] = next (p[0]); }',
-            'int next (int i) { return i + 1; }',
-        ].map(source => Gpu.Program.compile(fixture.context, source, null));
+            '#include "one.h"\nint next (int i) { return i + ONE; }',
+        ].map(source => Gpu.Program.compile(fixture.context, source, null,
+            {'one.h': '#define ONE 1'}));
         assert(parts.every(part => part instanceof Uint8Array));
         const linked = Gpu.Program.new_linked(fixture.context, parts, null);
         fixture.stream.launch(linked.get_kernel('k'), 1, null, [buffer]);
@@ -783,7 +784,9 @@ const tests = {
             () => Gpu.Program.new_from_source(fixture.context, source, '-DAAAAAA=\0'),
             () => Gpu.Program.new_from_source_async(fixture.context, cut, null, null),
             () => Gpu.Program.new_from_source_full(fixture.context, source, null,
-                Gpu.ProgramFlags.NONE, ['kernel<1>\0']),
+                Gpu.ProgramFlags.NONE, ['kernel<1>\0'], null),
+            () => Gpu.Program.new_from_source_full(fixture.context, source, null,
+                Gpu.ProgramFlags.NONE, null, {'a.h': '123456789\0'}),
             () => fixture.context.set_build_options('-DAAAAAA=\0'),
         ])
             await raises(RangeError, call, 'offset 9');

@@ -78,8 +78,8 @@ cacheable_sources (void)
       g_autofree char *source = g_strconcat (sources[i].text, KERNEL, NULL);
 
       g_test_message ("%s", sources[i].text);
-      g_assert_cmpint (_gpu_program_is_cacheable (source, "", TRUE), ==, sources[i].closed);
-      g_assert_cmpint (_gpu_program_is_cacheable (source, "", FALSE), ==, sources[i].open);
+      g_assert_cmpint (_gpu_program_is_cacheable (source, "", NULL, TRUE), ==, sources[i].closed);
+      g_assert_cmpint (_gpu_program_is_cacheable (source, "", NULL, FALSE), ==, sources[i].open);
     }
 }
 
@@ -123,13 +123,13 @@ cacheable_options (void)
   for (gsize i = 0; harmless[i] != NULL; i++)
     {
       g_test_message ("%s", harmless[i]);
-      g_assert_true (_gpu_program_is_cacheable (kernel, harmless[i], FALSE));
+      g_assert_true (_gpu_program_is_cacheable (kernel, harmless[i], NULL, FALSE));
     }
 
   for (gsize i = 0; harmful[i] != NULL; i++)
     {
       g_test_message ("%s", harmful[i]);
-      g_assert_false (_gpu_program_is_cacheable (kernel, harmful[i], TRUE));
+      g_assert_false (_gpu_program_is_cacheable (kernel, harmful[i], NULL, TRUE));
     }
 }
 
@@ -139,11 +139,51 @@ cacheable_options_with_source (void)
 {
   static const char source[] = "char x[] = J (__DA, TE__);" KERNEL;
 
-  g_assert_true (_gpu_program_is_cacheable (source, "-DJ(a,b)=a", TRUE));
-  g_assert_false (_gpu_program_is_cacheable (source, "-DJ(a,b)=a##b", TRUE));
-  g_assert_false (_gpu_program_is_cacheable (source, "'-D J(a,b)=a ## b'", TRUE));
+  g_assert_true (_gpu_program_is_cacheable (source, "-DJ(a,b)=a", NULL, TRUE));
+  g_assert_false (_gpu_program_is_cacheable (source, "-DJ(a,b)=a##b", NULL, TRUE));
+  g_assert_false (_gpu_program_is_cacheable (source, "'-D J(a,b)=a ## b'", NULL, TRUE));
   g_assert_false (_gpu_program_is_cacheable (PASTE "char x[] = J (A, TE__);" KERNEL, "-DA=__DA",
-                                             TRUE));
+                                             NULL, TRUE));
+}
+
+/* Programs that only include named headers are cacheable, unless the headers read other files. */
+static void
+cacheable_headers (void)
+{
+  static const struct
+  {
+    const char *source;
+    const char *text;               /* of the header "a/b.h" */
+    gboolean    cacheable;
+  }
+  cases[] =
+  {
+    { "#include \"a/b.h\"\n", "", TRUE },
+    { "# /**/ include /**/ <a/b.h>\n#include \"c.h\"", "#include \"c.h\"\n", TRUE },
+    { "#include \"a/b.h\"\n", "#include \"d.h\"\n", FALSE },
+    { "#include \"a/b.h\"\n", "#pragma GCC dependency \"c.h\"\n", FALSE },
+    { "#include \"a/b.h\"\n", "const char x[] = __DATE__;\n", FALSE },
+    { PASTE "#include \"a/b.h\"\n", "const char x[] = J (__DA, TE__);\n", FALSE },
+    { "#include \"b.h\"\n", "", FALSE },
+    { "#include \"a/b.h \"\n", "", FALSE },
+    { "#include \"a/b.h>\n", "", FALSE },
+    { "#include \"a/b.h\n", "", FALSE },
+    { "#include \"\"\n", "", FALSE },
+    { "#include A\n", "", FALSE },
+    { "#include_next \"a/b.h\"\n", "", FALSE },
+    { "#import \"a/b.h\"\n", "", FALSE },
+    { "#if __has_include (\"a/b.h\")\n#endif\n", "", FALSE }
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const char *headers[] = { "a/b.h", cases[i].text, "c.h", "", NULL };
+
+      g_test_message ("%s / %s", cases[i].source, cases[i].text);
+      g_assert_cmpint (_gpu_program_is_cacheable (cases[i].source, "", headers, TRUE), ==,
+                       cases[i].cacheable);
+      g_assert_false (_gpu_program_is_cacheable (cases[i].source, "-I/a", headers, TRUE));
+    }
 }
 
 int
@@ -154,6 +194,7 @@ main (int    argc,
   g_test_add_func ("/program-cacheable/sources", cacheable_sources);
   g_test_add_func ("/program-cacheable/options", cacheable_options);
   g_test_add_func ("/program-cacheable/options-with-source", cacheable_options_with_source);
+  g_test_add_func ("/program-cacheable/headers", cacheable_headers);
 
   return g_test_run ();
 }

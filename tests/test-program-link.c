@@ -50,7 +50,7 @@ static GBytes *
 compile (TestFixture *fixture, const char *source)
 {
   g_autoptr (GError) error = NULL;
-  GBytes *part = gpu_program_compile (fixture->context, source, NULL, &error);
+  GBytes *part = gpu_program_compile (fixture->context, source, NULL, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (g_bytes_get_size (part), >, 0);
@@ -106,7 +106,8 @@ link_invalid_parts (TestFixture *fixture)
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_program_new_linked",
                              "damaged");
     }
-  g_assert_null (gpu_program_compile (fixture->context, "__kernel void broken (", NULL, &error));
+  g_assert_null (gpu_program_compile (fixture->context, "__kernel void broken (", NULL, NULL,
+                                      &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "gpu_program_compile");
 }
 
@@ -121,7 +122,7 @@ link_not_supported (TestFixture *fixture)
       g_test_skip ("the device has a linker");
       return;
     }
-  g_assert_null (gpu_program_compile (fixture->context, part_source, NULL, &error));
+  g_assert_null (gpu_program_compile (fixture->context, part_source, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_compile");
   g_assert_null (gpu_program_new_linked (fixture->context, &bytes, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_new_linked");
@@ -145,7 +146,7 @@ link_template_names (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   g_assert_null (gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                                   GPU_PROGRAM_FLAGS_NONE, none, &error));
+                                                   GPU_PROGRAM_FLAGS_NONE, none, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no name");
 
   /* Build twice, the second time from the cache. */
@@ -155,7 +156,7 @@ link_template_names (TestFixture *fixture)
 
       g_clear_object (&program);
       program = gpu_program_new_from_source_full (fixture->context, source, NULL,
-                                                  GPU_PROGRAM_FLAGS_NONE, names, &error);
+                                                  GPU_PROGRAM_FLAGS_NONE, names, NULL, &error);
       if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
         {
           g_assert_null (program);

@@ -63,7 +63,7 @@ build (TestFixture *fixture, const char *options, GpuProgramFlags flags)
 {
   g_autoptr (GError) error = NULL;
   GpuProgram *program = gpu_program_new_from_source_full (fixture->context, set_source, options,
-                                                          flags, NULL, &error);
+                                                          flags, NULL, NULL, &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (program);

@@ -1,14 +1,29 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs in Python: options, binaries, on every device that GPUMEM_TEST selects."""
+"""Programs in Python: options, headers and binaries, on every device that GPUMEM_TEST selects."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
 
-from python_util import Gpu, equal, main, need, need_numpy, np, raises, spin
+from python_util import GLib, Gpu, equal, main, need, need_numpy, np, raises, spin
 
 CAPABILITIES = Gpu.Capabilities
+
+
+@contextlib.contextmanager
+def environ(name, value):
+    """Sets a variable of the environment during a with statement."""
+    before = GLib.getenv(name)
+    GLib.setenv(name, value, True)
+    try:
+        yield
+    finally:
+        if before is None:
+            GLib.unsetenv(name)
+        else:
+            GLib.setenv(name, before, True)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -87,9 +102,137 @@ def test_options_list_refused(fixture):
                 build(["-w", word])
 
 
+# --- headers --------------------------------------------------------------------------------------
+
+HEADERS = {"five.h": "#pragma once\n#include <kinds/sum.h>\n#define FIVE 5\n",
+           "kinds/sum.h": '#include "kinds/sign.h"\n#define SUM (-SIGN * 8)\n',
+           "kinds/sign.h": "#define SIGN -1\n"}
+
+
+def test_headers(fixture):
+    """A program and its headers include headers by their names."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need_numpy()
+    program = Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=HEADERS)
+    equal(built_numbers(fixture, program), [5, 8, -1])
+    equal(program.headers, HEADERS)
+    equal(Gpu.Program(fixture.context, "__kernel void k (int i) {}").headers, None)
+
+
+def test_headers_translated(fixture):
+    """Headers are in the language of the program."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need_numpy()
+    header = """
+        constant float factors[] = { 2, 3 };
+        typedef struct { float2 pair; } Pair;
+        float sum (local float *values) { return values[0] + factors[1]; }
+        kernel void k (global int *p)
+        {
+          local float values[1];
+          Pair pair;
+          values[0] = 4;
+          pair.pair = (float2) (5, 6);
+          p[0] = (int) sum (values);
+          p[1] = (int) pair.pair.y;
+          p[2] = (int) factors[0];
+        }"""
+    program = Gpu.Program(fixture.context, '#include "k.h"\n', headers={"k.h": header})
+    equal(built_numbers(fixture, program), [7, 6, 2])
+    if fixture.device.backend == "cuda":
+        header = 'extern "C" __global__ void k (int *p) { p[0] = p[1] = p[2] = threadIdx.x + 3; }'
+        program = Gpu.Program(fixture.context, '#include "k.h"\n', headers={"k.h": header})
+        equal(built_numbers(fixture, program), [3, 3, 3])
+
+
+def test_headers_first(fixture):
+    """Named headers precede those in folders. Headers in folders remain available."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need_numpy()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("five.h", "#define FIVE 6\n#include <rest.h>\n"),
+                           ("rest.h", "#define SUM 1\n#define SIGN 2\n")):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        options = ["-I", folder]
+        for headers, numbers in (({"five.h": "#define FIVE 5\n#include <rest.h>\n"}, [5, 1, 2]),
+                                 ({"rest.h": "#define SUM 3\n#define SIGN 4\n"}, [6, 3, 4]),
+                                 ({}, [6, 1, 2])):
+            program = Gpu.Program(fixture.context, OPTIONS_SOURCE, options, headers=headers)
+            equal(built_numbers(fixture, program), numbers)
+            assert not program.is_from_cache()
+
+
+def test_headers_cached(fixture):
+    """The key of the program cache contains the names and the texts of the headers."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need(fixture, CAPABILITIES.BINARY)
+    need_numpy()
+    with tempfile.TemporaryDirectory() as folder, environ("GPUMEM_CACHE_DIR", folder):
+        for cached in (False, True):
+            for five in (5, 6):
+                text = f"#include <kinds/sum.h>\n#define FIVE {five}\n"
+                headers = dict(HEADERS, **{"five.h": text})
+                program = Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=headers)
+                equal(built_numbers(fixture, program), [five, 8, -1])
+                equal(program.is_from_cache(), cached)
+        more = dict(headers, unused="")
+        assert not Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=more).is_from_cache()
+
+
+def test_headers_compiled(fixture):
+    """Parts of a program include headers by their names."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need(fixture, CAPABILITIES.LINKING)
+    need_numpy()
+    parts = [Gpu.Program.compile(fixture.context, OPTIONS_SOURCE, headers=HEADERS),
+             Gpu.Program.compile(fixture.context, "int unused (int i) { return i; }", None, {})]
+    program = Gpu.Program.new_linked(fixture.context, parts)
+    program.get_kernel("k").declare_arguments("p")
+    equal(built_numbers(fixture, program), [5, 8, -1])
+    with raises(Gpu.Error.BUILD_FAILED, "five.h"):
+        Gpu.Program.compile(fixture.context, OPTIONS_SOURCE, headers={"four.h": ""})
+
+
+def test_headers_refused(fixture):
+    """Names that would lead out of the folder of the headers, and values of other types."""
+    for name in ("", "/five.h", "../five.h", "kinds/../five.h", "kinds//five.h", "./five.h",
+                 "kinds/", "..", 'five".h', "five\n.h", "kinds\\five.h", "<five.h>"):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "cannot have the name", f"'{name}'"):
+            Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={name: ""})
+        if fixture.device.capabilities & CAPABILITIES.LINKING:
+            with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_program_compile", "cannot have the name"):
+                Gpu.Program.compile(fixture.context, OPTIONS_SOURCE, headers={name: ""})
+    for headers, error in (({"five.h": 5}, TypeError), ({5: ""}, TypeError), (5, TypeError),
+                           ({"five.h": "\0"}, ValueError)):
+        with raises(error):
+            Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=headers)
+    with raises(Gpu.Error.BUILD_FAILED, "five.h"):
+        Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"four.h": ""})
+    if fixture.device.backend == "host":
+        with raises(Gpu.Error.INVALID_ARGUMENT, "'program.cl'"):
+            Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"program.cl": ""})
+
+
+def test_headers_leave_no_files(fixture):
+    """The folders of headers are removed, also after a failed build."""
+    need(fixture, CAPABILITIES.SOURCE)
+    with tempfile.TemporaryDirectory() as folder, environ("TMPDIR", folder):
+        for source in (OPTIONS_SOURCE, OPTIONS_SOURCE + "broken ("):
+            try:
+                Gpu.Program.new_from_source_full(fixture.context, source, None,
+                                                 Gpu.ProgramFlags.NO_CACHE, None, HEADERS)
+            except GLib.Error as error:
+                assert "broken" in source, error
+        equal([name for name in os.listdir(folder) if name.startswith("gpumem")], [])
+
+
+# --- binaries -------------------------------------------------------------------------------------
+
 def test_binaries(fixture):
     """Programs load from every bytes-like object, of any size."""
-    need(fixture, CAPABILITIES.SOURCE | CAPABILITIES.BINARY)
+    need(fixture, CAPABILITIES.SOURCE)
+    need(fixture, CAPABILITIES.BINARY)
     need_numpy()
     source = "__kernel void k (__global int *p) { p[0] = 5; p[1] = p[2] = 0; }"
     binary = Gpu.Program(fixture.context, source).get_binary()

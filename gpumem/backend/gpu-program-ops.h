@@ -15,11 +15,14 @@ struct _GpuNativeProgram
 typedef struct
 {
   /* any thread; all ops up to link() may be NULL. They block until the program is built. If the
-   * build fails, the error is GPU_ERROR_BUILD_FAILED with the log in the message. */
-  GpuNativeProgram * (*build_source)  (GpuNativeContext  *context,
-                                       const char        *source,
-                                       const char        *options,
-                                       GError           **error);
+   * build fails, the error is GPU_ERROR_BUILD_FAILED with the log in the message. @headers
+   * (nullable, NULL-terminated) has the name and the text, alternately, of each header that the
+   * source may include. These headers precede those in the folders of the options. */
+  GpuNativeProgram * (*build_source)  (GpuNativeContext   *context,
+                                       const char         *source,
+                                       const char         *options,
+                                       const char *const  *headers,
+                                       GError            **error);
   GpuNativeProgram * (*load_binary)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        const char        *options,
@@ -34,15 +37,17 @@ typedef struct
   GpuNativeProgram * (*build_names)   (GpuNativeContext    *context,
                                        const char          *source,
                                        const char          *options,
+                                       const char *const   *headers,
                                        const char *const   *names,
                                        char              ***lowered,
                                        GError             **error);
   /* Compiles source to an image for link(), and does not load the image. If @options request a
    * binary, load_binary() also accepts the image. */
-  GBytes *           (*compile)       (GpuNativeContext  *context,
-                                       const char        *source,
-                                       const char        *options,
-                                       GError           **error);
+  GBytes *           (*compile)       (GpuNativeContext   *context,
+                                       const char         *source,
+                                       const char         *options,
+                                       const char *const  *headers,
+                                       GError            **error);
   /* Links the @n_images images, at least one. Each image is a result of compile(), an output of the
    * vendor's compiler, or a library. */
   GpuNativeProgram * (*link)          (GpuNativeContext  *context,

@@ -26,6 +26,20 @@ _gpu_directory_write (const char  *directory,
   return g_file_set_contents_full (path, text, -1, G_FILE_SET_CONTENTS_NONE, 0600, error);
 }
 
+gboolean
+_gpu_directory_write_all (const char         *directory,
+                          const char *const  *files,
+                          GError            **error)
+{
+  for (; files != NULL && *files != NULL; files += 2)
+    {
+      if (!_gpu_directory_write (directory, files[0], files[1], error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 void
 _gpu_directory_remove (const char *directory)
 {

@@ -185,10 +185,11 @@ static GpuNativeProgram *
 host_program_build_source (GpuNativeContext  *context G_GNUC_UNUSED,
                            const char        *source,
                            const char        *options,
+                           const char *const *headers,
                            GError           **error)
 {
   char *log = NULL;
-  GBytes *object = _gpu_host_compiler_run (source, options, &log, error);
+  GBytes *object = _gpu_host_compiler_run (source, options, headers, &log, error);
   g_autoptr (GBytes) binary = NULL;
 
   if (object == NULL)

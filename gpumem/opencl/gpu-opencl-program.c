@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
@@ -145,14 +146,51 @@ create_with_source (GpuNativeContext  *context,
   return NULL;
 }
 
+/* Builds with a folder of the headers that precedes those of @options. clCompileProgram() takes
+ * headers without a folder, but drivers report no arguments of kernels for a linked program. */
 static GpuNativeProgram *
-program_build_source (GpuNativeContext  *context,
-                      const char        *source,
-                      const char        *options,
-                      GError           **error)
+build_with_headers (GpuNativeContext   *context,
+                    cl_program          program,
+                    const char         *options,
+                    const char *const  *headers,
+                    GError            **error)
+{
+  g_autoptr (GError) reason = NULL;
+  g_autofree char *directory = _gpu_directory_new (&reason);
+  g_autofree char *all_options = NULL;
+  GpuNativeProgram *native = NULL;
+
+  if (directory != NULL && _gpu_directory_write_all (directory, headers, &reason))
+    {
+      all_options = g_strconcat ("-I ", directory, " ", options, NULL);
+      native = build (context, program, all_options, error);
+    }
+  else
+    {
+      clReleaseProgram (program);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "the headers: %s", reason->message);
+    }
+
+  if (directory != NULL)
+    _gpu_directory_remove (directory);
+
+  return native;
+}
+
+static GpuNativeProgram *
+program_build_source (GpuNativeContext   *context,
+                      const char         *source,
+                      const char         *options,
+                      const char *const  *headers,
+                      GError            **error)
 {
   cl_program program = create_with_source (context, source, error);
-  GpuNativeProgram *native = program != NULL ? build (context, program, options, error) : NULL;
+  GpuNativeProgram *native = NULL;
+
+  if (program != NULL && headers != NULL)
+    native = build_with_headers (context, program, options, headers, error);
+  else if (program != NULL)
+    native = build (context, program, options, error);
 
   if (native == NULL)
     _gpu_builtin_explain_failure (source, error);
@@ -373,12 +411,23 @@ program_get_binary (GpuNativeContext  *context,
   return _gpu_opencl_binary_join (ordered, context->n_devices);
 }
 
+static void
+release_program (gpointer program)
+{
+  clReleaseProgram (program);
+}
+
 static gboolean
 compile (GpuNativeContext  *context,
          cl_program         program,
          const char        *options,
+         GPtrArray         *names,
+         GPtrArray         *headers,
          GError           **error)
 {
+  /* Drivers require NULL if there are no headers. */
+  const cl_program *programs = headers->len > 0 ? (const cl_program *) headers->pdata : NULL;
+  const char **include_names = headers->len > 0 ? (const char **) names->pdata : NULL;
   g_autofree char *with_info = NULL;
   g_autofree char *log = NULL;
   cl_int code = CL_INVALID_COMPILER_OPTIONS;
@@ -386,10 +435,12 @@ compile (GpuNativeContext  *context,
   if (!has_option (options, ARGUMENT_INFO_OPTION))
     {
       with_info = g_strconcat (options, options[0] != '\0' ? " " : "", ARGUMENT_INFO_OPTION, NULL);
-      code = clCompileProgram (program, 0, NULL, with_info, 0, NULL, NULL, NULL, NULL);
+      code = clCompileProgram (program, 0, NULL, with_info, headers->len, programs,
+                               include_names, NULL, NULL);
     }
   if (code == CL_INVALID_COMPILER_OPTIONS)
-    code = clCompileProgram (program, 0, NULL, options, 0, NULL, NULL, NULL, NULL);
+    code = clCompileProgram (program, 0, NULL, options, headers->len, programs, include_names, NULL,
+                             NULL);
   if (code == CL_SUCCESS)
     return TRUE;
 
@@ -410,20 +461,49 @@ get_maker (GpuNativeContext *context)
   return g_string_free (text, FALSE);
 }
 
-static GBytes *
-program_compile (GpuNativeContext  *context,
-                 const char        *source,
-                 const char        *options,
-                 GError           **error)
+/* Appends the names in @headers to @names, and a program for each text to @programs. */
+static gboolean
+create_headers (GpuNativeContext   *context,
+                const char *const  *headers,
+                GPtrArray          *names,
+                GPtrArray          *programs,
+                GError            **error)
 {
-  GpuOpenclProgram program = { .program = create_with_source (context, source, error) };
+  for (; headers != NULL && *headers != NULL; headers += 2)
+    {
+      cl_program program = create_with_source (context, headers[1], error);
+
+      if (program == NULL)
+        return FALSE;
+
+      g_ptr_array_add (names, (gpointer) headers[0]);
+      g_ptr_array_add (programs, program);
+    }
+
+  return TRUE;
+}
+
+static GBytes *
+program_compile (GpuNativeContext   *context,
+                 const char         *source,
+                 const char         *options,
+                 const char *const  *headers,
+                 GError            **error)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autoptr (GPtrArray) programs = g_ptr_array_new_with_free_func (release_program);
+  GpuOpenclProgram program = { 0 };
   g_autofree char *maker = NULL;
   g_autoptr (GBytes) part = NULL;
 
+  if (!create_headers (context, headers, names, programs, error))
+    return NULL;
+
+  program.program = create_with_source (context, source, error);
   if (program.program == NULL)
     return NULL;
 
-  if (compile (context, program.program, options, error))
+  if (compile (context, program.program, options, names, programs, error))
     part = program_get_binary (context, &program.base, error);
   else
     _gpu_builtin_explain_failure (source, error);
@@ -436,12 +516,6 @@ program_compile (GpuNativeContext  *context,
   maker = get_maker (context);
 
   return _gpu_opencl_part_seal (part, maker);
-}
-
-static void
-release_program (gpointer program)
-{
-  clReleaseProgram (program);
 }
 
 static cl_program

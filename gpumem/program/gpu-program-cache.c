@@ -131,9 +131,10 @@ update_checksum (GChecksum  *checksum,
 }
 
 char *
-_gpu_program_cache_key (GpuNativeContext *context,
-                        const char       *source,
-                        const char       *options)
+_gpu_program_cache_key (GpuNativeContext   *context,
+                        const char         *source,
+                        const char         *options,
+                        const char *const  *headers)
 {
   const GpuProgramOps *ops = context->backend->program;
   g_autofree char *directory = get_directory ();
@@ -144,7 +145,7 @@ _gpu_program_cache_key (GpuNativeContext *context,
       ops->load_binary == NULL || get_size_limit () == 0)
     return NULL;
 
-  if (!_gpu_program_is_cacheable (source, options, ops->assembly_is_closed))
+  if (!_gpu_program_is_cacheable (source, options, headers, ops->assembly_is_closed))
     {
       _gpu_debug_print (GPU_DEBUG_CACHE, "a program whose build may read files or the clock is "
                         "not cached");
@@ -159,6 +160,8 @@ _gpu_program_cache_key (GpuNativeContext *context,
   update_checksum (checksum, fingerprint->str);
   update_checksum (checksum, options);
   update_checksum (checksum, source);
+  for (; headers != NULL && *headers != NULL; headers++)
+    update_checksum (checksum, *headers);
 
   return g_strdup (g_checksum_get_string (checksum));
 }

@@ -98,10 +98,40 @@ skip_blanks (const char *text)
     }
 }
 
+/* Returns whether @directive includes one of @headers by its name in quotes or angle brackets. */
 static gboolean
-names_files (const char *directive)
+names_header (const char         *directive,
+              const char *const  *headers)
+{
+  const char *name;
+  const char *end;
+
+  if (headers == NULL || !g_str_has_prefix (directive, "include"))
+    return FALSE;
+
+  name = skip_blanks (directive + strlen ("include"));
+  if (*name != '"' && *name != '<')
+    return FALSE;
+
+  end = strpbrk (name + 1, *name == '"' ? "\"\n" : ">\n");
+  for (; end != NULL && *headers != NULL; headers += 2)
+    {
+      if (strncmp (*headers, name + 1, end - name - 1) == 0
+          && (*headers)[end - name - 1] == '\0' && *end != '\n')
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+names_files (const char         *directive,
+             const char *const  *headers)
 {
   static const char *const names[] = { "include", "__include", "import", "embed" };
+
+  if (names_header (directive, headers))
+    return FALSE;
 
   for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
     {
@@ -115,11 +145,12 @@ names_files (const char *directive)
 }
 
 static gboolean
-has_file_directive (const char *text)
+has_file_directive (const char         *text,
+                    const char *const  *headers)
 {
   while ((text = strchr (text, '#')) != NULL)
     {
-      if (names_files (skip_blanks (++text)))
+      if (names_files (skip_blanks (++text), headers))
         return TRUE;
     }
 
@@ -289,14 +320,15 @@ can_spell (const char        *text,
 /* ---------------------------------------------------------------------------------------------- */
 
 static gboolean
-is_text_cacheable (const char *text,
-                   gboolean    any_assembly)
+is_text_cacheable (const char         *text,
+                   const char *const  *headers,
+                   gboolean            any_assembly)
 {
   g_autofree char *joined = join_lines (text);
 
   /* "??/" is the trigraph of the backslash. The compiler options determine whether it starts a line
    * splice, so always reject it. */
-  if (strstr (text, "\?\?/") != NULL || has_file_directive (joined))
+  if (strstr (text, "\?\?/") != NULL || has_file_directive (joined, headers))
     return FALSE;
 
   /* Also check the original text: some compilers do not treat a backslash before blanks as a
@@ -312,12 +344,16 @@ is_text_cacheable (const char *text,
 }
 
 gboolean
-_gpu_program_is_cacheable (const char *source,
-                           const char *options,
-                           gboolean    any_assembly)
+_gpu_program_is_cacheable (const char         *source,
+                           const char         *options,
+                           const char *const  *headers,
+                           gboolean            any_assembly)
 {
   g_autofree char *unquoted = _gpu_program_options_unquote (options);
-  g_autofree char *text = g_strconcat (options, "\n\n", unquoted, "\n\n", source, NULL);
+  g_autofree char *own = g_strconcat (options, "\n\n", unquoted, "\n\n", source, NULL);
+  g_autofree char *others = headers != NULL ? g_strjoinv ("\n\n", (char **) headers) : NULL;
+  g_autofree char *text = g_strconcat (own, "\n\n", others, NULL);
 
-  return _gpu_program_options_are_cacheable (options) && is_text_cacheable (text, any_assembly);
+  return _gpu_program_options_are_cacheable (options)
+         && is_text_cacheable (text, headers, any_assembly);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 #include "gpumem/program/gpu-program-cache-private.h"
@@ -61,6 +63,58 @@ set_lowered (GpuProgramCore *core,
 
   for (guint i = 0; names[i] != NULL; i++)
     g_hash_table_insert (core->lowered, g_strdup (names[i]), g_strdup (lowered[i]));
+}
+
+/* Other names might refer to files outside of the folder into which a back end writes the headers,
+ * or could not be included. */
+static gboolean
+check_header (const char  *name,
+              const char  *text,
+              GError     **error)
+{
+  if (text != NULL && g_utf8_validate (name, -1, NULL)
+      && g_regex_match_simple ("^(?!(?:.*/)?\\.{0,2}(?:/|$))[^\"<>\\\\\\x00-\\x1f]+$", name,
+                               G_REGEX_DOLLAR_ENDONLY, 0))
+    return TRUE;
+
+  if (text == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "the header '%s' has no text", name);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "a header cannot have the name '%s': names are relative paths without '.', '..', "
+                 "quotes, angle brackets, backslashes and control characters", name);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_program_list_headers (GHashTable   *table,
+                           char       ***headers,
+                           GError      **error)
+{
+  g_autoptr (GPtrArray) array = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GList) names = table != NULL ? g_hash_table_get_keys (table) : NULL;
+
+  names = g_list_sort (names, (GCompareFunc) strcmp);
+
+  for (GList *iter = names; iter != NULL; iter = iter->next)
+    {
+      const char *text = g_hash_table_lookup (table, iter->data);
+
+      if (!check_header (iter->data, text, error))
+        return FALSE;
+
+      g_ptr_array_add (array, g_strdup (iter->data));
+      g_ptr_array_add (array, g_strdup (text));
+    }
+
+  if (array->len > 0)
+    {
+      g_ptr_array_add (array, NULL);
+      *headers = (char **) g_ptr_array_steal (array, NULL);
+    }
+
+  return TRUE;
 }
 
 static gboolean
@@ -204,12 +258,14 @@ get_key (GpuNativeContext       *context,
       (context->devices[0]->capabilities & GPU_CAPABILITIES_BINARY) == 0)
     return NULL;
   if (inputs->names == NULL)
-    return _gpu_program_cache_key (context, inputs->source, inputs->options);
+    return _gpu_program_cache_key (context, inputs->source, inputs->options,
+                                   (const char *const *) inputs->headers);
 
   names = g_strjoinv ("\n", inputs->names);
   options = g_strconcat (inputs->options, "\nnames\n", names, NULL);
 
-  return _gpu_program_cache_key (context, inputs->source, options);
+  return _gpu_program_cache_key (context, inputs->source, options,
+                                 (const char *const *) inputs->headers);
 }
 
 static GpuProgramCore *
@@ -223,9 +279,11 @@ compile_source (GpuNativeContext        *context,
   GpuProgramCore *core;
 
   if (inputs->names == NULL)
-    native = ops->build_source (context, inputs->source, inputs->options, error);
+    native = ops->build_source (context, inputs->source, inputs->options,
+                                (const char *const *) inputs->headers, error);
   else
     native = ops->build_names (context, inputs->source, inputs->options,
+                               (const char *const *) inputs->headers,
                                (const char *const *) inputs->names, &lowered, error);
 
   if (native == NULL)

@@ -37,6 +37,8 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * @context: a #GpuContext
  * @source: the source
  * @options: (nullable): options of the compiler, appended to the options of the context
+ * @headers: (nullable) (element-type utf8 utf8): headers that the source may include, by name, see
+ *   gpu_program_new_from_source_full()
  * @error: return location for an error
  *
  * Compiles source without linking or loading it (CUDA: nvrtcCompileProgram, which generates
@@ -47,8 +49,8 @@ gpu_program_get_lowered_name (GpuProgram *program,
  * uses the same driver and the same kind of device.
  *
  * Returns: (transfer full): the part, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the
- *   source, or the driver's error
+ *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT for an invalid name of a header,
+ *   %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the source, or the driver's error
  *
  * Since: 0.1
  */
@@ -56,10 +58,12 @@ GBytes *
 gpu_program_compile (GpuContext  *context,
                      const char  *source,
                      const char  *options,
+                     GHashTable  *headers,
                      GError     **error)
 {
   const char *function = "gpu_program_compile";
   g_autofree char *all_options = NULL;
+  g_auto (GStrv) list = NULL;
   GpuNativeContext *native;
   GError *failure = NULL;
   GBytes *part;
@@ -80,8 +84,15 @@ gpu_program_compile (GpuContext  *context,
       return NULL;
     }
 
+  if (!_gpu_program_list_headers (headers, &list, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      return NULL;
+    }
+
   all_options = _gpu_program_join_options (context, options);
-  part = native->backend->program->compile (native, source, all_options, &failure);
+  part = native->backend->program->compile (native, source, all_options,
+                                            (const char *const *) list, &failure);
 
   return _gpu_native_context_end (native, function, failure, error) ? part : NULL;
 }

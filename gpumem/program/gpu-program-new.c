@@ -36,7 +36,7 @@ gpu_program_new_from_source (GpuContext  *context,
                              GError     **error)
 {
   return gpu_program_new_from_source_full (context, source, options, GPU_PROGRAM_FLAGS_NONE, NULL,
-                                           error);
+                                           NULL, error);
 }
 
 /**
@@ -47,9 +47,10 @@ gpu_program_new_from_source (GpuContext  *context,
  * @flags: flags of the build
  * @names: (array zero-terminated=1) (nullable): names of templates to instantiate, of overloaded
  *   functions and of variables, as written in the source, such as `scale<float>`; or %NULL
+ * @headers: (nullable) (element-type utf8 utf8): headers that the source may include, by name
  * @error: return location for a #GError
  *
- * Builds a program like gpu_program_new_from_source(), but with @flags and @names.
+ * Builds a program like gpu_program_new_from_source(), but with @flags, @names and @headers.
  *
  * CUDA C++ mangles names: a function has another name in the binary than in the source. The array
  * @names must list every template, overloaded function and variable that the caller looks up later
@@ -57,10 +58,17 @@ gpu_program_new_from_source (GpuContext  *context,
  * gpu_program_get_global() accept the listed names. A kernel that is neither a template nor
  * overloaded need not be in @names.
  *
+ * @headers maps the names of headers, such as `types.h` or `mine/types.h`, to their texts. The
+ * source and other headers can include them by these names, in quotes or angle brackets, without a
+ * folder on disk. They precede headers of the same name in the folders of @options. The cache on
+ * disk stores the program, unless it includes other files. The back ends for OpenCL and for the
+ * host write the headers to a temporary folder, and remove it after the build (CUDA:
+ * nvrtcCreateProgram).
+ *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of
  *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names on OpenCL and the host
- *   (which do not mangle names), %GPU_ERROR_INVALID_ARGUMENT for an empty @names, or
- *   %GPU_ERROR_BUILD_FAILED for names that the source does not define
+ *   (which do not mangle names), %GPU_ERROR_INVALID_ARGUMENT for an empty @names or an invalid name
+ *   of a header, or %GPU_ERROR_BUILD_FAILED for names that the source does not define
  *
  * Since: 0.1
  */
@@ -70,6 +78,7 @@ gpu_program_new_from_source_full (GpuContext         *context,
                                   const char         *options,
                                   GpuProgramFlags     flags,
                                   const char *const  *names,
+                                  GHashTable         *headers,
                                   GError            **error)
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
@@ -84,7 +93,8 @@ gpu_program_new_from_source_full (GpuContext         *context,
     }
 
   return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "source", source,
-                         "options", options, "flags", flags, "names", names, NULL);
+                         "options", options, "flags", flags, "names", names, "headers", headers,
+                         NULL);
 }
 
 /* A build on another thread. The build continues after its task is cancelled. */

@@ -27,6 +27,7 @@ typedef struct
 {
   const char      *source;
   char           **names;           /* nullable; of templates and overloads in source */
+  char           **headers;         /* nullable; names and texts, as for build_source() */
   GBytes          *binary;
   GBytes          *il;
   GPtrArray       *images;          /* of GBytes, to link */
@@ -55,6 +56,11 @@ gboolean        _gpu_program_check_built (GpuProgram       *program,
 void            _gpu_program_set_images (GpuProgram        *program,
                                          GBytes           **images,
                                          gsize              n_images);
+/* Sets @headers to the headers in @table, sorted by name, in the form of build_source(), or to NULL
+ * if there are none. Fails if a name is not a plain relative path. */
+gboolean        _gpu_program_list_headers (GHashTable      *table,
+                                         char            ***headers,
+                                         GError           **error);
 /* Returns the options of @context, followed by @options. */
 char           *_gpu_program_join_options (GpuContext      *context,
                                          const char        *options);

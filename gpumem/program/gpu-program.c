@@ -82,6 +82,7 @@ struct _GpuProgram
   GPtrArray       *images;          /* of GBytes: an input of the build; NULL once the program is
                                      * built */
   char           **names;           /* nullable; of templates and overloads in source */
+  GHashTable      *headers;         /* nullable; texts by name */
   GpuProgramFlags  flags;
   GpuProgramCore  *core;            /* NULL until built */
   gboolean         from_cache;
@@ -103,12 +104,33 @@ enum
   PROP_IL,
   PROP_FLAGS,
   PROP_NAMES,
+  PROP_HEADERS,
   PROP_BUILD_LOG,
   PROP_FROM_CACHE,
   N_PROPS
 };
 
 static GParamSpec *props[N_PROPS];
+
+/* Returns a copy, because the caller may change @table later. */
+static GHashTable *
+copy_headers (GHashTable *table)
+{
+  GHashTable *copy;
+  GHashTableIter iter;
+  gpointer name;
+  gpointer text;
+
+  if (table == NULL)
+    return NULL;
+
+  copy = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  g_hash_table_iter_init (&iter, table);
+  while (g_hash_table_iter_next (&iter, &name, &text))
+    g_hash_table_insert (copy, g_strdup (name), g_strdup (text));
+
+  return copy;
+}
 
 static void
 gpu_program_set_property (GObject      *object,
@@ -141,6 +163,9 @@ gpu_program_set_property (GObject      *object,
     case PROP_NAMES:
       program->names = g_value_dup_boxed (value);
       break;
+    case PROP_HEADERS:
+      program->headers = copy_headers (g_value_get_boxed (value));
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -171,6 +196,9 @@ gpu_program_get_property (GObject    *object,
     case PROP_NAMES:
       g_value_set_boxed (value, program->names);
       break;
+    case PROP_HEADERS:
+      g_value_set_boxed (value, program->headers);
+      break;
     case PROP_BUILD_LOG:
       g_value_set_string (value, gpu_program_get_build_log (program));
       break;
@@ -192,6 +220,7 @@ gpu_program_finalize (GObject *object)
   g_clear_pointer (&program->il, g_bytes_unref);
   g_clear_pointer (&program->images, g_ptr_array_unref);
   g_strfreev (program->names);
+  g_clear_pointer (&program->headers, g_hash_table_unref);
   g_free (program->source);
   g_free (program->options);
   g_clear_object (&program->context);
@@ -284,6 +313,17 @@ gpu_program_class_init (GpuProgramClass *klass)
                                           G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY |
                                           G_PARAM_STATIC_STRINGS);
   /**
+   * GpuProgram:headers: (type GHashTable(utf8,utf8))
+   *
+   * The headers that the source may include, by name, see gpu_program_new_from_source_full(), or
+   * %NULL.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HEADERS] = g_param_spec_boxed ("headers", NULL, NULL, G_TYPE_HASH_TABLE,
+                                            G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY |
+                                            G_PARAM_STATIC_STRINGS);
+  /**
    * GpuProgram:build-log:
    *
    * The output of the compiler, for example warnings.
@@ -352,6 +392,9 @@ check_inputs (GpuProgram  *program,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: exactly 1 of source, binary, SPIR-V and parts is required, not %u",
                  function_of (program), n_inputs);
+  else if (program->headers != NULL && program->source == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: headers require a source",
+                 function_of (program));
   else if (program->names != NULL && (program->source == NULL || program->names[0] == NULL))
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: names require a source and at least one name", function_of (program));
@@ -375,6 +418,7 @@ gpu_program_initable_init (GInitable     *initable,
                               .images = program->images, .flags = program->flags };
   GpuNativeContext *native;
   g_autofree char *options = NULL;
+  g_auto (GStrv) headers = NULL;
   g_autoptr (GError) local_error = NULL;
 
   if (program->core != NULL)
@@ -386,7 +430,11 @@ gpu_program_initable_init (GInitable     *initable,
   options = _gpu_program_join_options (program->context, program->options);
   inputs.options = options;
   native = _gpu_context_get_native (program->context);
-  program->core = _gpu_program_core_build (native, &inputs, &program->from_cache, &local_error);
+  if (_gpu_program_list_headers (program->headers, &headers, &local_error))
+    {
+      inputs.headers = headers;
+      program->core = _gpu_program_core_build (native, &inputs, &program->from_cache, &local_error);
+    }
   if (program->core == NULL)
     {
       _gpu_native_context_report (native, local_error);

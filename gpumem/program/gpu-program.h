@@ -25,6 +25,7 @@ GpuProgram  *gpu_program_new_from_source_full   (GpuContext           *context,
                                                  const char           *options,
                                                  GpuProgramFlags       flags,
                                                  const char *const    *names,
+                                                 GHashTable           *headers,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
 void         gpu_program_new_from_source_async  (GpuContext           *context,
@@ -55,6 +56,7 @@ GPU_AVAILABLE_IN_0_1
 GBytes      *gpu_program_compile                (GpuContext           *context,
                                                  const char           *source,
                                                  const char           *options,
+                                                 GHashTable           *headers,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
 GpuProgram  *gpu_program_new_linked             (GpuContext           *context,

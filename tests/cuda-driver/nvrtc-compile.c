@@ -84,20 +84,22 @@ preprocess (nvrtcProgram        self,
   g_autofree char *text = g_strdup_printf ("#line 1 \"%s\"\n%s\n", self->name, self->source);
   g_autofree char *input = g_build_filename (folder, "source.cu", NULL);
   g_autofree char *output = g_build_filename (folder, "source.ii", NULL);
+  g_autofree char *headers = g_build_filename (folder, "headers", NULL);
 
   if (!write_file (folder, "prelude.h", nvrtc_prelude) ||
       !write_file (folder, "source.cu", text))
     return FALSE;
   for (guint i = 0; i < self->headers->len; i += 2)
-    if (!write_file (folder, self->headers->pdata[i], self->headers->pdata[i + 1]))
+    if (!write_file (headers, self->headers->pdata[i], self->headers->pdata[i + 1]))
       return FALSE;
   g_ptr_array_add (arguments, g_strdup ("-E"));
   g_ptr_array_add (arguments, g_strdup ("-include"));
   g_ptr_array_add (arguments, g_build_filename (folder, "prelude.h", NULL));
   g_ptr_array_add (arguments, g_strdup_printf ("-D__CUDA_ARCH__=%d", options->architecture * 10));
+  /* As in NVRTC, the named headers precede those in the folders of the options. */
+  g_ptr_array_add (arguments, g_strconcat ("-I", headers, NULL));
   for (guint i = 0; i < options->flags->len; i++)
     g_ptr_array_add (arguments, g_strdup (options->flags->pdata[i]));
-  g_ptr_array_add (arguments, g_strconcat ("-I", folder, NULL));
   return run (self, arguments, input, output);
 }
 

@@ -18,7 +18,7 @@ require_uncached (const char *options,
   /* Two newlines, because @source may end in a line splice */
   g_autofree char *text = g_strconcat (start, source, "\n\n", end, NULL);
 
-  FUZZ_REQUIRE (!_gpu_program_is_cacheable (text, all_options, TRUE));
+  FUZZ_REQUIRE (!_gpu_program_is_cacheable (text, all_options, NULL, TRUE));
 }
 
 static void
@@ -29,8 +29,8 @@ run (const guint8 *data,
   g_autofree char *options = g_strndup (text, size);
   gsize length = MIN (strlen (options) + 1, size);
   g_autofree char *source = g_strndup (text + length, size - length);
-  gboolean closed = _gpu_program_is_cacheable (source, options, TRUE);
-  gboolean open = _gpu_program_is_cacheable (source, options, FALSE);
+  gboolean closed = _gpu_program_is_cacheable (source, options, NULL, TRUE);
+  gboolean open = _gpu_program_is_cacheable (source, options, NULL, FALSE);
 
   FUZZ_REQUIRE (closed || !open);
   require_uncached (options, " -I/a", "", source, "");

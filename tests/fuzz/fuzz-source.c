@@ -15,14 +15,14 @@ prepare_cuda (const char *text)
   g_autofree char *name = _gpu_cuda_name_simplify (text);
 
   FUZZ_REQUIRE (name != NULL);
-  _gpu_cuda_source_identify (text);
+  _gpu_cuda_source_identify (text, NULL);
   for (guint language = 0; language <= GPU_CUDA_LANGUAGE_PORTABLE; language++)
     {
       g_autoptr (GPtrArray) options = g_ptr_array_new_with_free_func (g_free);
       g_autofree char *prepared = NULL;
 
       g_ptr_array_add (options, g_strdup ("-DA=1"));
-      prepared = _gpu_cuda_source_prepare (text, language, options);
+      prepared = _gpu_cuda_source_prepare (text, language, options, NULL);
       FUZZ_REQUIRE (prepared != NULL);
     }
 }

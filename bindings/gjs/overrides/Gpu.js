@@ -666,6 +666,11 @@ function _acceptData() {
     }
 }
 
+// Returns the items of an array, or the names and the values of an object such as {'a.h': 'text'}.
+function _listTexts(arg) {
+    return arg?.constructor === Object ? Object.entries(arg).flat() : arg;
+}
+
 // Rejects text with a null character, which would end the string in C.
 function _checkTexts() {
     const functions = [
@@ -682,7 +687,7 @@ function _checkTexts() {
     for (const [object, name] of functions) {
         const native = object[name];
         object[name] = function (...args) {
-            for (const text of args.flat()) {
+            for (const text of args.flatMap(_listTexts)) {
                 const offset = typeof text === 'string' ? text.indexOf('\0') : -1;
                 if (offset >= 0)
                     throw new RangeError(`the text has a null character at offset ${offset}`);

@@ -9,6 +9,7 @@ from stubs_gir import Parameter
 
 # Types of parameters by name, used if there is no other source
 KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
+         "headers": "dict[str, str] | None",
          "options": "str | Sequence[str] | None",
          "offset": "int", "size": "int | None", "callback": "Gio.AsyncReadyCallback | None",
          "progress_callback": "Gio.FileProgressCallback | None",

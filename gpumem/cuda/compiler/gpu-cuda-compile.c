@@ -160,9 +160,32 @@ run (nvrtcProgram   program,
   return check (result, "nvrtcCompileProgram", *log, error);
 }
 
+/* @headers (nullable) has names and texts, alternately. */
+static gboolean
+create_program (nvrtcProgram   *program,
+                const char     *text,
+                char          **headers,
+                GError        **error)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autoptr (GPtrArray) texts = g_ptr_array_new ();
+
+  for (; headers != NULL && *headers != NULL; headers += 2)
+    {
+      g_ptr_array_add (names, headers[0]);
+      g_ptr_array_add (texts, headers[1]);
+    }
+
+  return check (_gpu_cuda_nvrtc.nvrtcCreateProgram (program, text, "program.cu", (int) names->len,
+                                                    (const char *const *) texts->pdata,
+                                                    (const char *const *) names->pdata),
+                "nvrtcCreateProgram", NULL, error);
+}
+
 static GBytes *
 compile (const char          *text,
          GPtrArray           *options,
+         char               **headers,
          const char *const   *names,
          char              ***lowered,
          char               **log,
@@ -171,8 +194,7 @@ compile (const char          *text,
   GBytes *image = NULL;
   nvrtcProgram program;
 
-  if (!check (_gpu_cuda_nvrtc.nvrtcCreateProgram (&program, text, "program.cu", 0, NULL, NULL),
-              "nvrtcCreateProgram", NULL, error))
+  if (!create_program (&program, text, headers, error))
     return NULL;
 
   if (add_names (program, names, error) && run (program, options, log, error))
@@ -196,13 +218,15 @@ GBytes *
 _gpu_cuda_compile (int                  compute_capability,
                    const char          *source,
                    const char          *options,
+                   const char *const   *headers,
                    gboolean             relocatable,
                    const char *const   *names,
                    char              ***lowered,
                    char               **log,
                    GError             **error)
 {
-  GpuCudaLanguage language = _gpu_cuda_source_identify (source);
+  GpuCudaLanguage language = _gpu_cuda_source_identify (source, headers);
+  g_auto (GStrv) translated = g_strdupv ((char **) headers);
   g_autoptr (GPtrArray) words = NULL;
   g_autofree char *text = NULL;
   g_autofree char *messages = NULL;
@@ -219,8 +243,8 @@ _gpu_cuda_compile (int                  compute_capability,
       !_gpu_cuda_options_have (words, "--relocatable-device-code"))
     g_ptr_array_add (words, g_strdup ("--relocatable-device-code=true"));
 
-  text = _gpu_cuda_source_prepare (source, language, words);
-  image = compile (text, words, names, lowered, &messages, error);
+  text = _gpu_cuda_source_prepare (source, language, words, translated);
+  image = compile (text, words, translated, names, lowered, &messages, error);
 
   if (image == NULL && language == GPU_CUDA_LANGUAGE_PORTABLE)
     _gpu_builtin_explain_failure (source, error);

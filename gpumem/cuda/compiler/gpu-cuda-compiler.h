@@ -99,19 +99,23 @@ gboolean          _gpu_cuda_source_has_images  (const char          *source);
  * of the program may declare samplers, so the bitmap contains all samplers. */
 guint             _gpu_cuda_source_find_samplers (const char        *source,
                                                 gboolean             is_part);
-GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
+/* @headers (nullable) has names and texts, alternately, and ends with NULL. */
+GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source,
+                                                const char *const   *headers);
 /* Returns the complete text for NVRTC. Removes from @options those options that become part of the
- * text. */
+ * text, and translates the texts in @headers (nullable). */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
-                                                GPtrArray           *options);
+                                                GPtrArray           *options,
+                                                char               **headers);
 
 /* gpu-cuda-compile.c */
 /* Compiles for devices of @compute_capability, which is 90 for 9.0. Sets @log to NULL if the log is
- * empty. @log, @names and @lowered may be NULL. */
+ * empty. @headers, @log, @names and @lowered may be NULL. */
 GBytes           *_gpu_cuda_compile            (int                  compute_capability,
                                                 const char          *source,
                                                 const char          *options,
+                                                const char *const   *headers,
                                                 gboolean             relocatable,
                                                 const char *const   *names,
                                                 char              ***lowered,

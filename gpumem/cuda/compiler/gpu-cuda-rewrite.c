@@ -516,9 +516,11 @@ rewrite_functions (const char      *text,
   return rewriter_end (&rewriter);
 }
 
-/* A source without kernels is portable unless it contains words of CUDA. */
-GpuCudaLanguage
-_gpu_cuda_source_identify (const char *text)
+/* A source without kernels is portable unless it contains words of CUDA. Sets @is_certain to FALSE
+ * if the source has no words that identify its language. */
+static GpuCudaLanguage
+identify (const char *text,
+          gboolean   *is_certain)
 {
   static const char *const cuda[] = { "__device__", "__constant__", "__shared__", "template" };
   GpuSource source = { .text = text, .tokens = g_array_new (FALSE, FALSE,
@@ -536,8 +538,22 @@ _gpu_cuda_source_identify (const char *text)
     is_cuda = is_cuda || source_has (&source, all, cuda[i]);
 
   g_array_unref (source.tokens);
+  *is_certain = has_kernel || is_cuda;
 
   return is_cuda ? GPU_CUDA_LANGUAGE_CPP : GPU_CUDA_LANGUAGE_PORTABLE;
+}
+
+GpuCudaLanguage
+_gpu_cuda_source_identify (const char         *source,
+                           const char *const  *headers)
+{
+  gboolean is_certain;
+  GpuCudaLanguage language = identify (source, &is_certain);
+
+  for (; !is_certain && headers != NULL && *headers != NULL; headers += 2)
+    language = identify (headers[1], &is_certain);
+
+  return language;
 }
 
 /* Returns FALSE if an option selects C++03 or C++11: the descriptions of kernels need C++14, which
@@ -559,10 +575,38 @@ can_describe (GPtrArray *options)
   return TRUE;
 }
 
+/* Returns a bitmap of the constant samplers in @headers. */
+static guint
+find_samplers_in (char     **headers,
+                  gboolean   is_part)
+{
+  guint samplers = 0;
+
+  for (; headers != NULL && *headers != NULL; headers += 2)
+    samplers |= _gpu_cuda_source_find_samplers (headers[1], is_part);
+
+  return samplers;
+}
+
+static void
+rewrite_headers (char     **headers,
+                 gboolean   has_images,
+                 guint      samplers)
+{
+  for (; headers != NULL && *headers != NULL; headers += 2)
+    {
+      g_autofree char *words = rewrite_words (headers[1], has_images);
+
+      g_free (headers[1]);
+      headers[1] = rewrite_functions (words, GPU_CUDA_LANGUAGE_PORTABLE, samplers);
+    }
+}
+
 char *
-_gpu_cuda_source_prepare (const char      *source,
-                          GpuCudaLanguage  language,
-                          GPtrArray       *options)
+_gpu_cuda_source_prepare (const char       *source,
+                          GpuCudaLanguage   language,
+                          GPtrArray        *options,
+                          char            **headers)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
   /* If @options include a file, that file can use images and samplers, directly or through macros
@@ -584,7 +628,10 @@ _gpu_cuda_source_prepare (const char      *source,
   has_images = is_portable && (has_file || _gpu_cuda_source_has_images (source)
                                || _gpu_cuda_source_has_images (macros));
   samplers = has_images ? _gpu_cuda_source_find_samplers (source, is_part)
-                          | _gpu_cuda_source_find_samplers (macros, is_part) : 0;
+                          | _gpu_cuda_source_find_samplers (macros, is_part)
+                          | find_samplers_in (headers, is_part) : 0;
+  if (is_portable)
+    rewrite_headers (headers, has_images, samplers);
 
   words = is_portable ? rewrite_words (source, has_images) : g_strdup (source);
   functions = rewrite_functions (words, language, samplers);

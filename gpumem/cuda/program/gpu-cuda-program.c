@@ -36,13 +36,15 @@ static GpuNativeProgram *
 program_build_names (GpuNativeContext    *context,
                      const char          *source,
                      const char          *options,
+                     const char *const   *headers,
                      const char *const   *names,
                      char              ***lowered,
                      GError             **error)
 {
   g_autofree char *messages = NULL;
   g_autoptr (GBytes) image = _gpu_cuda_compile (get_device (context)->compute_capability, source,
-                                                options, FALSE, names, lowered, &messages, error);
+                                                options, headers, FALSE, names, lowered, &messages,
+                                                error);
   GpuNativeProgram *program;
   GpuCudaModule *module;
   GString *log;
@@ -61,12 +63,13 @@ program_build_names (GpuNativeContext    *context,
 }
 
 static GpuNativeProgram *
-program_build_source (GpuNativeContext  *context,
-                      const char        *source,
-                      const char        *options,
-                      GError           **error)
+program_build_source (GpuNativeContext   *context,
+                      const char         *source,
+                      const char         *options,
+                      const char *const  *headers,
+                      GError            **error)
 {
-  return program_build_names (context, source, options, NULL, NULL, error);
+  return program_build_names (context, source, options, headers, NULL, NULL, error);
 }
 
 static GpuNativeProgram *
@@ -90,13 +93,14 @@ program_load_cached (GpuNativeContext  *context,
 }
 
 static GBytes *
-program_compile (GpuNativeContext  *context,
-                 const char        *source,
-                 const char        *options,
-                 GError           **error)
+program_compile (GpuNativeContext   *context,
+                 const char         *source,
+                 const char         *options,
+                 const char *const  *headers,
+                 GError            **error)
 {
-  return _gpu_cuda_compile (get_device (context)->compute_capability, source, options, TRUE, NULL,
-                            NULL, NULL, error);
+  return _gpu_cuda_compile (get_device (context)->compute_capability, source, options, headers,
+                            TRUE, NULL, NULL, NULL, error);
 }
 
 static GpuNativeProgram *

@@ -291,6 +291,37 @@ read_file (const char  *directory,
   return NULL;
 }
 
+/* Writes the headers beside the source, where the compiler finds them first. */
+static gboolean
+write_headers (const char         *directory,
+               const char *const  *headers,
+               GError            **error)
+{
+  static const char *const own[] =
+  {
+    PRELUDE_FILE, SOURCE_FILE, PREPROCESSED_FILE, REWRITTEN_FILE, OBJECT_FILE, NULL
+  };
+  g_autoptr (GError) reason = NULL;
+
+  for (guint i = 0; headers != NULL && headers[i] != NULL; i += 2)
+    {
+      if (g_strv_contains (own, headers[i]))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "host: a header cannot have the name '%s', which the compiler needs for a "
+                       "file of its own", headers[i]);
+          return FALSE;
+        }
+    }
+
+  if (_gpu_directory_write_all (directory, headers, &reason))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
+
+  return FALSE;
+}
+
 static gboolean
 preprocess (const char  *directory,
             const char  *source,
@@ -358,22 +389,38 @@ compile (const char  *directory,
   return run_compiler (options->compile, directory, OBJECT_FILE, log, error);
 }
 
+/* @headers (nullable) has names and texts, alternately. */
+static gboolean
+have_images (const char *const *headers)
+{
+  gboolean found = FALSE;
+
+  for (; headers != NULL && *headers != NULL && !found; headers += 2)
+    found = _gpu_host_text_has_images (headers[1]);
+
+  return found;
+}
+
 GBytes *
-_gpu_host_compiler_run (const char  *source,
-                        const char  *options_text,
-                        char       **log,
-                        GError     **error)
+_gpu_host_compiler_run (const char         *source,
+                        const char         *options_text,
+                        const char *const  *headers,
+                        char              **log,
+                        GError            **error)
 {
   g_auto (Options) options = { g_ptr_array_new_with_free_func (g_free),
                                g_ptr_array_new_with_free_func (g_free) };
   g_autoptr (GString) messages = g_string_new (NULL);
   g_autofree char *directory = NULL;
   gboolean images = _gpu_host_text_has_images (source)
-                    || (options_text != NULL && _gpu_host_text_has_images (options_text));
+                    || (options_text != NULL && _gpu_host_text_has_images (options_text))
+                    || have_images (headers);
   GBytes *object = NULL;
 
   append_copies (options.compile, fixed_options, G_N_ELEMENTS (fixed_options));
   g_ptr_array_add (options.compile, g_strdup ("-O2"));
+  if (headers != NULL)
+    g_ptr_array_add (options.preprocess, g_strdup ("-I."));
 
   if (!parse_options (&options, options_text, error) || !_gpu_host_compiler_check (error))
     return NULL;
@@ -383,7 +430,8 @@ _gpu_host_compiler_run (const char  *source,
   if (directory == NULL)
     return NULL;
 
-  if (preprocess (directory, source, images, &options, messages, error)
+  if (write_headers (directory, headers, error)
+      && preprocess (directory, source, images, &options, messages, error)
       && rewrite (directory, images, error)
       && compile (directory, &options, messages, error))
     object = read_file (directory, OBJECT_FILE, error);

@@ -40,9 +40,11 @@ char           *_gpu_host_rewrite             (const char              *text,
 gboolean        _gpu_host_compiler_check      (GError                 **error);
 /* Returns the path and version of the compiler. Any thread may call it. */
 const char     *_gpu_host_compiler_identify   (void);
-/* Compiles a program and returns the shared object. */
+/* Compiles a program and returns the shared object. @headers (nullable) has the names and the texts
+ * of headers, alternately, and ends with NULL. */
 GBytes         *_gpu_host_compiler_run        (const char              *source,
                                                const char              *options,
+                                               const char *const       *headers,
                                                char                   **log,
                                                GError                 **error);
 

@@ -1066,10 +1066,13 @@ class Program(ProgramMethods, Gpu.Program):
     """Gpu.Program(context, source). program.scale returns a new Gpu.Kernel named scale.
 
     Options are a string, which each compiler splits by its own rules, or a list of strings with one
-    option or value each: ["-DN=4", "-I", path]. Binaries are bytes-like objects."""
+    option or value each: ["-DN=4", "-I", path]. headers maps the names of headers, which the source
+    may include, to their texts: {"types.h": "typedef float number;"}. Binaries are bytes-like
+    objects."""
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
+    headers = _property("headers")
     options = _property("options")
     source = _property("source")
     kernels = property(lambda self: self.list_kernels())

@@ -6,18 +6,32 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import to_glib_bytes
 from ._gpumem_async import AsyncProgram
+from ._gpumem_checks import checked, to_text
 from ._gpumem_values import to_options
 
 Gpu = get_introspection_module("Gpu")
 
 
+def _to_headers(headers):
+    """Returns a dictionary from the names of headers to their texts."""
+    if headers is None:
+        return None
+    headers = dict(headers)
+    for name, text in headers.items():
+        to_text(checked(name, str, "the name of a header"), "the name of a header")
+        to_text(checked(text, str, f"headers[{name!r}]"), f"headers[{name!r}]")
+    return headers
+
+
 class ProgramMethods(AsyncProgram):
 
-    def __new__(cls, context, source, options=None, names=None):
+    def __new__(cls, context, source, options=None, names=None, headers=None):
         options = to_options(context, options)
-        if names is not None:
+        if names is not None or headers is not None:
             return Gpu.Program.new_from_source_full(context, source, options,
-                                                    Gpu.ProgramFlags.NONE, list(names))
+                                                    Gpu.ProgramFlags.NONE,
+                                                    None if names is None else list(names),
+                                                    _to_headers(headers))
         return Gpu.Program.new_from_source(context, source, options)
 
     def __init__(self, *args, **kwargs):
@@ -29,11 +43,11 @@ class ProgramMethods(AsyncProgram):
 
     @classmethod
     def new_from_source_full(cls, context, source, options=None, flags=Gpu.ProgramFlags.NONE,
-                             names=None):
+                             names=None, headers=None):
         """Builds a program with flags. names lists the templates, overloads and variables that the
-        program looks up later."""
+        program looks up later. headers maps the names of headers to their texts."""
         return Gpu.Program.new_from_source_full(context, source, to_options(context, options),
-                                                flags, names)
+                                                flags, names, _to_headers(headers))
 
     @classmethod
     def new_from_binary(cls, context, binary, options=None):
@@ -52,9 +66,11 @@ class ProgramMethods(AsyncProgram):
         return Gpu.Program.new_from_file(context, file, to_options(context, options))
 
     @staticmethod
-    def compile(context, source, options=None):
-        """Compiles source to bytes for Gpu.Program.new_linked()."""
-        return Gpu.Program.compile(context, source, to_options(context, options)).get_data()
+    def compile(context, source, options=None, headers=None):
+        """Compiles source to bytes for Gpu.Program.new_linked(). headers maps the names of headers
+        to their texts."""
+        return Gpu.Program.compile(context, source, to_options(context, options),
+                                   _to_headers(headers)).get_data()
 
     @classmethod
     def new_linked(cls, context, images, options=None):
