@@ -1051,6 +1051,20 @@ class Event(Gpu.Event):
         """Gets a time of the operation in nanoseconds, on the clock of the device."""
         return _last(Gpu.Event.get_profiling_time(self, point))
 
+    def call(self, function, *args):
+        """Calls a function when the event has completed, without a main loop. Returns a
+        concurrent.futures.Future with the result of the function.
+
+        The thread gpumem-call of this module makes all such calls of the process, one after the
+        other, and never during this method. Pending and later work does not wait for them. So the
+        function should return soon, and must not wait for the future of another call. If the event
+        fails, the function is not called, and the future gets the error. An exception of the
+        function also becomes that of the future. Python prints an exception that the program has
+        not taken from the future. Calls that are still pending at the end of the process are
+        dropped."""
+        from ._gpumem_call import call
+        return call(self, function, args)
+
     def __await__(self):
         return wait_for(self.wait_async, self.wait_finish).__await__()
 
@@ -1282,6 +1296,10 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)
+
+    def call(self, function, *args):
+        """Calls a function when the work submitted so far has completed: see Gpu.Event.call()."""
+        return self.record().call(function, *args)
 
     def synchronize(self, cancellable=None):
         """Waits for all work submitted before the call."""
