@@ -67,6 +67,45 @@ context_build_options (TestFixture *fixture)
   g_assert_null (gpu_context_get_build_options (fixture->context));
 }
 
+/* GpuContext:allocator is the allocator of arrays for which the program names none. */
+static void
+context_allocator (TestFixture *fixture)
+{
+  const gssize shape = 100;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDeferredAllocator) upstream =
+    gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &error);
+  g_autoptr (GpuStatisticsAllocator) counting =
+    gpu_statistics_allocator_new (GPU_ALLOCATOR (upstream));
+  g_autoptr (GpuAllocator) got = NULL;
+
+  g_object_set (fixture->context, "allocator", counting, NULL);
+  g_object_get (fixture->context, "allocator", &got, NULL);
+  g_assert_true (got == GPU_ALLOCATOR (counting));
+
+  for (guint i = 1; i <= 3; i++)
+    {
+      g_autoptr (GpuArray) array = NULL;
+      g_autoptr (GVariant) counters = NULL;
+      gint64 count;
+
+      if (i == 3)
+        g_object_set (fixture->context, "allocator", NULL, NULL);
+      array = i == 1 ? gpu_array_new (fixture->context, GPU_DTYPE_UINT8, &shape, 1, &error)
+                     : gpu_array_new_full (fixture->context, NULL, NULL, GPU_DTYPE_UINT8,
+                                           &shape, 1, GPU_ARRAY_ORDER_C, &error);
+      g_assert_no_error (error);
+      counters = gpu_statistics_allocator_get_counters (counting);
+      g_assert_true (g_variant_lookup (counters, "total-count", "x", &count));
+      g_assert_cmpint (count, ==, MIN (i, 2));
+    }
+  g_object_set (fixture->context, "allocator", fixture->stream, NULL);
+  g_assert_null (gpu_array_new (fixture->context, GPU_DTYPE_UINT8, &shape, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_array_new",
+                         "GpuContext:allocator is a GpuStream");
+  g_object_set (fixture->context, "allocator", NULL, NULL);
+}
+
 static void
 context_memory_info (TestFixture *fixture)
 {
@@ -308,6 +347,7 @@ main (int argc, char **argv)
   test_add ("new", context_new);
   test_add ("default-stream", context_default_stream);
   test_add ("build-options", context_build_options);
+  test_add ("allocator", context_allocator);
   test_add ("memory-info", context_memory_info);
   test_add ("limits", context_limits);
   test_add ("synchronize", context_synchronize);

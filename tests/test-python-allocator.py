@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 
-from python_util import equal, main, raises, spin
+from python_util import equal, main, need_numpy, np, raises, spin
 from gi.repository import Gio, GLib, GObject, Gpu
 
 
@@ -123,6 +123,105 @@ def test_program(fixture):
     with raises(Gpu.Error.FAILED, "neither"):
         Nothing()(10)
     assert Nothing().get_context() is None
+
+
+def test_functions(fixture):
+    """Arrays accept a function of the size as their allocator."""
+    need_numpy()
+    made = []
+
+    def allocate(size):
+        made.append(Gpu.Buffer(fixture.context, size))
+        return made[-1]
+
+    def check(array, values, size):
+        equal(array.to_numpy().tolist(), values)
+        assert array.memory is made[-1]
+        equal([buffer.size for buffer in made], [size])
+        del made[:]
+
+    context, numbers = fixture.context, np.arange(3, dtype=np.int32)
+    check(Gpu.Array.zeros(context, (2, 2), "int16", allocator=allocate), [[0, 0], [0, 0]], 8)
+    check(Gpu.Array.full(context, 3, 5, "uint8", allocator=allocate), [5, 5, 5], 3)
+    array = Gpu.Array.from_numpy(context, numbers, allocator=allocate)
+    check(array, [0, 1, 2], 12)
+    check(array.copy(allocator=allocate), [0, 1, 2], 12)
+    check(Gpu.Array.zeros_like(array, allocator=allocate), [0, 0, 0], 12)
+    equal(Gpu.Array(context, 0, allocator=allocate).memory, None)
+    allocator = Gpu.FunctionAllocator(context, allocate)
+    assert allocator.function is allocate and "allocate" in repr(allocator)
+    pool = Gpu.MemoryPool.new_for_allocator(allocator)
+    equal(Gpu.StatisticsAllocator(pool)(100).size, 100)
+    equal(len(made), 1)
+
+
+def test_wrong_functions(fixture):
+    """Errors name the function, and what it returned or raised."""
+    def wrong(size):
+        return result
+    wanted = (Gpu.Error.FAILED, "gpu_array_new_full: the allocator <function", "wrong")
+    for result in None, 5, fixture.buffer(15):
+        with raises(*wanted, repr(result), "not Gpu.Memory of 16 bytes"):
+            Gpu.Array(fixture.context, 4, "int32", allocator=wrong)
+    result = Gpu.Buffer(Gpu.Context(fixture.device), 16)
+    with raises(*wanted, "another context"):
+        Gpu.Array(fixture.context, 4, "int32", allocator=wrong)
+    with raises(Gpu.Error.FAILED, "ZeroDivisionError"):
+        Gpu.Array(fixture.context, 4, "int32", allocator=lambda size: 1 / 0)
+    with raises(TypeError, "function of the size", "'int'"):
+        Gpu.Array(fixture.context, 4, "int32", allocator=5)
+    with raises(TypeError, "context", "'int'"):
+        Gpu.FunctionAllocator(5, wrong)
+
+
+def test_context(fixture):
+    """The allocator of a context allocates its arrays and the copies of launches, in every
+    thread. An allocator that a call or a with statement names takes precedence."""
+    context = fixture.context
+    counting, other = (Gpu.StatisticsAllocator(Gpu.DeferredAllocator(context)) for _ in range(2))
+    equal(context.allocator, None)
+    context.allocator = counting
+    assert context.allocator is counting is Gpu.get_current_allocator(context)
+    array = Gpu.Array.zeros(context, 5, "uint8")
+    assert array.to_numpy().tolist() == array.copy().to_numpy().tolist() == [0] * 5
+    equal(counting.total_count, 2)
+    thread = threading.Thread(target=lambda: Gpu.Array(context, 5))
+    thread.start()
+    thread.join()
+    equal(counting.total_count, 3)
+    Gpu.Buffer(context, 5)
+    with Gpu.using_allocator(other), context.using_allocator(other.alloc):
+        Gpu.Array(context, 5)
+    Gpu.Array(context, 5, allocator=other)
+    equal((counting.total_count, other.total_count), (3, 2))
+    count = 3
+    if np is not None and fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        numbers = np.arange(5, dtype=np.float32)
+        fixture.stream.launch(fixture.program().scale, 5, args=(Gpu.InOut(numbers), 2.0))
+        count += 1
+        equal((numbers.tolist(), counting.total_count), ([0, 2, 4, 6, 8], count))
+    sizes = []
+    context.allocator = lambda size: sizes.append(size) or other.alloc(size)
+    Gpu.Array(context, 5)
+    equal((sizes, counting.total_count, other.total_count), ([40], count, 3))
+    context.allocator = None
+    Gpu.Array(context, 5)
+    equal((sizes, context.allocator), ([40], None))
+
+
+def test_wrong_context(fixture):
+    context = fixture.context
+    for wrong in 5, "pool":
+        with raises(TypeError, repr(type(wrong).__name__)):
+            context.allocator = wrong
+    with raises(ValueError, "another context"):
+        context.allocator = Gpu.DeferredAllocator(Gpu.Context(fixture.device))
+    with raises(TypeError, "None"):
+        with context.using_allocator(None):
+            pass
+    with raises(TypeError, "context.using_allocator"):
+        with Gpu.using_allocator(lambda size: None):
+            pass
 
 
 def test_adaptors(fixture):

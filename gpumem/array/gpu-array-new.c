@@ -8,6 +8,29 @@
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
+/* Gets the allocator of @context in @allocator, or NULL. */
+static gboolean
+find_allocator (GpuContext    *context,
+                const char    *function,
+                GpuAllocator **allocator,
+                GError       **error)
+{
+  GObject *object = _gpu_context_ref_allocator (context);
+
+  if (object == NULL || GPU_IS_ALLOCATOR (object))
+    {
+      *allocator = (GpuAllocator *) object;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the property GpuContext:allocator is a %s, not a GpuAllocator", function,
+               G_OBJECT_TYPE_NAME (object));
+  g_object_unref (object);
+
+  return FALSE;
+}
+
 /* Allocates memory for @layout. Returns NULL without an error for 0 bytes. */
 static GpuMemory *
 allocate (GpuContext            *context,
@@ -19,9 +42,16 @@ allocate (GpuContext            *context,
 {
   gsize size = _gpu_array_layout_get_size (layout);
   g_autoptr (GpuMemory) memory = NULL;
+  g_autoptr (GpuAllocator) own = NULL;
 
   if (size == 0)
     return NULL;
+
+  if (allocator == NULL && !find_allocator (context, function, &own, error))
+    return NULL;
+
+  if (allocator == NULL)
+    allocator = own;
 
   if (allocator == NULL)
     return (GpuMemory *) _gpu_buffer_new (context, function, GPU_MEMORY_FLAGS_NONE, size, error);
@@ -115,8 +145,8 @@ new_for_shape (GpuContext     *context,
  * @n_dims: the number of dimensions, 0 for an array of one element
  * @error: return location for an error
  *
- * Allocates an array in C order with undefined content (OpenCL: clCreateBuffer; CUDA: cuMemAlloc).
- * Does not block.
+ * Allocates an array in C order with undefined content (OpenCL: clCreateBuffer; CUDA: cuMemAlloc),
+ * or with #GpuContext:allocator. Blocks if that allocator blocks.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape is
  *   invalid, or an error of gpu_buffer_new()
@@ -141,8 +171,8 @@ gpu_array_new (GpuContext    *context,
 /**
  * gpu_array_new_full:
  * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
- * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
- *   #GpuBuffer of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, #GpuContext:allocator, or else the
+ *   memory is a new #GpuBuffer of @context
  * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -182,8 +212,8 @@ gpu_array_new_full (GpuContext     *context,
 /**
  * gpu_array_new_filled:
  * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
- * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
- *   #GpuBuffer of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, #GpuContext:allocator, or else the
+ *   memory is a new #GpuBuffer of @context
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -246,8 +276,8 @@ gpu_array_new_filled (GpuContext     *context,
 /**
  * gpu_array_new_from_bytes:
  * @context: (nullable): a #GpuContext, or %NULL for the context of @allocator
- * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
- *   #GpuBuffer of @context
+ * @allocator: (nullable): the allocator of the memory; if %NULL, #GpuContext:allocator, or else the
+ *   memory is a new #GpuBuffer of @context
  * @stream: (nullable): the stream to write on, %NULL for the default stream
  * @dtype: the type of the elements
  * @shape: (array length=n_dims) (nullable): the number of elements along each dimension
@@ -482,8 +512,8 @@ _gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_new_like:
  * @array: a #GpuArray
- * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
- *   #GpuBuffer
+ * @allocator: (nullable): the allocator of the memory; if %NULL, #GpuContext:allocator, or else the
+ *   memory is a new #GpuBuffer
  * @stream: (nullable): the stream that uses the memory first, passed to @allocator
  * @error: return location for an error
  *
@@ -511,8 +541,8 @@ gpu_array_new_like (GpuArray      *array,
 /**
  * gpu_array_copy:
  * @array: a #GpuArray
- * @allocator: (nullable): the allocator of the memory; if %NULL, the memory is a new
- *   #GpuBuffer
+ * @allocator: (nullable): the allocator of the memory; if %NULL, #GpuContext:allocator, or else the
+ *   memory is a new #GpuBuffer
  * @stream: (nullable): the stream to copy on, %NULL for the default stream
  * @error: return location for an error
  *

@@ -25,6 +25,9 @@ typedef GpuStream *(*GpuStreamFunc) (GpuContext  *context,
  * on error. */
 GpuStream        *_gpu_context_ref_default_stream   (GpuContext        *context,
                                                      GpuStreamFunc      create);
+/* (transfer full): gets GpuContext:allocator, whose type the caller must check; NULL if it is not
+ * set. */
+GObject          *_gpu_context_ref_allocator        (GpuContext        *context);
 /* Emits ::memory-pressure for a request that failed. Returns TRUE if the handlers have run: the
  * caller should then try again. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,

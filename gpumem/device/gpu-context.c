@@ -54,6 +54,7 @@ struct _GpuContext
   GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
   char             *build_options;
+  GObject          *allocator;        /* a GpuAllocator; written under the lock, and atomic */
 };
 
 enum
@@ -64,6 +65,7 @@ enum
   PROP_FLAGS,
   PROP_NATIVE_HANDLE,
   PROP_BUILD_OPTIONS,
+  PROP_ALLOCATOR,
   PROP_ALLOCATED_SIZE,
   PROP_LOST,
   N_PROPS
@@ -113,6 +115,9 @@ gpu_context_get_property (GObject    *object,
       g_value_set_string (value, context->build_options);
       g_mutex_unlock (&context->lock);
       break;
+    case PROP_ALLOCATOR:
+      g_value_take_object (value, _gpu_context_ref_allocator (context));
+      break;
     case PROP_ALLOCATED_SIZE:
       g_value_set_uint64 (value, gpu_context_get_allocated_size (context));
       break;
@@ -122,6 +127,37 @@ gpu_context_get_property (GObject    *object,
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
+}
+
+GObject *
+_gpu_context_ref_allocator (GpuContext *context)
+{
+  GObject *allocator;
+
+  if (g_atomic_pointer_get (&context->allocator) == NULL)
+    return NULL;
+
+  g_mutex_lock (&context->lock);
+  allocator = context->allocator != NULL ? g_object_ref (context->allocator) : NULL;
+  g_mutex_unlock (&context->lock);
+
+  return allocator;
+}
+
+/* Takes ownership of @allocator. */
+static void
+set_allocator (GpuContext *context,
+               GObject    *allocator)
+{
+  g_autoptr (GObject) old = NULL;
+
+  g_mutex_lock (&context->lock);
+  old = context->allocator;
+  g_atomic_pointer_set (&context->allocator, allocator);
+  g_mutex_unlock (&context->lock);
+
+  if (old != allocator)
+    g_object_notify_by_pspec (G_OBJECT (context), props[PROP_ALLOCATOR]);
 }
 
 static void
@@ -143,6 +179,9 @@ gpu_context_set_property (GObject      *object,
       break;
     case PROP_BUILD_OPTIONS:
       gpu_context_set_build_options (context, g_value_get_string (value));
+      break;
+    case PROP_ALLOCATOR:
+      set_allocator (context, g_value_dup_object (value));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -179,6 +218,7 @@ gpu_context_finalize (GObject *object)
       _gpu_native_context_unref (context->native);
     }
 
+  g_clear_object (&context->allocator);
   g_weak_ref_clear (&context->default_stream);
   g_ptr_array_unref (context->devices);
   g_main_context_unref (context->main_context);
@@ -222,6 +262,22 @@ install_writable_properties (void)
    */
   props[PROP_BUILD_OPTIONS] =
     g_param_spec_string ("build-options", NULL, NULL, NULL,
+                         G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:allocator: (type GpuAllocator)
+   *
+   * The #GpuAllocator that allocates the memory of new arrays of the context, unless the program
+   * passes another allocator, or %NULL for new buffers of the driver. The allocator must allocate
+   * memory of this context. Functions that return memory itself, such as gpu_buffer_new(), do not
+   * use the allocator. May be read and set on any thread.
+   *
+   * The context and an allocator of the context hold references to each other: set %NULL before
+   * the last references to them are dropped.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ALLOCATOR] =
+    g_param_spec_object ("allocator", NULL, NULL, G_TYPE_OBJECT,
                          G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
 }
 

@@ -23,7 +23,7 @@ import sys
 import warnings
 import weakref
 
-from gi.repository import GLib
+from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ..overrides import override
@@ -56,20 +56,21 @@ from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, 
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
-from ._gpumem_scope import ScopeMethods, get_current_allocator, using_allocator
+from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator,
+                            using_allocator)
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_options, to_origin,
                              to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["BuildFailedError", "BusyError", "DeviceLostError", "Error", "In", "InOut",
-           "InvalidArgumentError", "IpcError", "LaunchFailedError", "Local", "NoDeviceError",
-           "NotSupportedError", "OtherArgument", "Out", "OutOfDeviceMemoryError",
+__all__ = ["BuildFailedError", "BusyError", "DeviceLostError", "Error", "FunctionAllocator", "In",
+           "InOut", "InvalidArgumentError", "IpcError", "LaunchFailedError", "Local",
+           "NoDeviceError", "NotSupportedError", "OtherArgument", "Out", "OutOfDeviceMemoryError",
            "OutOfHostMemoryError", "OutOfMemoryError", "ReleasedError", "ScalarArgument",
-           "TimedOutError", "VectorArgument", "bind_arguments", "clear_caches",
-           "declare_arguments", "devices", "get_current_allocator", "memoize", "memory_of",
-           "parse_arguments", "pinned", "using_allocator"]
+           "TimedOutError", "VectorArgument", "bind_arguments", "clear_caches", "declare_arguments",
+           "devices", "get_current_allocator", "memoize", "memory_of", "parse_arguments", "pinned",
+           "using_allocator"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _to_device(value):
                     f"'{type(value).__name__}'")
 
 
-class Context(AsyncContext, Gpu.Context):
+class Context(AsyncContext, ContextAllocation, Gpu.Context):
     """A context. Gpu.Context() is for the default device, Gpu.Context("host") for a device by name,
     and Gpu.Context([device, ...]) for several devices, given as names or as Gpu.Device.
 
@@ -712,6 +713,43 @@ class Allocator(AllocatorMethods, Gpu.Allocator):
 
 
 Allocator = override(Allocator)
+
+
+class FunctionAllocator(GObject.Object, Allocator):
+    """Gpu.FunctionAllocator(context, function): an allocator that calls function(size), which must
+    return Gpu.Memory of the context, of size bytes or more, or raise an exception. The last
+    reference to the memory frees it.
+
+    Gpu.Array and Gpu.Context also accept such a function in place of an allocator."""
+    __gtype_name__ = "GpuFunctionAllocator"
+    __module__ = "Gpu"      # PyGObject registers no type for a class of the module gi.overrides
+
+    function = property(lambda self: self._function)
+
+    def __init__(self, context, function):
+        if not isinstance(context, Gpu.Context):
+            raise TypeError(f"a context is required, not '{type(context).__name__}'")
+        if not callable(function):
+            raise TypeError("an allocator must be a Gpu.Allocator or a function of the size, not "
+                            f"'{type(function).__name__}'")
+        super().__init__()
+        self._context = context
+        self._function = function
+        self._name = f"the allocator {function!r}"
+
+    def do_get_context(self):
+        return self._context
+
+    def do_alloc(self, size, stream):
+        memory = self._function(size)
+        if not isinstance(memory, Gpu.Memory) or memory.get_size() < size:
+            raise TypeError(f"it returned {memory!r}, not Gpu.Memory of {size} bytes")
+        if memory.get_context() is not self._context:
+            raise ValueError(f"it returned memory of another context: {memory!r}")
+        return memory
+
+    def __repr__(self):
+        return f"<Gpu.FunctionAllocator of {self._function!r}>"
 
 
 class HostAllocator(Gpu.HostAllocator):

@@ -14,11 +14,11 @@ from ._gpumem_errors import Error, OutOfHostMemoryError
 Gpu = get_introspection_module("Gpu")
 
 
-def _to_error(exception):
+def _to_error(exception, name="do_alloc"):
     """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
     raised."""
     kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
-    return kind(f"do_alloc: {type(exception).__name__}: {exception}")
+    return kind(f"{name}: {type(exception).__name__}: {exception}")
 
 
 def _guarded(do_alloc):
@@ -29,7 +29,7 @@ def _guarded(do_alloc):
         except GLib.Error:
             raise
         except Exception as exception:
-            raise _to_error(exception) from exception
+            raise _to_error(exception, getattr(self, "_name", "do_alloc")) from exception
     return guarded
 
 

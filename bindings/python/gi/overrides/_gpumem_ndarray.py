@@ -13,7 +13,7 @@ from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_native import fast
-from ._gpumem_scope import get_current_allocator
+from ._gpumem_scope import get_current_allocator, to_allocator
 
 Gpu = get_introspection_module("Gpu")
 
@@ -219,8 +219,8 @@ def _source(context, allocator):
     if isinstance(context, Gpu.Allocator):
         return None, context
     if allocator is None:
-        allocator = get_current_allocator(context)
-    return context, allocator
+        return context, get_current_allocator(context)
+    return context, to_allocator(context, allocator)
 
 
 def _to_element(value, dtype):
@@ -243,7 +243,8 @@ def _to_index(value):
 
 class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. All functions that
-    take a context also accept a pool or another allocator.
+    take a context also accept a pool or another allocator. An allocator may also be a function,
+    which is called with the size in bytes and returns Gpu.Memory.
 
     array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is also a view if
     the host may access the memory at any time, and a copy otherwise. With stream=None a method

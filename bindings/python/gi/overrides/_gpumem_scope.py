@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Allocators for a part of a program: with statements that set the default allocator."""
+"""Default allocators: those of contexts and of with statements."""
 
 import contextlib
 import contextvars
@@ -7,6 +7,15 @@ import contextvars
 from ..module import get_introspection_module
 
 Gpu = get_introspection_module("Gpu")
+
+
+def to_allocator(context, value):
+    """Returns an allocator for a Gpu.Allocator, a function or None."""
+    if value is None or isinstance(value, Gpu.Allocator):
+        return value
+    from gi.repository import Gpu as overrides
+    return overrides.FunctionAllocator(context, value)
+
 
 _scopes = contextvars.ContextVar("gpumem-allocators", default=())
 
@@ -37,9 +46,12 @@ def using_allocator(allocator):
     """Sets the default allocator for a with statement. New arrays of the context of the allocator,
     and Gpu.In, Gpu.Out and Gpu.InOut, allocate from it unless they name another allocator. The
     innermost with statement applies. It covers this thread, or this asyncio task and the tasks that
-    it starts. Gpu.Buffer(context, size) still allocates from the driver."""
+    it starts. Gpu.Buffer(context, size) still allocates from the driver.
+
+    context.using_allocator() also accepts a function, and context.allocator covers all threads."""
     if not isinstance(allocator, Gpu.Allocator):
-        raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'")
+        advice = ": use context.using_allocator()" if callable(allocator) else ""
+        raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'{advice}")
     _begin(allocator)
     try:
         yield allocator
@@ -50,12 +62,12 @@ def using_allocator(allocator):
 
 
 def get_current_allocator(context):
-    """Returns the allocator of the innermost with statement for a context, or None: see
-    Gpu.using_allocator()."""
+    """Returns the allocator of the innermost with statement for a context, or else
+    context.allocator, which may be None: see Gpu.using_allocator()."""
     for allocator in reversed(_scopes.get()):
         if allocator.get_context() is context:
             return allocator
-    return None
+    return context.get_property("allocator") if context is not None else None
 
 
 def allocate(stream, size):
@@ -65,6 +77,41 @@ def allocate(stream, size):
     if allocator is None:
         return Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, size)
     return Gpu.Allocator.alloc(allocator, size, stream)
+
+
+class ContextAllocation:
+    """The allocator of a context."""
+
+    @property
+    def allocator(self):
+        """The allocator of all new arrays of the context, and of Gpu.In, Gpu.Out and Gpu.InOut, in
+        all threads: a pool, another Gpu.Allocator or a function, which is called with the size and
+        returns memory. None, the default, allocates from the driver. An allocator that a call or a
+        with statement names takes precedence. Gpu.Buffer(context, size) is not affected.
+
+        The allocator and the context keep each other alive until this is None again."""
+        return self.get_property("allocator")
+
+    @allocator.setter
+    def allocator(self, allocator):
+        self.set_property("allocator", self._to_allocator(allocator))
+
+    @contextlib.contextmanager
+    def using_allocator(self, allocator):
+        """Sets the default allocator of this thread or task for a with statement, like
+        Gpu.using_allocator(): a Gpu.Allocator of the context, or a function, which is called with
+        the size and returns memory."""
+        if allocator is None:
+            raise TypeError("an allocator is required, not None")
+        with using_allocator(self._to_allocator(allocator)) as result:
+            yield result
+
+    def _to_allocator(self, allocator):
+        allocator = to_allocator(self, allocator)
+        if allocator is not None and allocator.get_context() is not self:
+            raise ValueError(f"{allocator!r} belongs to another context: "
+                             f"{allocator.get_context()!r}")
+        return allocator
 
 
 class ScopeMethods:
