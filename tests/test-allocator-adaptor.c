@@ -328,6 +328,79 @@ adaptor_tracking (TestFixture *fixture)
 }
 
 static void
+check_usage (GpuTrackingAllocator *tracking, const char *tag, guint64 bytes, guint64 count,
+             guint64 peak_bytes, guint64 peak_count)
+{
+  g_autoptr (GVariant) usage = NULL;
+
+  g_object_get (tracking, "usage", &usage, NULL);
+  for (gsize i = 0; i < g_variant_n_children (usage); i++)
+    {
+      g_autoptr (GVariant) entry = g_variant_get_child_value (usage, i);
+      const char *name = NULL;
+      guint64 got[4];
+
+      g_variant_lookup (entry, "tag", "&s", &name);
+      if (g_strcmp0 (name, tag) != 0)
+        continue;
+      g_assert_true (g_variant_lookup (entry, "bytes", "t", &got[0])
+                     && g_variant_lookup (entry, "count", "t", &got[1])
+                     && g_variant_lookup (entry, "peak-bytes", "t", &got[2])
+                     && g_variant_lookup (entry, "peak-count", "t", &got[3]));
+      g_assert_cmpuint (got[0], ==, bytes);
+      g_assert_cmpuint (got[1], ==, count);
+      g_assert_cmpuint (got[2], ==, peak_bytes);
+      g_assert_cmpuint (got[3], ==, peak_count);
+      return;
+    }
+  g_assert_cmpuint (bytes + count + peak_bytes + peak_count, ==, 0);
+}
+
+static char *
+find_tag (GpuTrackingAllocator *tracking, guint64 size, gpointer data)
+{
+  return size >= 1000 ? g_strdup ("large") : NULL;
+}
+
+/* The usage has the memory of each tag now, and at the time of the peak of all memory. */
+static void
+adaptor_usage (TestFixture *fixture)
+{
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+  g_autoptr (GpuTrackingAllocator) tracking = gpu_tracking_allocator_new (upstream, 0);
+  GpuAllocator *allocator = GPU_ALLOCATOR (tracking);
+  g_autoptr (GpuMemory) plain = test_alloc (allocator, 100);
+  g_autoptr (GpuMemory) large = NULL;
+  g_autoptr (GpuMemory) named = NULL;
+  g_autoptr (GpuMemory) later = NULL;
+  gulong handler = g_signal_connect (tracking, "find-tag", G_CALLBACK (find_tag), NULL);
+
+  large = test_alloc (allocator, 1000);
+  g_object_set (tracking, "tag", "named", NULL);
+  named = test_alloc (allocator, 2000);
+  check_usage (tracking, NULL, 100, 1, 100, 1);
+  check_usage (tracking, "large", 1000, 1, 1000, 1);
+  check_usage (tracking, "named", 2000, 1, 2000, 1);
+  g_clear_object (&large);
+  check_usage (tracking, "large", 0, 0, 1000, 1);
+  g_object_set (tracking, "tag", "later", NULL);
+  later = test_alloc (allocator, 500);
+  check_usage (tracking, "later", 500, 1, 0, 0);
+  g_assert_cmpuint (test_get_number (tracking, "peak-bytes"), ==, 3100);
+  g_clear_object (&later);
+  check_usage (tracking, "later", 0, 0, 0, 0);
+  later = test_alloc (allocator, 1001);
+  g_assert_cmpuint (test_get_number (tracking, "peak-bytes"), ==, 3101);
+  check_usage (tracking, "large", 0, 0, 0, 0);
+  check_usage (tracking, "later", 1001, 1, 1001, 1);
+  g_signal_handler_disconnect (tracking, handler);
+  g_object_set (tracking, "tag", NULL, NULL);
+  large = test_alloc (allocator, 1);
+  check_usage (tracking, NULL, 101, 2, 101, 2);
+  g_clear_object (&tracking);
+}
+
+static void
 adaptor_backtrace (TestFixture *fixture)
 {
 #ifdef HAVE_BACKTRACE
@@ -861,6 +934,7 @@ main (int argc, char **argv)
   test_add ("outlived", adaptor_outlived);
   test_add ("caching-upstream", adaptor_caching_upstream);
   test_add ("tracking", adaptor_tracking);
+  test_add ("usage", adaptor_usage);
   test_add ("backtrace", adaptor_backtrace);
   test_add ("warns", adaptor_warns);
   test_add ("logging", adaptor_logging);

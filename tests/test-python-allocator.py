@@ -255,6 +255,46 @@ def test_adaptors(fixture):
         statistics.pop()
 
 
+def test_lines(fixture):
+    """Reports name the lines that allocated the memory in use, now and at the peak."""
+    context = fixture.context
+    tracking = Gpu.TrackingAllocator(Gpu.MemoryPool(context), lines=1)
+    context.allocator = tracking
+    line = sys._getframe().f_lineno + 1
+    kept = [Gpu.Array(context, 10, "uint8") for _ in range(3)]
+    large = Gpu.Array.zeros(context, 1000, "uint8")
+    with tracking.tagged("mine"):
+        tagged = Gpu.Array(context, 7, "uint8")
+    del large
+    here = [f"{__file__}:{line + i}" for i in range(5)]
+    equal(tracking.usage, [
+        {"tag": here[0], "bytes": 30, "count": 3, "peak-bytes": 30, "peak-count": 3},
+        {"tag": "mine", "bytes": 7, "count": 1, "peak-bytes": 7, "peak-count": 1},
+        {"tag": here[1], "bytes": 0, "count": 0, "peak-bytes": 1000, "peak-count": 1}])
+    equal(tracking.peak_bytes, 1037)
+    equal(tracking.report_usage(), "37 bytes in 4 allocations (peak 1037 bytes)\n"
+                                   f"{here[0]}: 30 bytes in 3\nmine: 7 bytes in 1\n")
+    equal(tracking.report_usage(1, peak=True), "1037 bytes in 5 allocations at the peak\n"
+                                               f"{here[1]}: 1000 bytes in 1\n"
+                                               "2 other tags: 37 bytes\n")
+    equal([block["tag"] for block in tracking.blocks], [here[0]] * 3 + ["mine"])
+    del kept, tagged
+    equal(tracking.blocks, [])
+    deep = Gpu.TrackingAllocator(tracking, lines=2)
+    memory = (lambda: deep(5))()
+    tags = deep.usage[0]["tag"].split(" < ")
+    equal((len(tags), tags[0], memory.size), (2, tags[1], 5))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(Gpu.Array(context, 3, "uint8")))
+    thread.start()
+    thread.join()
+    assert __file__ in [entry["tag"].rpartition(":")[0] for entry in tracking.usage]
+    context.allocator = None
+    for wrong, error in (-1, ValueError), (1.5, TypeError):
+        with raises(error, "lines"):
+            Gpu.TrackingAllocator(tracking, lines=wrong)
+
+
 def test_failure(fixture):
     allocator = Gpu.OomAllocator(Gpu.LimitAllocator(Shelf(fixture.context), 1000))
     hogs = [allocator(800)]

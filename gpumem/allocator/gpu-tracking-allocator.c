@@ -32,7 +32,9 @@
  * backtrace of each allocation. gpu_tracking_allocator_report() formats the records as text.
  *
  * A tag names the part of a program that allocates. All threads share the tag of an adaptor. If
- * parts of a program run concurrently, give each part its own adaptor around the same upstream.
+ * parts of a program run concurrently, give each part its own adaptor around the same upstream, or
+ * return the tag of each allocation from a handler of #GpuTrackingAllocator::find-tag.
+ * #GpuTrackingAllocator:usage has the sums of each tag, now and at the peak.
  *
  * Since: 0.1
  */
@@ -43,11 +45,25 @@ struct _GpuTrackingAllocator
 
 #define MAX_DEPTH 64
 
+/* The memory in use with one tag. If `epoch` is that of the core, `peak_bytes` and `peak_count` are
+ * the values at the last peak of the adaptor. Otherwise `bytes` and `count` have not changed since
+ * that peak. A new peak therefore does not visit the other tags. */
+typedef struct
+{
+  char      *name;                  /* GRefString, empty for memory without a tag */
+  guint64    bytes;
+  guint64    count;
+  guint64    peak_bytes;
+  guint64    peak_count;
+  guint64    epoch;
+} Usage;
+
 typedef struct
 {
   GpuLease   parent;
 
   char      *tag;                   /* GRefString, nullable */
+  Usage     *usage;
   gint64     time;                  /* when the memory was allocated: time of the monotonic clock
                                      * in microseconds */
   gpointer  *frames;
@@ -58,7 +74,12 @@ typedef struct
 {
   GpuAdaptorCore  parent;
 
+  GpuTrackingAllocator *allocator;  /* not referenced; only for allocations */
   char           *tag;              /* GRefString, nullable */
+  GHashTable     *usages;           /* name -> Usage */
+  guint64         bytes;            /* in use */
+  guint64         peak_bytes;
+  guint64         epoch;            /* number of peaks */
   guint           depth;            /* stack frames to record; constant after construction */
   gint            warn_leaks;       /* atomic */
 } Core;
@@ -68,13 +89,29 @@ enum
   PROP_0,
   PROP_BACKTRACE_DEPTH,
   PROP_TAG,
+  PROP_USAGE,
+  PROP_PEAK_BYTES,
   PROP_WARN_LEAKS,
   N_PROPS
 };
 
 static GParamSpec *props[N_PROPS];
+static guint find_tag_signal;
 
 G_DEFINE_FINAL_TYPE (GpuTrackingAllocator, gpu_tracking_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
+
+/* Returns the tag of an allocation from the handlers of ::find-tag: a GRefString, or NULL. */
+static char *
+find_tag (GpuTrackingAllocator *allocator,
+          gsize                 size)
+{
+  g_autofree char *name = NULL;
+
+  if (g_signal_has_handler_pending (allocator, find_tag_signal, 0, FALSE))
+    g_signal_emit (allocator, find_tag_signal, 0, (guint64) size, &name);
+
+  return name != NULL ? g_ref_string_new (name) : NULL;
+}
 
 static void
 tracking_prepare (GpuAdaptorCore *core,
@@ -93,23 +130,101 @@ tracking_prepare (GpuAdaptorCore *core,
 #endif
 
   block->time = g_get_monotonic_time ();
+  block->tag = find_tag (((Core *) core)->allocator, lease->size);
+}
+
+static void
+usage_free (gpointer data)
+{
+  Usage *usage = data;
+
+  g_ref_string_release (usage->name);
+  g_free (usage);
+}
+
+/* Caller holds the lock. */
+static Usage *
+ensure_usage (Core       *core,
+              const char *name)
+{
+  Usage *usage = g_hash_table_lookup (core->usages, name);
+
+  if (usage == NULL)
+    {
+      usage = g_new0 (Usage, 1);
+      usage->name = g_ref_string_new (name);
+      usage->epoch = core->epoch;
+      g_hash_table_insert (core->usages, usage->name, usage);
+    }
+
+  return usage;
+}
+
+/* Adds to the memory in use with a tag, or subtracts from it. Caller holds the lock. */
+static void
+change_usage (Core   *core,
+              Usage  *usage,
+              gssize  bytes)
+{
+  if (usage->epoch != core->epoch)
+    {
+      usage->peak_bytes = usage->bytes;
+      usage->peak_count = usage->count;
+      usage->epoch = core->epoch;
+    }
+
+  usage->bytes += (guint64) bytes;
+  usage->count += bytes > 0 ? 1 : -1;
+  core->bytes += (guint64) bytes;
+
+  if (core->bytes > core->peak_bytes)
+    {
+      core->peak_bytes = core->bytes;
+      core->epoch++;
+    }
+}
+
+/* Returns whether no memory has the tag now, and none had it at the peak. */
+static gboolean
+is_unused (const Core  *core,
+           const Usage *usage)
+{
+  return usage->count == 0 && (usage->epoch != core->epoch || usage->peak_count == 0);
 }
 
 static void
 tracking_granted (GpuAdaptorCore *parent,
                   GpuLease       *lease)
 {
-  char *tag = ((Core *) parent)->tag;
+  Core *core = (Core *) parent;
+  Block *block = (Block *) lease;
 
-  ((Block *) lease)->tag = tag != NULL ? g_ref_string_acquire (tag) : NULL;
+  if (core->tag != NULL)
+    {
+      g_clear_pointer (&block->tag, g_ref_string_release);
+      block->tag = g_ref_string_acquire (core->tag);
+    }
+
+  block->usage = ensure_usage (core, block->tag != NULL ? block->tag : "");
+  change_usage (core, block->usage, (gssize) lease->size);
 }
 
 static gboolean
-tracking_returned (GpuAdaptorCore *core G_GNUC_UNUSED,
+tracking_returned (GpuAdaptorCore *parent,
                    GpuLease       *lease,
                    GpuStorage     *storage G_GNUC_UNUSED)
 {
+  Core *core = (Core *) parent;
   Block *block = (Block *) lease;
+
+  g_mutex_lock (&parent->lock);
+  change_usage (core, block->usage, -(gssize) lease->size);
+
+  /* Tags may be as many as allocations: keep only those that are in use, or were at the peak. */
+  if (is_unused (core, block->usage))
+    g_hash_table_remove (core->usages, block->usage->name);
+
+  g_mutex_unlock (&parent->lock);
 
   g_clear_pointer (&block->tag, g_ref_string_release);
   g_free (block->frames);
@@ -166,6 +281,51 @@ list_blocks (Core *core)
   g_mutex_unlock (&core->parent.lock);
 
   return g_variant_ref_sink (g_variant_builder_end (&builder));
+}
+
+static void
+add_usage (GVariantBuilder *builder,
+           const Core      *core,
+           const Usage     *usage)
+{
+  const gboolean changed = usage->epoch == core->epoch;
+
+  g_variant_builder_open (builder, G_VARIANT_TYPE ("a{sv}"));
+
+  if (*usage->name != '\0')
+    g_variant_builder_add (builder, "{sv}", "tag", g_variant_new_string (usage->name));
+
+  g_variant_builder_add (builder, "{sv}", "bytes", g_variant_new_uint64 (usage->bytes));
+  g_variant_builder_add (builder, "{sv}", "count", g_variant_new_uint64 (usage->count));
+  g_variant_builder_add (builder, "{sv}", "peak-bytes",
+                         g_variant_new_uint64 (changed ? usage->peak_bytes : usage->bytes));
+  g_variant_builder_add (builder, "{sv}", "peak-count",
+                         g_variant_new_uint64 (changed ? usage->peak_count : usage->count));
+  g_variant_builder_close (builder);
+}
+
+static GVariant *
+list_usage (Core *core)
+{
+  GHashTableIter iter;
+  GVariantBuilder builder;
+  gpointer usage;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("aa{sv}"));
+  g_mutex_lock (&core->parent.lock);
+  g_hash_table_iter_init (&iter, core->usages);
+
+  while (g_hash_table_iter_next (&iter, NULL, &usage))
+    {
+      if (is_unused (core, usage))
+        g_hash_table_iter_remove (&iter);
+      else
+        add_usage (&builder, core, usage);
+    }
+
+  g_mutex_unlock (&core->parent.lock);
+
+  return g_variant_builder_end (&builder);
 }
 
 static void
@@ -256,6 +416,7 @@ static void
 tracking_clear (GpuAdaptorCore *core)
 {
   g_clear_pointer (&((Core *) core)->tag, g_ref_string_release);
+  g_hash_table_unref (((Core *) core)->usages);
 }
 
 static const GpuAdaptorOps tracking_ops =
@@ -287,6 +448,13 @@ gpu_tracking_allocator_get_property (GObject    *object,
       g_mutex_lock (&core->parent.lock);
       g_value_set_string (value, core->tag);
       g_mutex_unlock (&core->parent.lock);
+      break;
+    case PROP_USAGE:
+      g_value_set_variant (value, list_usage (core));
+      break;
+    case PROP_PEAK_BYTES:
+      g_value_set_uint64 (value, _gpu_adaptor_get_uint64 (allocator,
+                                                          G_STRUCT_OFFSET (Core, peak_bytes)));
       break;
     case PROP_WARN_LEAKS:
       g_value_set_boolean (value, g_atomic_int_get (&core->warn_leaks));
@@ -353,6 +521,63 @@ gpu_tracking_allocator_set_property (GObject      *object,
     }
 }
 
+/* Ends the emission at the first tag. */
+static gboolean
+accumulate_tag (GSignalInvocationHint *hint G_GNUC_UNUSED,
+                GValue                *result,
+                const GValue          *returned,
+                gpointer               data G_GNUC_UNUSED)
+{
+  g_value_copy (returned, result);
+
+  return g_value_get_string (returned) == NULL;
+}
+
+static void
+install_usage (GpuTrackingAllocatorClass *klass)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuTrackingAllocator:usage:
+   *
+   * The memory of each tag, as an array of type `aa{sv}` in no particular order. Each entry has
+   *
+   * - optionally `tag`, `s`;
+   * - `bytes` and `count`, `t`: the memory in use;
+   * - `peak-bytes` and `peak-count`, `t`: the memory that was in use with this tag when all memory
+   *   in use reached #GpuTrackingAllocator:peak-bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_USAGE] = g_param_spec_variant ("usage", NULL, NULL, G_VARIANT_TYPE ("aa{sv}"), NULL,
+                                            flags);
+  /**
+   * GpuTrackingAllocator:peak-bytes:
+   *
+   * The largest number of bytes that were in use at the same time.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PEAK_BYTES] = g_param_spec_uint64 ("peak-bytes", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+
+  /**
+   * GpuTrackingAllocator::find-tag:
+   * @allocator: the allocator
+   * @size: bytes requested
+   *
+   * Emitted for each allocation, in the thread that allocates. The first tag that a handler returns
+   * is the tag of the allocation, unless #GpuTrackingAllocator:tag is set. Handlers must not
+   * allocate from @allocator.
+   *
+   * Returns: (nullable): the tag, such as the line of the program that allocates
+   *
+   * Since: 0.1
+   */
+  find_tag_signal = g_signal_new ("find-tag", G_TYPE_FROM_CLASS (klass), G_SIGNAL_RUN_LAST, 0,
+                                  accumulate_tag, NULL, NULL, G_TYPE_STRING, 1, G_TYPE_UINT64);
+}
+
 static void
 gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
 {
@@ -390,13 +615,17 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
    */
   props[PROP_WARN_LEAKS] = g_param_spec_boolean ("warn-leaks", NULL, NULL, FALSE, flags);
 
+  install_usage (klass);
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 
 static void
 gpu_tracking_allocator_init (GpuTrackingAllocator *allocator)
 {
-  _gpu_adaptor_init (&allocator->parent_instance, &tracking_ops);
+  Core *core = _gpu_adaptor_init (&allocator->parent_instance, &tracking_ops);
+
+  core->allocator = allocator;
+  core->usages = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, usage_free);
 }
 
 /**

@@ -4,11 +4,13 @@
 import contextlib
 import functools
 import os
+import sys
 
+import gi
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem_checks import to_property
+from ._gpumem_checks import GENERATED, to_index, to_property
 from ._gpumem_errors import Error, OutOfHostMemoryError
 
 Gpu = get_introspection_module("Gpu")
@@ -130,13 +132,40 @@ class StatisticsAllocatorMethods:
             counters.update(self.pop())
 
 
+_OVERRIDES = os.path.dirname(__file__)
+_PYGOBJECT = os.path.dirname(gi.__file__)
+
+
+def _find_lines(allocator, size, n_lines):
+    """Returns the innermost lines outside of PyGObject and the overrides."""
+    frame = sys._getframe(1)
+    lines = []
+    while frame is not None and len(lines) < n_lines:
+        path = frame.f_code.co_filename
+        if not path.startswith((_OVERRIDES, _PYGOBJECT, GENERATED)):
+            lines.append(f"{path}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " < ".join(lines) or None
+
+
 class TrackingAllocatorMethods:
     """Gpu.TrackingAllocator(upstream): an allocator that records allocations in use. The attribute
     blocks is a list of dictionaries, and report() returns a text. During a with statement of
-    allocator.tagged("name"), new allocations have that tag."""
+    allocator.tagged("name"), new allocations have that tag.
 
-    def __new__(cls, upstream, backtrace_depth=0):
-        return Gpu.TrackingAllocator.new(upstream, backtrace_depth)
+    With lines=1, the tag of any other allocation is the line of the Python program that allocates,
+    as "file:line"; with lines=3, also the lines of its two callers, separated by " < ". The
+    attribute usage and report_usage() then have the bytes of each line, now and at the peak. To
+    track all arrays of a context, set context.allocator = Gpu.TrackingAllocator(pool, lines=1)."""
+
+    def __new__(cls, upstream, backtrace_depth=0, lines=0):
+        lines = to_index(lines, "lines")
+        if lines < 0:
+            raise ValueError(f"lines must not be negative: {lines}")
+        allocator = Gpu.TrackingAllocator.new(upstream, backtrace_depth)
+        if lines > 0:
+            allocator.connect("find-tag", _find_lines, lines)
+        return allocator
 
     def __init__(self, *args, **kwargs):
         pass
@@ -144,6 +173,36 @@ class TrackingAllocatorMethods:
     @property
     def blocks(self):
         return self.list_blocks().unpack()
+
+    @property
+    def peak_bytes(self):
+        return self.get_property("peak-bytes")
+
+    @property
+    def usage(self):
+        """The memory of each tag, the largest first: a list of dictionaries with the tag, or None,
+        bytes and count of the memory in use, and peak-bytes and peak-count of the memory that was
+        in use when all memory reached peak_bytes."""
+        entries = [dict({"tag": None}, **entry) for entry in self.get_property("usage").unpack()]
+        return sorted(entries, key=lambda entry: (-entry["bytes"], -entry["peak-bytes"],
+                                                  entry["tag"] or ""))
+
+    def report_usage(self, limit=10, peak=False):
+        """Formats the usage as text: a line with the sums, and a line for each of the tags with
+        the most memory in use, or with the most at the peak."""
+        kind = "peak-" if peak else ""
+        entries = sorted((entry for entry in self.usage if entry[kind + "count"] > 0),
+                         key=lambda entry: -entry[kind + "bytes"])
+        total, count = (sum(entry[kind + name] for entry in entries) for name in ("bytes", "count"))
+        lines = [f"{total} bytes in {count} allocations" + " at the peak" * peak
+                 + f" (peak {self.peak_bytes} bytes)" * (not peak)]
+        for entry in entries[:limit]:
+            lines.append(f"{entry['tag'] or 'without a tag'}: {entry[kind + 'bytes']} bytes in "
+                         f"{entry[kind + 'count']}")
+        if len(entries) > limit:
+            lines.append(f"{len(entries) - limit} other tags: "
+                         f"{sum(entry[kind + 'bytes'] for entry in entries[limit:])} bytes")
+        return "\n".join(lines) + "\n"
 
     @property
     def tag(self):

@@ -163,6 +163,8 @@ _LINES = {
     to_texts: "if {0} is not None: {0} = to_texts_({0}, {0!r})",
 }
 
+GENERATED = "<gi.overrides.Gpu>"                # the file of generated functions in tracebacks
+
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts}
 
@@ -217,7 +219,7 @@ def _strict(info, checks, has_self):
     else:
         lines.append(f"return call_({passed})")
     names = dict(_NAMES, call_=info, explain_=functools.partial(_explain_overflow, info))
-    exec("\n ".join(lines), names)
+    exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]
     owner = info.get_container()
     call.__qualname__ = f"{owner.get_name()}.{info.__name__}" if owner else info.__name__
