@@ -96,6 +96,35 @@ buffer_for_host_bytes (TestFixture *fixture)
   g_aligned_free (data);
 }
 
+/* A buffer over host memory that neither host nor kernels write rejects all writes. */
+static void
+buffer_for_constant_bytes (TestFixture *fixture)
+{
+  const guint8 value = 1;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 7);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuMemory *memory;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_READ_ONLY
+                                                            | GPU_MEMORY_FLAGS_HOST_READ_ONLY,
+                                          bytes, &error);
+  g_assert_no_error (error);
+  memory = GPU_MEMORY (buffer);
+  g_assert_false (gpu_stream_fill (fixture->stream, memory, 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill", "read only");
+  g_assert_false (gpu_stream_copy (fixture->stream, memory, 0, GPU_MEMORY (other), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy", "read only");
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (other), 0, memory, 0, SIZE, &error),
+                  error);
+  test_synchronize (fixture->stream);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 7, SIZE);
+}
+
 static void
 buffer_new_pitched (TestFixture *fixture)
 {
@@ -771,6 +800,7 @@ main (int argc, char **argv)
   test_add ("new", buffer_new);
   test_add ("new-from-bytes", buffer_new_from_bytes);
   test_add ("for-host-bytes", buffer_for_host_bytes);
+  test_add ("for-constant-bytes", buffer_for_constant_bytes);
   test_add ("new-pitched", buffer_new_pitched);
   test_add ("new-wrapped", buffer_new_wrapped);
   test_add ("wrapped-keeps-handle", buffer_wrapped_keeps_handle);

@@ -70,7 +70,7 @@ def test_registered(fixture):
         memory.synchronize()
         equal(data, b"y" * SIZE)
     assert memory.is_released()
-    with raises(BufferError):
+    with raises(ValueError, "read-only", "HostMemoryFlags.READ_ONLY"):
         Gpu.HostMemory.registered(fixture.context, bytes(10))
     with Gpu.HostMemory.registered(fixture.context, b"z" * SIZE,
                                    Gpu.HostMemoryFlags.READ_ONLY) as memory:

@@ -2,9 +2,11 @@
 """Moves NumPy arrays to a device and back, on every device that GPUMEM_TEST selects: with one copy
 in each direction, or without a copy if kernels can access the memory of the array."""
 
+import gc
 import sys
+import weakref
 
-from python_util import Skip, equal, main, need, need_numpy, np
+from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
 from gi.repository import GLib, Gpu
 
 N = 100000
@@ -73,6 +75,83 @@ def test_mapped_buffer(fixture):
             equal(array.ctypes.data, seen)
         check(array)
         del array
+
+
+def test_in_place(fixture):
+    """A buffer over an array uses the memory of the array, and keeps the array alive."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    numbers = new_numbers()
+    buffer = Gpu.Buffer.new_for_data(fixture.context, numbers)
+    equal(buffer.size, numbers.nbytes)
+    address = increment(fixture, buffer)
+    with buffer.map(Gpu.MapFlags.READ) as mapping:
+        equal(mapping.address, numbers.ctypes.data)
+        check(numbers)
+    if shares_memory(fixture.device):
+        equal(address, numbers.ctypes.data)
+    array = Gpu.Array.for_memory(buffer, (2, N // 2), np.uint32)
+    assert np.array_equal(array.to_numpy(), numbers.reshape(2, -1))
+    freed = []
+    weakref.finalize(numbers, freed.append, True)
+    del numbers, mapping
+    gc.collect()
+    check(buffer.to_numpy(np.uint32))
+    equal(freed, [])
+    del buffer, array
+    gc.collect()
+    spin(lambda: freed == [True])
+
+
+def test_in_place_orders(fixture):
+    """The buffer has the bytes in the order of the memory, also of a record or a view."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    for data in (np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3)),
+                 np.zeros(3, [("a", "u1"), ("b", "f8")]), np.arange(9, dtype=np.uint8)[3:],
+                 np.array(["2020-01-02"], "datetime64[D]"), bytearray(b"abc"),
+                 np.asarray(5.0)):
+        buffer = Gpu.Buffer.new_for_data(fixture.context, data)
+        equal(buffer.read(), data.tobytes("A") if hasattr(data, "tobytes") else bytes(data))
+        buffer.fill(7)
+        with buffer.map(Gpu.MapFlags.READ):
+            equal(data.tobytes() if hasattr(data, "tobytes") else bytes(data), b"\7" * buffer.size)
+
+
+def test_in_place_read_only(fixture):
+    """All work that writes read-only memory fails."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    flags = Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_READ_ONLY
+    numbers = new_numbers()
+    numbers.flags.writeable = False
+    for data in numbers, bytes(8), memoryview(b"12345678"):
+        with raises(ValueError, f"'{type(data).__name__}' is read-only", "HOST_READ_ONLY"):
+            Gpu.Buffer.new_for_data(fixture.context, data)
+        with raises(ValueError, "read-only"):
+            Gpu.Buffer.new_for_data(fixture.context, data, Gpu.MemoryFlags.READ_ONLY)
+        buffer = Gpu.Buffer.new_for_data(fixture.context, data, flags)
+        equal(buffer.read(), bytes(data))
+        for write in (lambda: buffer.write(b"x"), lambda: buffer.fill(1), buffer.map,
+                      lambda: buffer.map(Gpu.MapFlags.WRITE),
+                      lambda: fixture.stream.copy(buffer, fixture.buffer(8)),
+                      lambda: fixture.stream.launch(fixture.program().add, 1, args=(buffer, 1))):
+            with raises(Gpu.Error.INVALID_ARGUMENT):
+                write()
+        equal(buffer.read(), bytes(data))
+
+
+def test_in_place_wrong(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    for data, error, word in ((np.zeros((4, 4))[:, ::2], ValueError, "not contiguous"),
+                              (np.array([None]), TypeError, "object"),
+                              ([1, 2], TypeError, "bytes-like"), (5, TypeError, "bytes-like"),
+                              (np.zeros(0), ValueError, "0 bytes"),
+                              (Gpu.Array.zeros(fixture.context, 3), Exception, "")):
+        for flags in (0, 5):
+            with raises(error, word):
+                Gpu.Buffer.new_for_data(fixture.context, data, Gpu.MemoryFlags(flags))
 
 
 def test_mapped_svm(fixture):

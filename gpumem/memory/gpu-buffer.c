@@ -454,9 +454,11 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
  *
  * Creates a buffer that uses host memory in place and keeps a reference to @bytes (OpenCL:
  * clCreateBuffer with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer).
- * Work that writes the buffer changes the contents of @bytes, so @bytes must be writable if any
- * work writes the buffer. Map the buffer to access the contents from the host. The memory does not
- * count towards gpu_context_get_allocated_size(). Does not block.
+ * Work that writes the buffer changes the contents of @bytes, so @bytes must be writable, unless
+ * @flags contains both %GPU_MEMORY_FLAGS_READ_ONLY and %GPU_MEMORY_FLAGS_HOST_READ_ONLY: all work
+ * that writes the buffer then fails. Map the buffer to access the contents from the host: a device
+ * with memory of its own may work on a copy until then. The memory does not count towards
+ * gpu_context_get_allocated_size(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver cannot
  *   use host memory in place, %GPU_ERROR_BUSY on CUDA if @bytes overlaps the bytes of another
@@ -470,8 +472,10 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
                                GBytes          *bytes,
                                GError         **error)
 {
+  const GpuMemoryFlags constant = GPU_MEMORY_FLAGS_READ_ONLY | GPU_MEMORY_FLAGS_HOST_READ_ONLY;
   Allocation allocation = { .function = "gpu_buffer_new_for_host_bytes", .flags = flags };
   GpuNativeContext *native;
+  GpuBuffer *buffer;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (bytes != NULL, NULL);
@@ -500,8 +504,12 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
     }
 
   allocation.host = (gpointer) g_bytes_get_data (bytes, &allocation.size);
+  buffer = buffer_new (context, &allocation, bytes, error);
 
-  return buffer_new (context, &allocation, bytes, error);
+  if (buffer != NULL && (flags & constant) == constant)
+    _gpu_memory_set_constant (GPU_MEMORY (buffer));
+
+  return buffer;
 }
 
 /* Returns the alignment of rows: the smallest multiple of the device's base alignment that is also

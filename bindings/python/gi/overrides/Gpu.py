@@ -30,8 +30,8 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      hold, is_int, loaded_numpy, new_bytes, run_interruptible, takes_signals,
-                      to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
+                      export_in_place, hold, is_int, loaded_numpy, new_bytes, run_interruptible,
+                      takes_signals, to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -368,6 +368,9 @@ def _get_size_of(data):
 _NO_WRITES = int(Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
 
 
+# Flags of memory that nothing can write
+_CONSTANT = Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_READ_ONLY
+
 _PIECE = 1 << 22                                # bytes to copy before the event loop runs
 
 
@@ -414,6 +417,23 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
             buffer = Gpu.Buffer.new(context, flags, exported.size)
             buffer.write(exported.data)
         return buffer
+
+    @classmethod
+    def new_for_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
+        """Creates a buffer that uses the memory of a contiguous bytes-like object, such as a NumPy
+        array, without a copy. The buffer keeps the object alive, and fixes the address of its data.
+        Map the buffer before you access the object: a device with memory of its own may work on a
+        copy until then. The copy may be faster if the address is a multiple of the page size.
+
+        The object must be writable, unless the flags contain both Gpu.MemoryFlags.READ_ONLY and
+        HOST_READ_ONLY: all work that writes the buffer then fails."""
+        writable = flags & _CONSTANT != _CONSTANT
+        exported = export_in_place(data, writable, "pass flags=Gpu.MemoryFlags.READ_ONLY | "
+                                                   "Gpu.MemoryFlags.HOST_READ_ONLY, or a copy")
+        if exported.size == 0:
+            exported.release()
+            raise ValueError("a buffer cannot have 0 bytes")
+        return Gpu.Buffer.new_for_host_bytes(context, flags, hold(exported))
 
     @classmethod
     def new_from_handle(cls, context, handle):

@@ -143,6 +143,24 @@ class Exported:
         self.release()
 
 
+def export_in_place(data, writable, advice):
+    """Returns the exported memory of a bytes-like object that the library uses without a copy. The
+    advice is for objects whose memory is read-only."""
+    try:
+        exported = Exported(data, writable)
+    except (BufferError, TypeError, ValueError):
+        if writable:
+            Exported(data).release()            # raises an error with better advice
+            raise ValueError(f"the memory of a '{type(data).__name__}' is read-only: {advice}") \
+                from None
+        raise
+    numpy = loaded_numpy()
+    if exported.data is not data and (numpy is None or not isinstance(data, numpy.ndarray)):
+        exported.release()
+        raise TypeError(f"a '{type(data).__name__}' has no memory that can be used without a copy")
+    return exported
+
+
 def hold(exported):
     """Returns a GLib.Bytes over exported memory. Freeing the bytes releases the memory on a Python
     thread, since threads of drivers must not wait for the interpreter."""

@@ -4,7 +4,8 @@
 import contextlib
 
 from ..module import get_introspection_module
-from ._gpumem import Bytes, Exported, hold, run_interruptible, takes_signals, to_glib_bytes
+from ._gpumem import (Bytes, export_in_place, hold, run_interruptible, takes_signals,
+                      to_glib_bytes)
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -36,7 +37,8 @@ class HostMemoryMethods(ArrayMethods):
         if isinstance(data, Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
-        return Gpu.HostMemory.new_registered(context, flags, hold(Exported(data, writable)))
+        exported = export_in_place(data, writable, "pass flags=Gpu.HostMemoryFlags.READ_ONLY")
+        return Gpu.HostMemory.new_registered(context, flags, hold(exported))
 
     @classmethod
     def _for_form(cls, context, form, flags=Gpu.HostMemoryFlags.NONE, alignment=None):

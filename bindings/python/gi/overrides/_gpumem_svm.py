@@ -4,7 +4,7 @@
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import Exported, hold
+from ._gpumem import export_in_place, hold
 from ._gpumem_arrays import ArrayMethods, Form, export
 
 Gpu = get_introspection_module("Gpu")
@@ -36,7 +36,8 @@ class SvmMethods(ArrayMethods):
         """Creates shared memory over a writable bytes-like object, such as a NumPy array, on
         devices that can access all host memory. The memory holds a reference to the object, and
         fixes the address of its data."""
-        return Gpu.Svm.new_for_bytes(context, flags, hold(Exported(data, writable=True)))
+        return Gpu.Svm.new_for_bytes(context, flags, hold(
+            export_in_place(data, True, "pass a copy")))
 
     @classmethod
     def _for_form(cls, context, form, **kwargs):
