@@ -58,6 +58,7 @@ from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
 from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator,
                             using_allocator)
+from ._gpumem_structs import match_dtype_to_c_struct
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_options, to_origin,
                              to_shape)
@@ -69,8 +70,8 @@ __all__ = ["BuildFailedError", "BusyError", "DeviceLostError", "Error", "Functio
            "NoDeviceError", "NotSupportedError", "OtherArgument", "Out", "OutOfDeviceMemoryError",
            "OutOfHostMemoryError", "OutOfMemoryError", "ReleasedError", "ScalarArgument",
            "TimedOutError", "VectorArgument", "bind_arguments", "clear_caches", "declare_arguments",
-           "devices", "get_current_allocator", "memoize", "memory_of", "parse_arguments", "pinned",
-           "using_allocator"]
+           "devices", "get_current_allocator", "match_dtype_to_c_struct", "memoize", "memory_of",
+           "parse_arguments", "pinned", "using_allocator"]
 
 
 # --- classes -------------------------------------------------------------------------------------

@@ -97,6 +97,11 @@ def _spell(type_name, dialect):
     return base.replace("long", "longlong") + count
 
 
+def get_c_type(dtype, dialect):
+    """Returns the name in C of a NumPy dtype, or of the name of a type in OpenCL C."""
+    return _spell(_to_type_name(dtype), dialect)
+
+
 # --- arguments -----------------------------------------------------------------------------------
 
 class Argument:

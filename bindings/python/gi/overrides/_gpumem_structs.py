@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Structures of C for NumPy records, with the layout that the compiler of a device chooses."""
+
+import re
+import threading
+
+from ..module import get_introspection_module
+from ._gpumem_parameters import DIALECTS, get_c_type
+
+Gpu = get_introspection_module("Gpu")
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_VECTORS = {"complex64": "float2", "complex128": "double2"}
+_HALF = "ushort"                                # has the same size and alignment
+_COUNT = 256                                    # of known layouts
+
+_lock = threading.Lock()
+_layouts = {}
+
+
+def _check_name(name, what):
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ValueError(f"{name!r} is not a valid name of {what} in C")
+
+
+class _Struct:
+    """The structure of one record. Nested records are structures of their own, declared first."""
+
+    def __init__(self, name, dtype):
+        _check_name(name, "a structure")
+        if dtype.names is None or not dtype.names:
+            raise TypeError(f"a structure needs a dtype with fields, not {dtype}")
+        self.name = name
+        self.fields = []                        # (name, type of an element, shape)
+        self.nested = {}                        # structure by field
+        end = 0
+        for field in dtype.names:
+            _check_name(field, "a field")
+            kind, offset = dtype.fields[field][:2]
+            if offset < end:
+                raise ValueError(f"the field '{field}' at offset {offset} overlaps another field, "
+                                 "or lies before it: C has no such structure")
+            end = offset + kind.itemsize
+            if kind.base.names is not None:
+                self.nested[field] = _Struct(f"{name}_{field}", kind.base)
+            self.fields.append((field, kind.base, kind.shape))
+
+    def list_all(self):
+        return [one for nested in self.nested.values() for one in nested.list_all()] + [self]
+
+    def declare(self, dialect, half=None):
+        """Returns the typedef. A half, which some dialects and devices lack, can have another
+        name."""
+        lines = ["typedef struct", "{"]
+        for field, kind, shape in self.fields:
+            counts = "".join(f"[{length}]" for length in shape)
+            lines.append(f"  {self._get_type(field, kind, dialect, half)} {field}{counts};")
+        return "\n".join(lines + [f"}} {self.name};", ""])
+
+    def _get_type(self, field, kind, dialect, half):
+        if field in self.nested:
+            return self.nested[field].name
+        if not kind.isnative:
+            raise ValueError(f"the field '{field}' of dtype {kind} has another byte order than the "
+                             "device")
+        if half is not None and kind.name == "float16":
+            return half
+        try:
+            return get_c_type(_VECTORS.get(kind.name) or kind, dialect)
+        except ValueError as error:
+            raise ValueError(f"the field '{field}': {error}") from None
+
+    def adapt(self, numbers):
+        """Returns the dtype for the numbers of measure(), which are an iterator."""
+        import numpy
+        nested = {field: one.adapt(numbers) for field, one in self.nested.items()}
+        size = int(next(numbers))
+        return numpy.dtype({"names": [field for field, *_ in self.fields],
+                            "formats": [(nested.get(field, kind), shape) if shape
+                                        else nested.get(field, kind)
+                                        for field, kind, shape in self.fields],
+                            "offsets": [int(next(numbers)) for _ in self.fields],
+                            "itemsize": size})
+
+
+def _measure(context, structs):
+    """Returns the size of each structure, followed by the offsets of its fields."""
+    lines = [one.declare("portable", _HALF) for one in structs]
+    lines.append("__kernel void\ngpumem_layout (__global ulong *out)\n{")
+    count = 0
+    for number, one in enumerate(structs):
+        lines.append(f"  __global {one.name} *at{number} = (__global {one.name} *) out;")
+        lines.append(f"  out[{count}] = sizeof ({one.name});")
+        for place, (field, *_) in enumerate(one.fields, count + 1):
+            lines.append(f"  out[{place}] = (ulong) &at{number}->{field} - (ulong) out;")
+        count += 1 + len(one.fields)
+    program = Gpu.Program.new_from_source(context, "\n".join(lines + ["}", ""]), None)
+    stream = context.get_default_stream()
+    out = Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, 8 * count)
+    stream.launch(program.get_kernel("gpumem_layout"), 1, args=(out,))
+    return out.to_numpy("uint64").tolist()
+
+
+def match_dtype_to_c_struct(context, name, dtype, dialect="portable"):
+    """Adapts a NumPy record to the structure that the compiler of a device makes of its fields.
+
+    Returns the dtype, with the offsets and the size of the structure, and its declaration in C, a
+    typedef of the name. array.astype(dtype) adds the padding to an array. The declaration is in
+    OpenCL C for the dialect "opencl", in CUDA C++ for "cuda", and in the portable dialect by
+    default. Nested records become structures, too, named after the record and the field. Complex
+    numbers become vectors of two numbers.
+
+    The first argument is a context or a device. The call builds a small program, and waits for it,
+    unless it did so before for this device and these fields."""
+    import numpy
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}")
+    if isinstance(context, Gpu.Device):
+        context = Gpu.Context.new(context, Gpu.ContextFlags.NONE)
+    if not isinstance(context, Gpu.Context):
+        raise TypeError(f"a context or a device is required, not '{type(context).__name__}'")
+    struct = _Struct(name, dtype.numpy() if isinstance(dtype, Gpu.DType) else numpy.dtype(dtype))
+    structs = struct.list_all()
+    declaration = "\n".join(one.declare(dialect) for one in structs)
+    key = context.get_device().get_id(), tuple(one.declare("portable", _HALF) for one in structs)
+    numbers = _layouts.get(key)
+    if numbers is None:
+        numbers = _measure(context, structs)
+        with _lock:
+            if len(_layouts) >= _COUNT:
+                _layouts.clear()
+            _layouts[key] = numbers
+    return struct.adapt(iter(numbers)), declaration

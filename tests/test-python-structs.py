@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Structures of kernels for NumPy records, on every device that GPUMEM_TEST selects."""
+
+import sys
+
+from python_util import equal, main, need, need_numpy, np, raises
+from gi.repository import Gpu
+
+SUM = """
+__kernel void
+sum (__global const point *points, __global double *sums)
+{
+  size_t i = get_global_id (0);
+  double total = points[i].id + points[i].x + points[i].part.b + points[i].c.y;
+  for (int j = 0; j < 3; j++)
+    for (int k = 0; k < 2; k++)
+      total += points[i].v[j][k] * (j * 2 + k);
+  sums[i] = total;
+}
+"""
+
+
+def match(fixture, *arguments, **keywords):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SOURCE)
+    return Gpu.match_dtype_to_c_struct(fixture.context, *arguments, **keywords)
+
+
+def test_kernel(fixture):
+    """A kernel reads each field of an array of the adapted dtype."""
+    need_numpy()
+    record = np.dtype([("id", np.uint8), ("x", np.float64), ("v", np.float32, (3, 2)),
+                       ("c", np.complex64), ("part", [("a", np.int16), ("b", np.int64)])])
+    dtype, declaration = match(fixture, "point", record)
+    equal(dtype.names, record.names)
+    equal([dtype.fields[name][1] for name in dtype.names], [0, 8, 16, 40, 48])
+    equal((dtype.itemsize, dtype["part"].itemsize, dtype["part"].fields["b"][1]), (64, 16, 8))
+    points = np.zeros(5, record)
+    points["id"], points["x"], points["part"]["b"] = 200, np.arange(5) + 0.5, -7
+    points["c"] = 3j
+    points["v"] = np.arange(6).reshape(3, 2)
+    program = Gpu.Program(fixture.context, declaration + SUM)
+    sums = fixture.buffer(40)
+    fixture.stream.launch(program.sum, 5, args=(fixture.buffer(points.astype(dtype)), sums))
+    equal(sums.to_numpy("float64").tolist(), [200 + i + 0.5 - 7 + 3 + 55 for i in range(5)])
+
+
+def test_declarations(fixture):
+    dtype, declaration = match(fixture, "pair", np.dtype([("n", "?"), ("count", "u8", 3)]))
+    equal(declaration, "typedef struct\n{\n  uchar n;\n  ulong count[3];\n} pair;\n")
+    equal((dtype.fields["count"][1], dtype.itemsize), (8, 32))
+    _, cuda = match(fixture, "pair", dtype, dialect="cuda")
+    assert "unsigned char n;\n  unsigned long long count[3];" in cuda, cuda
+    half = Gpu.DType(np.dtype([("h", "f2"), ("b", "u1")]))
+    adapted, declaration = match(fixture, "half_pair", half, dialect="opencl")
+    assert "half h;" in declaration and adapted.itemsize == 4
+    equal(Gpu.match_dtype_to_c_struct(fixture.device, "pair", dtype)[0], dtype)
+    # Records that already have the layout stay the same, padding included
+    padded = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [0], "itemsize": 4})
+    equal(match(fixture, "one", padded)[0], padded)
+
+
+def test_errors(fixture):
+    for name, record, error, *words in (
+            ("two words", [("a", "i4")], ValueError, "'two words'", "structure"),
+            ("one", [("a-b", "i4")], ValueError, "'a-b'", "field"),
+            ("one", "i4", TypeError, "fields", "int32"),
+            ("one", [("a", ">i4")], ValueError, "'a'", "byte order"),
+            ("one", [("a", "S3")], ValueError, "'a'", "S3"),
+            ("one", [("a", "f2")], ValueError, "'a'", "half"),
+            ("one", [("a", object)], ValueError, "'a'", "object"),
+            ("one", {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]},
+             ValueError, "'b'", "overlaps"),
+            ("int", [("a", "i4")], Gpu.Error.BUILD_FAILED)):
+        with raises(error, *words):
+            match(fixture, name, record)
+    with raises(TypeError, "'int'"):
+        Gpu.match_dtype_to_c_struct(5, "one", [("a", "i4")])
+    with raises(ValueError, "'fortran'"):
+        match(fixture, "one", [("a", "i4")], dialect="fortran")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
