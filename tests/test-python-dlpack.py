@@ -8,8 +8,9 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 
-from python_util import Skip, equal, main, need_numpy, np, raises
+from python_util import Skip, equal, main, need_numpy, np, raises, spin
 from gi.repository import Gpu
 
 
@@ -591,6 +592,39 @@ class Foreign:
     def __init__(self, array, stream):
         self.array = array
         self.__cuda_array_interface__ = dict(array.__cuda_array_interface__, stream=stream)
+
+
+def test_cuda_array_interface_read_only(fixture):
+    """A read-only array is exported and imported as read-only: nothing writes the import."""
+    need_numpy()
+    if fixture.device.backend != "cuda":
+        raise Skip("not on CUDA")
+    numbers = np.arange(1, 65, dtype="uint32")
+    array = Gpu.Array.from_numpy(fixture.context, numbers)
+    foreign = Foreign(array, fixture.stream.get_native_handle() or 1)
+    equal(foreign.__cuda_array_interface__["data"], (array.device_address, False))
+    foreign.__cuda_array_interface__["data"] = (array.device_address, True)
+    got = Gpu.Array.from_cuda_array_interface(fixture.context, foreign)
+    assert not got.is_writable() and got.device_address == array.device_address
+    check_constant(fixture, got)
+    equal(got.__cuda_array_interface__["data"], (array.device_address, True))
+    again = Gpu.Array.from_cuda_array_interface(fixture.context, got)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "read only"):
+        again.fill(0)
+    array.fill(5)                               # the owner still writes
+    equal(set(got.to_numpy().tolist()), {5})
+    row = array.reshape(8, 8)[::-2, 1]
+    foreign = Foreign(row, None)
+    foreign.__cuda_array_interface__["data"] = (row.device_address, True)
+    equal(Gpu.Array.from_cuda_array_interface(fixture.context, foreign).strides, (-64,))
+    got = Gpu.Array.from_cuda_array_interface(fixture.context, foreign)
+    alive = weakref.ref(foreign)
+    del foreign
+    gc.collect()
+    assert alive() is not None                  # the import keeps the exporter alive
+    del got
+    gc.collect()
+    spin(lambda: alive() is None)
 
 
 def test_cuda_array_interface(fixture):

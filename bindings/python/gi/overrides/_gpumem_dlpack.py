@@ -17,6 +17,10 @@ CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED = 1, 2, 3, 4, 13
 
 LEGACY_STREAM = 1
 
+# In DLManagedTensorVersioned, the flags follow two version numbers and two pointers
+_FLAGS_OFFSET = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
+_READ_ONLY = 1
+
 _NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 _USED_NAMES = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 
@@ -276,10 +280,9 @@ class DLPackMethods:
     @classmethod
     def from_cuda_array_interface(cls, context, data, stream=None):
         """Returns an array over CUDA memory of another library. The stream, or else the default
-        stream, waits for the work on the stream that the interface names."""
+        stream, waits for the work on the stream that the interface names. If the interface says
+        that the array is read-only, all work of this library that writes it fails."""
         interface = data.__cuda_array_interface__
-        if interface["data"][1]:
-            raise ValueError("a read-only array cannot be imported")
         if 0 in interface["shape"]:
             return cls.empty(context, tuple(interface["shape"]), _to_cuda_dtype(interface))
         array = _wrap_interface(context, data, interface)
@@ -306,13 +309,13 @@ def _wrap_interface(context, data, interface):
     memory = Gpu.Buffer.new_wrapped(context, address + below, size, Gpu.WrapMode.BORROW,
                                     _own(data))
     if read_only:
-        memory = Gpu.Buffer.slice_full(memory, Gpu.MemoryFlags.READ_ONLY, 0, size)
+        memory = _to_constant(context, memory)
     return Gpu.Array.new_for_memory(memory, -below, dtype, shape, list(strides))
 
 
 def import_interface(context, data, interface):
-    """Returns an array over CUDA memory of another library, for kernels only: the memory of a
-    read-only array has the flag READ_ONLY, which only kernels heed."""
+    """Returns an array over CUDA memory of another library, for kernels only. A kernel that may
+    write a read-only array is refused."""
     if 0 in interface["shape"]:
         return Gpu.Array.new(context, _to_cuda_dtype(interface), tuple(interface["shape"]))
     array = _wrap_interface(context, data, interface)
@@ -326,6 +329,20 @@ def import_array(context, data):
     is_cuda = _default_device(context)[0] == CUDA
     capsule = _request_capsule(data, _get_handle(context, None) if is_cuda else None)
     return _import(context, capsule, None)
+
+
+def _to_constant(context, buffer):
+    """Returns an object over the same memory through which nothing writes: the memory of a
+    read-only tensor."""
+    array = Gpu.Array.new_for_memory(buffer, 0, Gpu.DType.get_number(Gpu.DTypeKind.UINT, 1),
+                                     [buffer.get_size()], None)
+    tensor = Gpu.Array.to_dlpack(array, True, False)
+    try:
+        ctypes.c_uint64.from_address(tensor + _FLAGS_OFFSET).value |= _READ_ONLY
+        return Gpu.Array.new_from_dlpack(context, tensor, True).get_memory()
+    except GLib.Error:
+        Gpu.dlpack_free(tensor, True)
+        raise
 
 
 def _own(owner):
