@@ -23,6 +23,7 @@ def _find_owners(classes):
 def _copy(function, name):
     copy = types.FunctionType(function.__code__, function.__globals__, function.__name__,
                               function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
     copy.__qualname__ = name
     return copy
 
@@ -34,7 +35,8 @@ def name_methods(classes):
         initialize = vars(kind).get("__init__")
         if len(owners) > 1 and isinstance(initialize, types.FunctionType):
             for owner in owners:
-                owner.__init__ = _copy(initialize, f"Gpu.{owner.__name__}")
+                if owner.__init__ is initialize:
+                    owner.__init__ = _copy(initialize, f"Gpu.{owner.__name__}")
         prefix = owners.pop().__name__ + "." if len(owners) == 1 else ""
         for member in vars(kind).values():
             member = getattr(member, "fget", getattr(member, "__func__", member))
