@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 
-from python_util import DEADLINE, GLib, Gpu, equal, main, need, raises
+from python_util import DEADLINE, GLib, Gpu, choose_devices, equal, main, need, raises
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -113,6 +113,107 @@ def test_call_is_slow(fixture):
         release.set()
     equal(data, b"\3" * 100)
     assert future.result(DEADLINE)
+
+
+# --- waits for events of other contexts -----------------------------------------------------------
+
+def other_contexts(fixture):
+    """Yields another context of the device, and a context of each other usable device."""
+    yield Gpu.Context(fixture.device, Gpu.ContextFlags.OWN)
+    for device in choose_devices():
+        if device != fixture.device:
+            yield Gpu.Context(device)
+
+
+def can_wait(stream, event):
+    """Whether a stream supports events of the context of the event."""
+    backends = [one.context.device.backend for one in (stream, event)]
+    return backends[0] != "cuda" or backends[1] == "cuda"
+
+
+def test_foreign_wait(fixture):
+    """A stream waits for a stream of another context, on the same or on another driver."""
+    source = "__kernel void k (__global int *p) { int i; for (i = 0; i < 10000; i++) p[0] += 1; }"
+    need(fixture, CAPABILITIES.SOURCE)
+    for context in other_contexts(fixture):
+        stream, memory = context.default_stream, Gpu.Buffer(context, bytes(4))
+        Gpu.Program(context, source).k(stream, 1, None, memory)
+        event = stream.record()
+        own = fixture.buffer(4)
+        if not can_wait(fixture.stream, event):
+            event.wait()
+            with raises(Gpu.Error.NOT_SUPPORTED, "gpu_stream_wait_event", "gpu_event_wait()"):
+                fixture.stream.wait_event(Gpu.Event.new_user(context))
+            continue
+        fixture.stream.wait_event(event)
+        fixture.stream.fill(own, 1)
+        fixture.stream.record().wait()
+        equal(event.query(), Gpu.EventStatus.COMPLETE)
+        equal(memory.read(), (10000).to_bytes(4, sys.byteorder))
+
+
+def test_foreign_gate(fixture):
+    """A stream does not run past a pending event of another context, and runs when it completes."""
+    for context in other_contexts(fixture):
+        for behind in (False, True):
+            if not context.device.capabilities & CAPABILITIES.USER_EVENTS:
+                continue
+            gate = event = Gpu.Event.new_user(context)
+            if not can_wait(fixture.stream, gate):
+                continue
+            if behind:
+                context.default_stream.wait_event(gate)
+                event = context.default_stream.record()
+            other = Gpu.Stream(fixture.context)
+            other.wait_event(event)
+            buffer = fixture.buffer(4)
+            other.fill(buffer, 9)
+            filled = other.record()
+            equal(filled.poll(10000, None), Gpu.EventStatus.PENDING)
+            fixture.stream.fill(fixture.buffer(4), 1)
+            fixture.stream.synchronize()                    # not held up
+            gate.complete()
+            filled.wait()
+            equal(buffer.read(), b"\x09" * 4)
+
+
+def test_foreign_failure(fixture):
+    """A failure of an event of another context fails the work that waits for the event."""
+    for context in other_contexts(fixture):
+        if not context.device.capabilities & CAPABILITIES.USER_EVENTS:
+            continue
+        gate = Gpu.Event.new_user(context)
+        if not can_wait(fixture.stream, gate):
+            continue
+        stream = Gpu.Stream(fixture.context)
+        stream.wait_event(gate)
+        stream.fill(fixture.buffer(4), 9)
+        event = stream.record()
+        gate.fail("the other gate broke")
+        with raises(Gpu.Error.FAILED, "the other gate broke"):
+            event.wait()
+        with raises(Gpu.Error.FAILED, "gpu_stream_wait_event", "the other gate broke"):
+            Gpu.Stream(fixture.context).wait_event(gate)
+        dropped = Gpu.Event.new_user(context)
+        stream = Gpu.Stream(fixture.context)
+        stream.wait_event(dropped)
+        del dropped
+        with raises(Gpu.Error.FAILED, "dropped"):
+            stream.record().wait()
+
+
+def test_foreign_cycle(fixture):
+    """Streams of two contexts wait for each other many times."""
+    context = next(other_contexts(fixture))
+    streams = [fixture.stream, context.default_stream]
+    buffers = [fixture.buffer(4), Gpu.Buffer(context, 4)]
+    for step in range(50):
+        stream = streams[step % 2]
+        stream.fill(buffers[step % 2], step)
+        streams[(step + 1) % 2].wait_event(stream.record())
+    for stream in streams:
+        stream.synchronize()
+    equal([buffer.read(0, 1) for buffer in buffers], [b"\x30", b"\x31"])
 
 
 if __name__ == "__main__":

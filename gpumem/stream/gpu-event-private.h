@@ -29,5 +29,10 @@ gboolean        _gpu_event_check         (GpuEvent        *event,
 /* Returns NULL for an event of a stream. */
 GpuUserEvent   *_gpu_event_get_user      (GpuEvent        *event);
 const GpuPoint *_gpu_event_get_point     (GpuEvent        *event);
+/* Returns a user event of @context that completes or fails soon after @event. Fails if @context has
+ * no user events, or if no thread can be started. */
+GpuUserEvent   *_gpu_event_mirror        (GpuEvent          *event,
+                                          GpuNativeContext  *context,
+                                          GError           **error);
 
 G_END_DECLS

@@ -748,41 +748,51 @@ end_call (GpuTimeline  *timeline,
   return FALSE;
 }
 
+/* Returns whether the driver of @context can wait for @event. */
 static gboolean
-fail_foreign (GError **error)
+can_wait (GpuNativeContext *context,
+          GpuEvent         *event)
 {
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_stream_wait_event: the event and the stream belong to different "
-                       "contexts");
+  GpuUserEvent *user = _gpu_event_get_user (event);
+  const GpuPoint *point = _gpu_event_get_point (event);
 
-  return FALSE;
+  if (user != NULL)
+    return user->context == context;
+
+  return point->timeline->context == context
+         || (point->timeline->context->backend == context->backend
+             && context->backend->stream->foreign_events);
 }
 
+/* Waits for an event that the driver of the stream does not know. */
 static gboolean
-wait_user_event (GpuTimeline   *timeline,
-                 GpuUserEvent  *user_event,
-                 GError       **error)
+wait_mirror (GpuTimeline  *timeline,
+             GpuEvent     *event,
+             GError      **error)
 {
-  const GpuSubmission submission = { .function = "gpu_stream_wait_event",
-                                     .user_event = user_event };
+  g_autoptr (GpuUserEvent) mirror = NULL;
+  g_autoptr (GError) failure = NULL;
+  GpuSubmission submission = { .function = "gpu_stream_wait_event" };
 
-  if (user_event->context != timeline->context)
-    return fail_foreign (error);
+  if (!_gpu_native_context_check (timeline->context, &failure))
+    {
+      g_propagate_prefixed_error (error, g_steal_pointer (&failure), "gpu_stream_wait_event: ");
+      return FALSE;
+    }
 
-  return _gpu_submit (timeline, &submission, NULL, error);
-}
+  if (gpu_event_query (event, &failure) == GPU_EVENT_STATUS_COMPLETE)
+    return TRUE;
 
-static gboolean
-wait_point (GpuTimeline     *timeline,
-            const GpuPoint  *point,
-            GError         **error)
-{
-  const GpuSubmission submission = { .function = "gpu_stream_wait_event", .after = point };
-  const GpuBackend *backend = timeline->context->backend;
+  if (failure == NULL)
+    mirror = _gpu_event_mirror (event, timeline->context, &failure);
 
-  if (point->timeline->context != timeline->context
-      && (point->timeline->context->backend != backend || !backend->stream->foreign_events))
-    return fail_foreign (error);
+  if (mirror == NULL)
+    {
+      g_propagate_prefixed_error (error, g_steal_pointer (&failure), "gpu_stream_wait_event: ");
+      return FALSE;
+    }
+
+  submission.user_event = mirror;
 
   return _gpu_submit (timeline, &submission, NULL, error);
 }
@@ -790,7 +800,7 @@ wait_point (GpuTimeline     *timeline,
 /**
  * gpu_stream_wait_event:
  * @stream: a #GpuStream
- * @event: a #GpuEvent of the same context; on CUDA and the host, of any context of the back end
+ * @event: a #GpuEvent of any context
  * @error: return location for an error
  *
  * Makes later operations of @stream wait for @event (OpenCL: clEnqueueBarrierWithWaitList; CUDA:
@@ -798,10 +808,17 @@ wait_point (GpuTimeline     *timeline,
  * not run (see gpu_event_fail() for an exception), and fail with the error of @event. @event may be
  * from another process.
  *
+ * @event may also belong to another context: of CUDA if @stream is of CUDA, and of any back end if
+ * the device of @stream has %GPU_CAPABILITIES_USER_EVENTS, such as the host and most devices of
+ * OpenCL. If the driver of @stream does not know @event, a thread of the library waits for @event,
+ * and then lets @stream continue (OpenCL: clCreateUserEvent, clSetUserEventStatus). That takes
+ * longer than the wait of a driver.
+ *
  * Returns: %TRUE, or %FALSE with the error of @event if it has already failed
- *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_INVALID_ARGUMENT for
- *   an event of a context that @stream cannot wait for, with %GPU_ERROR_NOT_SUPPORTED for a user
- *   event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_NOT_SUPPORTED for an
+ *   event that the driver does not know if the device of @stream lacks
+ *   %GPU_CAPABILITIES_USER_EVENTS, with %GPU_ERROR_OUT_OF_HOST_MEMORY if no thread can be started,
+ *   or with the driver's error
  *
  * Since: 0.1
  */
@@ -810,8 +827,8 @@ gpu_stream_wait_event (GpuStream  *stream,
                        GpuEvent   *event,
                        GError    **error)
 {
+  GpuSubmission submission = { .function = "gpu_stream_wait_event" };
   GpuTimeline *timeline;
-  GpuUserEvent *user_event;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
@@ -821,12 +838,14 @@ gpu_stream_wait_event (GpuStream  *stream,
   if (timeline == NULL || !_gpu_event_check (event, "gpu_stream_wait_event", error))
     return FALSE;
 
-  user_event = _gpu_event_get_user (event);
+  if (!can_wait (timeline->context, event))
+    return wait_mirror (timeline, event, error);
 
-  if (user_event != NULL)
-    return wait_user_event (timeline, user_event, error);
+  submission.user_event = _gpu_event_get_user (event);
+  if (submission.user_event == NULL)
+    submission.after = _gpu_event_get_point (event);
 
-  return wait_point (timeline, _gpu_event_get_point (event), error);
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 /**
