@@ -115,6 +115,32 @@ def test_call_is_slow(fixture):
     assert future.result(DEADLINE)
 
 
+# --- commands that wait alone ---------------------------------------------------------------------
+
+def test_wait_alone(fixture):
+    """Waits on a second stream delay only the work there, and later work on the same memory. An
+    out-of-order stream needs no wait lists for work on the same memory."""
+    need(fixture, CAPABILITIES.OUT_OF_ORDER)
+    need(fixture, CAPABILITIES.USER_EVENTS)
+    gate = Gpu.Event.new_user(fixture.context)
+    stream, side = (Gpu.Stream(fixture.context, Gpu.StreamFlags.OUT_OF_ORDER) for _ in range(2))
+    one, other, copy = (fixture.buffer(1000) for _ in range(3))
+    side.wait_event(gate)
+    side.fill(one, 1)
+    stream.fill(other, 2)
+    stream.record().wait()                      # the gate is still pending
+    equal(other.read(), b"\2" * 1000)
+    stream.copy(copy, one)
+    copied = stream.record()
+    equal(copied.poll(10000, None), Gpu.EventStatus.PENDING)
+    gate.complete()
+    for value in range(2, 100):
+        stream.fill(one, value)
+        stream.copy(copy, one, 500, destination_offset=value)
+    stream.fill(one, 0)
+    equal(copy.read(2, 600), bytes([*range(2, 99), *[99] * 500, *[1] * 3]))
+
+
 # --- waits for events of other contexts -----------------------------------------------------------
 
 def other_contexts(fixture):
