@@ -507,6 +507,60 @@ def test_to_host(fixture):
     equal(Gpu.Array.from_dlpack(floats, host).view("uint16").to_numpy().tolist(), [0x3fc0] * 3)
 
 
+def host_accessible(fixture):
+    """Yields memory of 60 floats that the host may access at any time."""
+    context = fixture.context
+    yield Gpu.HostMemory(context, 240)
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_FINE:
+        yield Gpu.Svm(context, 240, Gpu.SvmFlags.FINE_GRAIN)
+
+
+def test_to_host_in_place(fixture):
+    """Memory that the host may access at any time is exported to the host without a copy, once the
+    work on it has completed."""
+    need_numpy()
+    for memory in host_accessible(fixture):
+        array = Gpu.Array.for_memory(memory, (3, 4, 5), "float32")
+        array.write(sample(), fixture.stream)
+        part = array[:, ::-1, 1:]
+        for copy in None, False:
+            capsule = part.__dlpack__(dl_device=(1, 0), max_version=(1, 0), copy=copy)
+            equal(get_flags(capsule), 0)
+            got = Gpu.Array.from_dlpack(capsule, Gpu.Context("host"))
+            equal(got.get_host_address(), part.get_host_address())
+            equal(got.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
+        got.fill(7)
+        equal(np.unique(part.to_numpy()).tolist(), [7])
+        equal(array[0, 0, 0].item(), sample()[0, 0, 0])
+        capsule = part.__dlpack__(dl_device=(1, 0), max_version=(1, 0), copy=True)
+        copied = Gpu.Array.from_dlpack(capsule, Gpu.Context("host"))
+        assert copied.get_host_address() != part.get_host_address()
+        spread = part[0, 0, 0].broadcast_to((2, 2))
+        equal(get_flags(spread.__dlpack__(dl_device=(1, 0), max_version=(1, 0))), READ_ONLY)
+        if part.__dlpack_device__() != (1, 0):
+            old = Gpu.Array.from_dlpack(spread.__dlpack__(dl_device=(1, 0)), Gpu.Context("host"))
+            assert old.get_host_address() != part.get_host_address()
+        del memory, array, part, spread, capsule
+        gc.collect()
+        equal(np.unique(got.to_numpy()).tolist(), [7])      # the export keeps the memory
+
+
+def test_to_host_read_only(fixture):
+    need_numpy()
+    numbers = np.arange(6, dtype="float32")
+    numbers.flags.writeable = False
+    memory = Gpu.HostMemory.registered(fixture.context, numbers, Gpu.HostMemoryFlags.READ_ONLY)
+    array = Gpu.Array.for_memory(memory, 6, "float32")
+    capsule = array.__dlpack__(dl_device=(1, 0), max_version=(1, 0), copy=False)
+    equal(get_flags(capsule), READ_ONLY)
+    got = Gpu.Array.from_dlpack(capsule, Gpu.Context("host"))
+    equal((got.get_host_address(), got.is_writable()), (numbers.ctypes.data, False))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "read only"):
+        got.fill(0)
+    empty = Gpu.Array(fixture.context, 0).__dlpack__(dl_device=(1, 0), copy=False)
+    equal(Gpu.Array.from_dlpack(empty, Gpu.Context("host")).shape, (0,))
+
+
 def test_errors_stay(fixture):
     """If the consumer raises an error, freeing the unused capsule does not replace this error."""
     need_numpy()

@@ -21,6 +21,9 @@ LEGACY_STREAM = 1
 _FLAGS_OFFSET = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
 _READ_ONLY = 1
 
+# Flags of memory that other libraries must not write
+_NO_WRITES = Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_READ_ONLY
+
 _NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 _USED_NAMES = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 
@@ -102,18 +105,42 @@ def _wait_on(array, stream):
             memory._legacy_stream = stream
 
 
-def _to_host(array, device, copy):
-    """Returns a copy of an array in host memory, for a consumer that requested the device (CPU,
-    0)."""
-    if device != (CPU, 0) or copy is False:
+def _share_with_host(array, context):
+    """Returns an array of a context of the host over the same elements; None if the host cannot
+    access the memory at any time."""
+    data = array.get_host_bytes()
+    if data is None:
+        return None
+    begin = array.get_range()[0]
+    address = array.get_host_address() - (array.get_offset() - begin)
+    buffer = Gpu.Buffer.new_wrapped(context, address, data.get_size(), Gpu.WrapMode.BORROW, data)
+    if array.get_memory().get_flags() & _NO_WRITES:
+        buffer = _to_constant(context, buffer)
+    return Gpu.Array.new_for_memory(buffer, array.get_offset() - begin, array.get_dtype(),
+                                    list(array.shape), list(array.strides))
+
+
+def _to_host(array, device, copy, versioned):
+    """Returns an array for a consumer that requested the device (CPU, 0), once the work on the
+    elements has completed, and whether it is a copy. Consumers of old tensors may write them, so
+    elements that must not be written are copied."""
+    if device != (CPU, 0):
         raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
-                          f"cannot be exported to {device}" + " without a copy" * (copy is False))
+                          f"cannot be exported to {device}")
     context = Gpu.Context.new(Gpu.Device.find("host"), Gpu.ContextFlags.NONE)
+    if not copy and (versioned or array.is_writable()):
+        shared = _share_with_host(array, context)
+        if shared is not None:
+            _wait_on(array, None)
+            return shared, False
+    if copy is False and array.size > 0:
+        raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
+                          f"cannot be exported to {device} without a copy")
     result = type(array).empty(context, array.shape, array.get_dtype())
     if array.size > 0:
         run_interruptible(lambda: array.read_strided(None, result.get_host_bytes(), 0,
                                                      list(result.strides), None))
-    return result
+    return result, True
 
 
 def can_access(context, kind, number):
@@ -184,21 +211,27 @@ class DLPackMethods:
         """Returns a capsule for from_dlpack() of another library. On CUDA the stream of that
         library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
         default stream, -1 skips the wait, and any other number is the handle of a stream. Without a
-        stream, and for host memory, the caller waits. For dl_device=(1, 0), elements on another
-        device are copied to the host; copy=False raises BufferError instead."""
-        array = self
+        stream, and for host memory, the caller waits. For dl_device=(1, 0), the call waits for the
+        work on the array, and exports memory that the host may access at any time without a copy:
+        host memory, fine-grained shared memory, and managed memory of CUDA devices that access it
+        at the same time as the host. Elements in other memory are copied to the host; copy=False
+        raises BufferError instead."""
+        array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
         versioned = max_version is not None and max_version[0] >= 1
         try:
-            if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-                array = _to_host(self, tuple(dl_device), copy)
+            own = self.__dlpack_device__()
+            if copy and own[0] in (CPU, CUDA_HOST) and dl_device is None:
+                dl_device = CPU, 0              # copy() would allocate memory of the device
+            if dl_device is not None and (tuple(dl_device) != own or copy and own == (CPU, 0)):
+                array, is_copied = _to_host(self, tuple(dl_device), copy, versioned)
                 stream = -1
             elif copy:
                 array = self.copy()
             if stream != -1:
                 _wait_on(array, stream)
-            tensor = Gpu.Array.to_dlpack(array, versioned, array is not self)
+            tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except GLib.Error as error:
             raise BufferError(error.message) from error
         return new_capsule(tensor, versioned)
