@@ -44,7 +44,7 @@ def list_functions():
     for owner in [gpu, *vars(gpu).values()]:
         for name in list(getattr(owner, "__dict__", ())):
             function = getattr(owner, name)
-            info = getattr(getattr(function, "__func__", function), "__wrapped__", None)
+            info = getattr(getattr(function, "__func__", function), "_info", None)
             if isinstance(info, FunctionInfo):
                 yield owner, name, vars(owner)[name], info
 

@@ -313,14 +313,18 @@ def plain_module():
 
 
 def plain_descriptions():
-    """Name and documentation are those of PyGObject."""
+    """Name and signature are those of PyGObject."""
     need_fast()
     for one in list_functions():
         equal(one.fast.__name__, one.info.__name__)
-        equal(one.fast.__doc__, one.info.__doc__)
+        assert one.fast.__doc__.startswith(one.info.__name__ + "("), one.fast.__doc__
+        equal(one.fast.__qualname__, one.name)
+        first = one.info.is_method() or one.info.is_constructor()
+        equal(list(inspect.signature(one.fast).parameters)[first:],
+              list(inspect.signature(one.original).parameters)[first:], one.name)
         assert one.name in repr(one.fast)
         assert inspect.isroutine(one.fast)
-    equal(Gpu.Buffer.slice.__wrapped__.__wrapped__.__name__, "slice")
+    equal(Gpu.Buffer.slice._original._info.__name__, "slice")
 
 
 # --- references ----------------------------------------------------------------------------------

@@ -419,14 +419,84 @@ function_get_name (PyObject *self,
   return PyUnicode_FromString (((GpuFastFunction *) self)->spec->name);
 }
 
+static const char *
+find_doc (const char *owner,
+          const char *name)
+{
+  for (guint i = 0; i < gpu_fast_n_docs; i++)
+    {
+      if (g_str_equal (gpu_fast_docs[i].owner, owner) && g_str_equal (gpu_fast_docs[i].name, name))
+        return gpu_fast_docs[i].doc;
+    }
+
+  return NULL;
+}
+
+PyObject *
+gpu_fast_get_doc (PyObject         *module G_GNUC_UNUSED,
+                  PyObject *const  *args,
+                  Py_ssize_t        n_args)
+{
+  const char *doc;
+
+  if (n_args != 2 || !PyUnicode_Check (args[0]) || !PyUnicode_Check (args[1]))
+    {
+      PyErr_SetString (PyExc_TypeError, "get_doc() takes the names of a class and of a function");
+      return NULL;
+    }
+
+  doc = find_doc (PyUnicode_AsUTF8 (args[0]), PyUnicode_AsUTF8 (args[1]));
+
+  if (doc == NULL)
+    Py_RETURN_NONE;
+
+  return PyUnicode_FromString (doc);
+}
+
 static PyObject *
 function_get_doc (PyObject *self,
                   void     *data G_GNUC_UNUSED)
 {
-  return PyObject_GetAttrString (((GpuFastFunction *) self)->info, "__doc__");
+  const GpuFastSpec *spec = ((GpuFastFunction *) self)->spec;
+  const char *doc = find_doc (spec->owner != NULL ? spec->owner : "", spec->name);
+
+  if (doc == NULL)
+    return PyObject_GetAttrString (((GpuFastFunction *) self)->info, "__doc__");
+
+  return PyUnicode_FromString (doc);
 }
 
-/* As of functools.wraps(). */
+/* In the form that inspect.signature() reads. */
+static PyObject *
+function_get_signature (PyObject *self,
+                        void     *data G_GNUC_UNUSED)
+{
+  const GpuFastSpec *spec = ((GpuFastFunction *) self)->spec;
+  g_autoptr (GString) text = g_string_new ("(");
+
+  if (spec->kind != GPU_FAST_FUNCTION)
+    g_string_append (text, spec->kind == GPU_FAST_METHOD ? "$self" : "$cls");
+
+  for (guint i = 0; i < spec->n_parameters; i++)
+    g_string_append_printf (text, "%s%s%s", text->len > 1 ? ", " : "", spec->parameters[i],
+                            i < spec->n_required ? "" : "=None");
+
+  g_string_append_c (text, ')');
+
+  return PyUnicode_FromString (text->str);
+}
+
+static PyObject *
+function_get_qualname (PyObject *self,
+                       void     *data G_GNUC_UNUSED)
+{
+  const GpuFastSpec *spec = ((GpuFastFunction *) self)->spec;
+
+  return PyUnicode_FromFormat ("%s%s%s", spec->owner != NULL ? spec->owner : "",
+                               spec->owner != NULL ? "." : "", spec->name);
+}
+
+/* Not __wrapped__, which inspect.signature() would follow to the function of PyGObject. */
 static PyObject *
 function_get_original (PyObject *self,
                        void     *data G_GNUC_UNUSED)
@@ -438,8 +508,10 @@ function_get_original (PyObject *self,
 
 static PyGetSetDef properties[] = {
   { "__name__", function_get_name, NULL, NULL, NULL },
+  { "__qualname__", function_get_qualname, NULL, NULL, NULL },
   { "__doc__", function_get_doc, NULL, NULL, NULL },
-  { "__wrapped__", function_get_original, NULL, NULL, NULL },
+  { "__text_signature__", function_get_signature, NULL, NULL, NULL },
+  { "_original", function_get_original, NULL, NULL, NULL },
   { NULL, NULL, NULL, NULL, NULL }
 };
 

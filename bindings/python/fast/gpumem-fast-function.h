@@ -37,6 +37,17 @@ typedef struct
 extern const GpuFastSpec gpu_fast_specs[];
 extern const guint gpu_fast_n_specs;
 
+/* The docstring of a function, or of a class. */
+typedef struct
+{
+  const char *owner;                /* class, "" for a function of the namespace */
+  const char *name;                 /* "" for the class itself */
+  const char *doc;
+} GpuFastDoc;
+
+extern const GpuFastDoc gpu_fast_docs[];
+extern const guint gpu_fast_n_docs;
+
 /* The Python object of a function. It is never freed before the class that contains it, so it takes
  * no part in garbage collection. */
 typedef struct
@@ -120,6 +131,9 @@ PyObject     *gpu_fast_from_strv     (char             **texts);
 
 /* Functions of the module. */
 PyObject     *gpu_fast_new_function  (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_get_doc       (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
 PyObject     *gpu_fast_hold          (PyObject          *module,

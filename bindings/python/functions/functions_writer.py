@@ -169,7 +169,7 @@ def write_functions(namespace):
     entries, names = zip(*(writer.table() for writer in writers))
     return (HEAD + classes + "\n" + "".join(writer.code() for writer in writers) + "".join(names)
             + "\nconst GpuFastSpec gpu_fast_specs[] = {\n" + "".join(entries)
-            + "};\n\nconst guint gpu_fast_n_specs = G_N_ELEMENTS (gpu_fast_specs);\n"), reasons
+            + "};\n\nconst guint gpu_fast_n_specs = G_N_ELEMENTS (gpu_fast_specs);\n\n"), reasons
 
 
 def write_report(namespace, reasons):

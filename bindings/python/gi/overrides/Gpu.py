@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Python overrides of the Gpu namespace.
+"""The Python API of libgpumem: memory of GPUs, and streams, programs and kernels that use it.
+
+A Gpu.Context is for a device, Gpu.Buffer(context, data) copies data to the device, and
+context.default_stream.launch() runs a kernel of a Gpu.Program. help(Gpu.Buffer) describes a class.
 
 Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, ctypes objects) are
 copied to and from the device at the speed of memcpy: the library gets the address of their memory
@@ -133,6 +136,7 @@ class Device(Gpu.Device, _Attributes):
         return tuple(Gpu.Device.explain_bank_conflicts(self, item_size, list(shape)))
 
     def can_access_peer(self, peer):
+        """Returns whether kernels of this device can access memory of another device."""
         return _last(Gpu.Device.can_access_peer(self, peer))
 
     def __eq__(self, other):
@@ -215,9 +219,11 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
         Gpu.Context.set_build_options(self, to_options(self, options))
 
     def get_api_version(self):
+        """Gets the version of the API of the context, such as 12020 for CUDA 12.2."""
         return _last(Gpu.Context.get_api_version(self))
 
     def get_cache_preference(self):
+        """Gets the Gpu.CachePreference of the kernels of the context."""
         return _last(Gpu.Context.get_cache_preference(self))
 
     def get_limit(self, limit) -> int:
@@ -438,10 +444,14 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     @classmethod
     def new_from_handle(cls, context, handle):
+        """Opens a buffer of another process, from the bytes of export_handle() there. The buffer is
+        no copy: both processes use the same memory."""
         return Gpu.Buffer.new_from_handle(context, to_glib_bytes(handle))
 
     @classmethod
     def new_from_fds(cls, context, handle, fds):
+        """Opens a buffer of another process, from the bytes of export_fds() there and the
+        Gio.UnixFDList with its descriptors. Both processes use the same memory."""
         return Gpu.Buffer.new_from_fds(context, to_glib_bytes(handle), fds)
 
     @classmethod
@@ -508,7 +518,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return moved
 
     def write(self, data, offset=0, stream=None):
-        """Copies bytes-like data to the buffer and waits."""
+        """Copies all bytes of bytes-like data, such as a NumPy array of any dtype and shape that is
+        contiguous, to the buffer from offset bytes on, and waits. Bytes keep their order in memory,
+        and are not converted. Returns True. Raises Gpu.InvalidArgumentError (a ValueError) if the
+        data exceed the buffer, ValueError for an array with gaps, and the error of earlier work on
+        the stream."""
         if not isinstance(data, Bytes):
             return self._write_exported(Exported(data), offset, stream)
         if not takes_signals():
@@ -518,7 +532,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return stream.synchronize()
 
     def read(self, offset=0, size=None, stream=None):
-        """Returns the contents of the buffer, or of a part of it, as bytes."""
+        """Returns size bytes of the buffer from offset on, by default all, as bytes, and waits.
+        Raises Gpu.InvalidArgumentError (a ValueError) for a range outside the buffer."""
         size = _rest(self, offset, size)
         if not 0 < size <= self.get_size():
             return self.read_bytes(stream, offset, size, None).get_data() or b""
@@ -535,8 +550,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         return size
 
     def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None, order="C"):
-        """Returns a new NumPy array with the contents of the buffer, in C or Fortran order. As in
-        numpy.reshape(), a length of -1 in the shape is computed from the size."""
+        """Returns a new NumPy array with a copy of the contents of the buffer from offset bytes on,
+        as elements of a dtype, and waits. The shape is a number or a tuple; without one the array
+        has one dimension, and holds as many elements as fit. As in numpy.reshape(), a length of -1
+        is computed from the size. The order is "C" or "F". Raises ValueError if the array would be
+        larger than the buffer."""
         import numpy
         dtype = numpy.dtype(dtype)
         if shape is None:
@@ -787,6 +805,8 @@ class HostAllocator(Gpu.HostAllocator):
         pass
 
     def alloc(self, size, stream=None):
+        """Returns Gpu.HostMemory of at least size bytes, or None for a size of 0. The stream is
+        ignored."""
         return Gpu.HostAllocator.alloc(self, size)
 
     def trim(self, held_bytes=0):
@@ -1004,6 +1024,8 @@ class Mapping(Gpu.Mapping):
         return {"version": 3, "shape": (self.get_size(),), "typestr": "|u1", "data": self.view()}
 
     def unmap(self):
+        """Ends the mapping, and waits until the device has the contents. Raises BufferError while a
+        view of the mapping exists."""
         if self._exported is not None and self._exported() is not None:
             raise BufferError("a mapping cannot be unmapped while views of it exist")
         return Gpu.Mapping.unmap(self)
@@ -1055,9 +1077,12 @@ class Event(Gpu.Event):
     context = _property("context")
 
     def connect(self, signal, *args):
+        """Connects a function, and further arguments for it, to a signal. Connecting to "completed"
+        makes the event watch for its completion. Returns the id for disconnect()."""
         return self._connect(super().connect, signal, args)
 
     def connect_after(self, signal, *args):
+        """Like connect(), but the function is called after the default handler."""
         return self._connect(super().connect_after, signal, args)
 
     def _connect(self, connect, signal, args):
@@ -1071,6 +1096,8 @@ class Event(Gpu.Event):
         return handler
 
     def wait(self, cancellable=None):
+        """Waits for the event. Raises the error of the work before it. Ctrl-C ends the wait, but
+        not the work."""
         return wait(self, cancellable)
 
     def wait_timeout(self, timeout_usec, cancellable=None):
@@ -1096,6 +1123,7 @@ class Event(Gpu.Event):
 
     @classmethod
     def new_from_handle(cls, context, handle):
+        """Opens an event of another process, from the bytes of export_handle() there."""
         return Gpu.Event.new_from_handle(context, to_glib_bytes(handle))
 
     def export_handle(self):
@@ -1303,10 +1331,13 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.read_region(self, source, to_layout(source_layout), to_extent(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
+        """Fills a region of up to three dimensions with a repeated pattern: see fill() and
+        copy_region()."""
         return Gpu.Stream.fill_region(self, memory_of(destination), to_layout(layout),
                                       to_extent(extent), to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
+        """Moves memory, or arrays over memory, to the device of the stream, or to the host."""
         return Gpu.Stream.migrate(self, [memory_of(memory) for memory in memories], flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
@@ -1354,6 +1385,8 @@ class Stream(AsyncStream, Gpu.Stream):
         return launch(self, kernel, grid, block, args, shared_size, flags, indirect, allow_empty)
 
     def record(self, flags=Gpu.EventFlags.NONE):
+        """Returns a Gpu.Event that completes with all work submitted to the stream before this
+        call."""
         return Gpu.Stream.record(self, flags)
 
     def call(self, function, *args):
@@ -1462,6 +1495,7 @@ def _install_fast():
         kind.__init__ = object.__init__
 
 
+sys.modules["gi.repository.Gpu"].__doc__ = __doc__
 name_methods([one for name, one in list(globals().items())
               if isinstance(one, type) and (hasattr(one, "__info__") or name in __all__)])
 _install_fast()

@@ -48,6 +48,9 @@ class AllocatorMethods:
             cls.do_alloc = _guarded(vars(cls)["do_alloc"])
 
     def alloc(self, size, stream=None):
+        """Returns memory of at least size bytes for use on the stream, or None for a size of 0.
+        Raises Gpu.OutOfMemoryError, which is a MemoryError. Dropping the last reference frees the
+        memory."""
         return Gpu.Allocator.alloc(self, size, stream)
 
     __call__ = alloc
@@ -214,6 +217,7 @@ class TrackingAllocatorMethods:
 
     @contextlib.contextmanager
     def tagged(self, tag):
+        """Names the purpose of the allocations of a with statement in report()."""
         before = self.tag
         self.tag = tag
         try:
@@ -262,6 +266,7 @@ class DeferredFreeAllocatorMethods:
 
     @contextlib.contextmanager
     def deferring(self):
+        """Keeps freed memory until the end of a with statement, and then frees it."""
         self.hold()
         try:
             yield self

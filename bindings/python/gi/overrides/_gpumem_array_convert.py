@@ -275,5 +275,6 @@ class ArrayConversions:
         return result
 
     def __reduce_ex__(self, protocol):
-        """Pickles a copy of the elements: pickle.loads() returns a NumPy array."""
+        """Pickles a copy of the elements, with their shape, dtype and order, and waits for it:
+        pickle.loads() returns a NumPy array, which Gpu.Array.from_numpy() copies to a device."""
         return self.to_numpy().__reduce_ex__(protocol)

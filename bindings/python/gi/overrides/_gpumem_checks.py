@@ -9,7 +9,6 @@ import functools
 import numbers
 import operator
 import sys
-from types import MethodType
 
 from gi._gi import Direction, FunctionInfo, TypeTag
 from gi._gi import GObject as _GObject
@@ -29,6 +28,11 @@ _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
 # Classes whose functions check nothing: True is a valid value of a kernel argument.
 _UNCHECKED = {"Arguments"}
+
+
+def find_doc(owner, name):
+    """Returns the docstring of a function of the library, which the C module has."""
+    return None if fast is None else fast.get_doc(owner, name)
 
 
 def to_index(value, name):
@@ -221,27 +225,25 @@ def _strict(info, checks, has_self):
     names = dict(_NAMES, call_=info, explain_=functools.partial(_explain_overflow, info))
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]
-    owner = info.get_container()
-    call.__qualname__ = f"{owner.get_name()}.{info.__name__}" if owner else info.__name__
-    call.__doc__ = info.__doc__
-    call.__wrapped__ = info
+    owner = info.get_container().get_name() if info.get_container() is not None else ""
+    call.__qualname__ = f"{owner}.{info.__name__}" if owner else info.__name__
+    call.__doc__ = find_doc(owner, info.__name__) or info.__doc__
+    # Not __wrapped__, which inspect.signature() would follow to the function of PyGObject
+    call._info = info
     return call
 
 
 def _to_callable(info):
-    """Returns a function with checks, or the function of PyGObject if no argument needs a check.
-    Its first argument is the object or the class, if there is one."""
+    """Returns a function with checks, a docstring and a signature. Its first argument is the object
+    or the class, if there is one."""
     checks = find_checks(info)
-    if info.get_container() is not None and info.get_container().get_name() in _UNCHECKED \
-            or not any(check for _, check in checks):
-        return info
+    if info.get_container() is not None and info.get_container().get_name() in _UNCHECKED:
+        checks = [(name, None) for name, _ in checks]
     return _strict(info, checks, info.is_method() or info.is_constructor())
 
 
 def _check_arguments(info, is_module=False):
     call = _to_callable(info)
-    if call is info:
-        return info
     if info.is_constructor():
         return classmethod(call)
     return call if info.is_method() or is_module else staticmethod(call)
@@ -256,19 +258,15 @@ def _find_fast(owner, info):
 class _Deferred:
     """A placeholder for a function until its first use. A program uses few of the 500 functions,
     and compiling all of them would double the time of the import."""
-    __slots__ = ("owner", "name", "member", "info")
+    __slots__ = ("owner", "name", "info")
 
-    def __init__(self, owner, name, member, info):
-        self.owner, self.name, self.member, self.info = owner, name, member, info
+    def __init__(self, owner, name, info):
+        self.owner, self.name, self.info = owner, name, info
 
     def __get__(self, thing, kind=None):
         function = _find_fast(self.owner.__name__, self.info) or _check_arguments(self.info)
-        setattr(self.owner, self.name, self.member if function is self.info else function)
-        if function is not self.info:
-            return function.__get__(thing, kind)
-        # Python cannot call the __get__() of PyGObject.
-        bound = kind if self.info.is_constructor() else thing if self.info.is_method() else None
-        return self.info if bound is None else MethodType(self.info, bound)
+        setattr(self.owner, self.name, function)
+        return function.__get__(thing, kind)
 
 
 def _replace_functions(owner):
@@ -276,7 +274,7 @@ def _replace_functions(owner):
         # Newer versions of PyGObject wrap constructors in classmethod
         info = getattr(member, "__func__", member)
         if isinstance(info, FunctionInfo):
-            setattr(owner, name, _Deferred(owner, name, member, info))
+            setattr(owner, name, _Deferred(owner, name, info))
 
 
 def _replace_fields(owner):
@@ -371,6 +369,8 @@ class _StrictModule(type(Gpu)):
             value = _find_fast(None, value) or _check_arguments(value, True)
             setattr(self, name, value)
         elif isinstance(value, type):
+            if value.__doc__ is None:
+                value.__doc__ = find_doc(name, "")
             _replace_functions(value)
             _replace_fields(value)
             _replace_properties(value)

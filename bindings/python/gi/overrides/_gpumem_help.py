@@ -1,7 +1,28 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Names of methods as messages and help() show them."""
+"""Names and docstrings of methods as messages and help() show them."""
 
 import types
+
+import gi.docstring
+from gi._gi import StructInfo
+
+from ._gpumem_checks import find_doc
+
+
+def _generate_doc(info):
+    """Returns the docstring of a structure. The classes of PyGObject for structures ask for the
+    docstring here, even if the class has one."""
+    if isinstance(info, StructInfo) and info.get_namespace() == "Gpu":
+        kind = _structures.get(info.get_name())
+        doc = (kind and vars(kind).get("__doc__")) or find_doc(info.get_name(), "")
+        if doc:
+            return doc
+    return _generate_other_doc(info)
+
+
+_structures = {}
+_generate_other_doc = gi.docstring.get_doc_string_generator()
+gi.docstring.set_doc_string_generator(_generate_doc)
 
 
 def _is_of_overrides(kind):
@@ -31,6 +52,8 @@ def _copy(function, name):
 def name_methods(classes):
     """Names methods after the class that programs use, not after a mixin: Python shows these names
     in messages and tracebacks. Methods of a mixin of several classes have names without a class."""
+    _structures.update((one.__name__, one) for one in classes
+                       if isinstance(getattr(one, "__info__", None), StructInfo))
     for kind, owners in _find_owners(classes).items():
         initialize = vars(kind).get("__init__")
         if len(owners) > 1 and isinstance(initialize, types.FunctionType):
@@ -41,6 +64,8 @@ def name_methods(classes):
         for member in vars(kind).values():
             member = getattr(member, "fget", getattr(member, "__func__", member))
             if isinstance(member, types.FunctionType):
+                if prefix and not member.__doc__:
+                    member.__doc__ = find_doc(prefix[:-1], member.__name__)
                 name = prefix + member.__name__
                 is_constructor = prefix and member.__name__ in ("__new__", "__init__")
                 member.__qualname__ = f"Gpu.{prefix[:-1]}" if is_constructor else name

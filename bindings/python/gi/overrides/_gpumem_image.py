@@ -251,6 +251,8 @@ class ImageMethods:
 
     @classmethod
     def new(cls, context, flags, format, type, extent):
+        """Creates an image. Gpu.Image(context, format, extent) has defaults for the flags and the
+        type."""
         return Gpu.Image.new(context, *_describe(flags, format, type, extent))
 
     @classmethod
@@ -470,6 +472,8 @@ class ImageMethods:
         return mapping
 
     def get_level(self, level):
+        """Returns the image of a mip level, which shares the memory of this image. Level 0 is the
+        largest."""
         return Gpu.Image.get_level(self, level)
 
     def __repr__(self):

@@ -338,7 +338,11 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     @classmethod
     def from_numpy(cls, context, array, stream=None, allocator=None):
         """Creates an array with a copy of a NumPy array, or of anything that numpy.asarray()
-        accepts. The caller may change the original after the call, even with a stream."""
+        accepts: a list, a number, an array of another library. Shape and dtype are those of the
+        NumPy array, and so is Fortran order; an array with gaps becomes contiguous. Elements of
+        64-bit numbers, the types of lists, are not converted to 32 bits. The caller may change the
+        original after the call, even with a stream. Raises TypeError for Python objects, text and
+        times, and Gpu.OutOfMemoryError."""
         import numpy
         array = numpy.asarray(array)
         result = cls.empty_like(array, *_source(context, allocator), stream)
@@ -451,6 +455,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     # views
 
     def reshape(self, *shape, order="C"):
+        """Returns a view of another shape, given as lengths or as a tuple. A length of -1 is
+        computed. Raises ValueError if the number of elements differs, or if the elements would have
+        to be copied."""
         shape = shape[0] if len(shape) == 1 and hasattr(shape[0], "__iter__") else shape
         return Gpu.Array.reshape(self, _to_shape(shape), _to_order(order))
 
@@ -487,10 +494,14 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                           for i in range(self.ndim))]
 
     def transpose(self, *axes):
+        """Returns a view with permuted axes, without axes in reverse order. Raises ValueError for
+        an axis that does not exist or that is named twice."""
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
 
     def broadcast_to(self, shape):
+        """Returns a view of a larger shape, in which axes of length 1 are repeated, as in
+        numpy.broadcast_to(). Raises ValueError if the shapes do not match."""
         return Gpu.Array.broadcast(self, _to_shape(shape))
 
     def split(self, length, axis=0):
@@ -512,6 +523,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         return Gpu.Array.view(self, dtype)
 
     def __getitem__(self, key):
+        """Returns a view of the same memory, never a copy. The key is a number, a slice, None for a
+        new axis, ..., a tuple of these, or the name of a field of a record. The view of a single
+        element has no dimensions: item() returns its value. Raises IndexError for a number out of
+        bounds, and TypeError for arrays of numbers or truth values."""
         if isinstance(key, str):
             return self.get_field(key)
         keys = list(key) if isinstance(key, tuple) else [key]

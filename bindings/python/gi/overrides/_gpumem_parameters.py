@@ -167,12 +167,14 @@ class VectorArgument(_TypedArgument):
         return f"{'' if dialect == 'cuda' else '__global '}{const}{type_name} *"
 
     def declare(self, dialect="portable"):
+        """Returns the declaration of the parameter in a dialect: "portable", "opencl" or "cuda"."""
         pointer = self._get_pointer(_spell(self.type_name, dialect), dialect)
         if self.with_offset:
             return f"{pointer}{self.name}__base, {_spell('long', dialect)} {self.name}__offset"
         return pointer + self.name
 
     def get_prologue(self, dialect="portable"):
+        """Returns the lines with which the body of the kernel must begin."""
         if not self.with_offset:
             return ""
         pointer = self._get_pointer(_spell(self.type_name, dialect), dialect)
@@ -199,6 +201,7 @@ class ScalarArgument(_TypedArgument):
     Gpu.VectorArgument."""
 
     def declare(self, dialect="portable"):
+        """Returns the declaration of the parameter in a dialect: "portable", "opencl" or "cuda"."""
         return f"{_spell(self.type_name, dialect)} {self.name}"
 
     def _get_values(self, value):
@@ -240,6 +243,7 @@ class OtherArgument(Argument):
         self.declaration = declaration
 
     def declare(self, dialect="portable"):
+        """Returns the declaration of the parameter in a dialect: "portable", "opencl" or "cuda"."""
         _spell("int", dialect)
         if dialect == "cuda" and _ONLY_OPENCL.search(self.declaration):
             raise ValueError(f"CUDA C++ has no parameter '{self.declaration}'")

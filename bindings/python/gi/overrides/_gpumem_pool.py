@@ -41,10 +41,12 @@ class MemoryBlockMethods:
     ref = copy
 
     def get_address(self):
+        """Gets the device address of the block."""
         self._check()
         return Gpu.MemoryBlock.get_address(self)
 
     def get_size(self):
+        """Gets the size of the block in bytes."""
         self._check()
         return Gpu.MemoryBlock.get_size(self)
 

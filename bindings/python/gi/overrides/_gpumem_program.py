@@ -39,6 +39,8 @@ class ProgramMethods(AsyncProgram):
 
     @classmethod
     def new_from_source(cls, context, source, options=None):
+        """Builds a program from source text. The options are a string or a list of strings. Raises
+        Gpu.BuildFailedError with the compiler's log."""
         return Gpu.Program.new_from_source(context, source, to_options(context, options))
 
     @classmethod

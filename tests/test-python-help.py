@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Docstrings and signatures at run time, as help() and the completion of notebooks show them."""
+
+import inspect
+import os
+import pydoc
+import re
+import subprocess
+import sys
+
+from python_util import Gpu, Skip, equal, main
+from gi.overrides import _gpumem_checks
+
+HAS_MODULE = _gpumem_checks.fast is not None
+
+# Markup of gtk-doc, and names of C
+MARKUP = re.compile(r"[#%@](?!Gpu\.)[A-Za-z]\w*|GPU_ERROR|\|\["
+                    r"|\bgpu_(?!device\b|context\b|stream\b)\w+\(")
+
+LEAST = 600                                     # callables that the walk must find
+
+
+def is_ours(kind):
+    return kind.__module__.startswith(("gi.repository.Gpu", "gi.overrides._gpumem",
+                                       "gi.overrides.Gpu"))
+
+
+def list_names(kind):
+    """Returns the public names that the library defines in a class."""
+    names = set()
+    for base in filter(is_ours, kind.__mro__):
+        names |= {name for name in vars(base) if not name.startswith("_")}
+    return sorted(names)
+
+
+def list_callables():
+    """Yields (name, callable) for all public functions and methods."""
+    for name in dir(Gpu):
+        value = None if name.startswith("_") else getattr(Gpu, name)
+        if inspect.isclass(value):
+            for member in list_names(value):
+                if callable(getattr(value, member)) and not inspect.isclass(getattr(value, member)):
+                    yield f"{name}.{member}", getattr(value, member)
+        elif callable(value):
+            yield name, value
+
+
+def list_classes():
+    return [value for name, value in vars(Gpu).items()
+            if inspect.isclass(value) and not name.startswith("_")]
+
+
+def plain_docstrings():
+    """Every function and method has a docstring, without markup of C."""
+    missing, marked, count = [], [], 0
+    for name, value in list_callables():
+        count += 1
+        doc = value.__doc__ or ""
+        if len(doc) < 10:
+            missing.append(name)
+        found = MARKUP.search(doc)
+        if found and HAS_MODULE:
+            marked.append((name, found[0]))
+    assert count >= LEAST, count
+    equal(missing, [])
+    equal(marked, [])
+
+
+def plain_signatures():
+    """Every function and method has a signature, which begins with self or cls unless it is bound
+    or static, and has the parameters of the docstring."""
+    missing, count = [], 0
+    for name, value in list_callables():
+        count += 1
+        try:
+            inspect.signature(value)
+        except (TypeError, ValueError):
+            missing.append(name)
+    assert count >= LEAST, count
+    equal(missing, [])
+    buffer_slice = inspect.signature(Gpu.Buffer.slice)
+    equal(list(buffer_slice.parameters)[1:], ["offset", "size"])
+    poll = inspect.signature(Gpu.Event.poll).parameters
+    equal(poll["cancellable"].default, None)
+    equal(list(inspect.signature(Gpu.Context("host").push_current).parameters), [])
+    equal(list(inspect.signature(Gpu.Buffer.new).parameters), ["context", "flags", "size"])
+    equal(list(inspect.signature(Gpu.Extent(1).equal).parameters), ["b"])
+    equal(list(inspect.signature(Gpu.Device.find).parameters), ["name"])
+    equal(str(inspect.signature(Gpu.staging_get_n_threads)), "()")
+
+
+def plain_classes():
+    """The module and all its classes have docstrings. Without the C module, enumerations have
+    none."""
+    assert "Gpu.Context" in Gpu.__doc__ and "Gpu.Buffer" in Gpu.__doc__
+    missing = {kind.__name__ for kind in list_classes() if not kind.__doc__}
+    if not HAS_MODULE:
+        missing = {name for name in missing if not issubclass(getattr(Gpu, name), int)}
+    equal(missing, set())
+    assert "mapping" in (Gpu.MapFlags.__doc__ or "mapping")
+    assert "Gpu.Extent(width" in Gpu.Extent.__doc__, Gpu.Extent.__doc__
+
+
+def plain_text():
+    """Docstrings of the library list parameters and errors; those of the main methods of the
+    overrides mention shapes, dtypes, copies and errors."""
+    if HAS_MODULE:
+        text = Gpu.Buffer.slice.__doc__
+        for words in ("slice(offset: int, size: int) -> Buffer", "size: size of the slice in bytes",
+                      "raises Gpu.Error.INVALID_ARGUMENT", "Gpu.Device.get_base_alignment()"):
+            assert words in text, text
+    for method, words in [(Gpu.Buffer.to_numpy, ("copy", "dtype", "shape", "ValueError")),
+                          (Gpu.Array.__getitem__, ("view", "never a copy", "IndexError")),
+                          (Gpu.Array.__reduce_ex__, ("shape", "dtype", "NumPy array")),
+                          (Gpu.Array.from_numpy, ("copy", "Shape and dtype", "TypeError"))]:
+        for word in words:
+            assert word in method.__doc__, f"'{word}' is not in {method.__doc__}"
+    if not HAS_MODULE:
+        for word in ("dtype", "not converted", "ValueError"):
+            assert word in Gpu.Buffer.write.__doc__, Gpu.Buffer.write.__doc__
+
+
+def plain_pydoc():
+    """help() of every class contains its methods with their signatures."""
+    for kind in list_classes():
+        pydoc.plain(pydoc.render_doc(kind))
+    text = pydoc.plain(pydoc.render_doc(Gpu.Buffer))
+    assert re.search(r"write\(self, (/, )?data, offset=0, stream=None\)", text)
+    assert re.search(r"slice\(self, /, offset, size\)" if HAS_MODULE
+                     else r"slice\(self_, offset, size\)", text)
+
+
+def plain_without_fast():
+    """Repeats all tests of this file without the C module."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        raise Skip("this run has no C module")
+    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+    assert "\nok" in result.stdout, result.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(dict(globals())))
