@@ -98,7 +98,7 @@ class Overrides:
     def exported(self):
         """Yields (name, node) for names of the module that are not classes of the library."""
         for node in self._main.body:
-            if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 for name in sorted(ast.literal_eval(node.value)):
                     yield name, self._classes.get(name) or self._functions.get(name)
 
