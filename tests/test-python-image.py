@@ -102,6 +102,28 @@ def test_properties(fixture):
     equal(layers.n_layers, DEPTH)
 
 
+def test_attributes(fixture):
+    """The attributes of images have the same names and values on every back end."""
+    kinds = Gpu.ImageType
+    for kind, extent, height, depth, layers, slices in (
+            (kinds.IMAGE_1D, (8,), 0, 0, 0, 0), (kinds.IMAGE_2D, (8, 4), 4, 0, 0, 0),
+            (kinds.IMAGE_3D, (8, 4, 2), 4, 2, 0, 4), (kinds.IMAGE_1D_ARRAY, (8, 3), 0, 0, 3, 1),
+            (kinds.IMAGE_2D_ARRAY, (8, 4, 3), 4, 0, 3, 4)):
+        image = Gpu.Image(fixture.context, "rgba-uint16", extent, kind)
+        got = image.attributes
+        equal({name: got[name] for name in ("format", "num-channels", "element-size", "width",
+                                            "height", "depth", "array-size", "num-mip-levels",
+                                            "num-samples")},
+              {"format": "rgba-uint16", "num-channels": 4, "element-size": 8, "width": 8,
+               "height": height, "depth": depth, "array-size": layers, "num-mip-levels": 0,
+               "num-samples": 0}, f"the attributes of {kind.value_nick}")
+        equal((got["row-pitch"], got["slice-pitch"]), (image.row_pitch, slices * image.row_pitch))
+        equal((image.element_size, image.array_size, image.num_channels, image.num_mip_levels,
+               image.num_samples), (8, layers, 4, 0, 0))
+        assert got["size"] == image.size and got["native-handle"] == image.native_handle
+    assert "num-channels" not in fixture.buffer(4).attributes
+
+
 def test_types(fixture):
     """The number of dimensions of the extent determines the type of an image. Extents may be
     numbers, sequences, iterators or Gpu.Extent."""

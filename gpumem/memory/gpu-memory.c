@@ -650,6 +650,67 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
   return memory->host_bytes;
 }
 
+/* Inserts a size that the driver does not report, or reports as 0. */
+static void
+insert_size (GVariantDict *dict,
+             const char   *name,
+             guint64       size)
+{
+  guint64 reported = 0;
+
+  if (!g_variant_dict_lookup (dict, name, "t", &reported) || reported == 0)
+    g_variant_dict_insert (dict, name, "t", size);
+}
+
+/* Adds the attributes that OpenCL has for images, so that each back end has them, with OpenCL's
+ * values: sizes of dimensions that the image lacks are 0. Reads the properties of GpuImage, because
+ * this file must not depend on its subclasses. */
+static void
+add_image_attributes (GpuMemory    *memory,
+                      GVariantDict *dict)
+{
+  g_autoptr (GpuImageFormat) format = NULL;
+  g_autofree char *text = NULL;
+  GpuImageType type;
+  guint64 width, height, depth, layers, row_pitch, slice_pitch, texel_size;
+  guint levels;
+  guint n_dims;
+
+  g_object_get (memory, "format", &format, "image-type", &type, "width", &width, "height", &height,
+                "depth", &depth, "n-layers", &layers, "n-levels", &levels, "row-pitch", &row_pitch,
+                "slice-pitch", &slice_pitch, "texel-size", &texel_size, NULL);
+  n_dims = _gpu_image_type_get_n_dimensions (type);
+
+  if (format != NULL)
+    text = gpu_image_format_to_string (format);
+
+  if (text != NULL)
+    {
+      g_variant_dict_insert (dict, "format", "s", text);
+      g_variant_dict_insert (dict, "num-channels", "u", gpu_image_format_get_n_channels (format));
+    }
+
+  insert_size (dict, "element-size", texel_size);
+  insert_size (dict, "width", width);
+  insert_size (dict, "height", n_dims > 1 ? height : 0);
+  insert_size (dict, "depth", n_dims > 2 ? depth : 0);
+  insert_size (dict, "array-size", _gpu_image_type_has_layers (type) ? layers : 0);
+  insert_size (dict, "row-pitch", row_pitch);
+
+  if (type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
+    slice_pitch = row_pitch;
+  else if (n_dims < 3 && !_gpu_image_type_has_layers (type))
+    slice_pitch = 0;
+
+  insert_size (dict, "slice-pitch", slice_pitch);
+
+  if (!g_variant_dict_contains (dict, "num-mip-levels"))
+    g_variant_dict_insert (dict, "num-mip-levels", "u", levels > 1 ? levels : 0);
+
+  if (!g_variant_dict_contains (dict, "num-samples"))
+    g_variant_dict_insert (dict, "num-samples", "u", 0);
+}
+
 /**
  * gpu_memory_get_attributes:
  * @memory: a #GpuMemory
@@ -657,9 +718,13 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  *
  * Gets all attributes of @memory as a dictionary. The keys are `size`, `native-handle`,
  * `device-address`, `flags`, and the names of the attributes that the driver reports, such as
- * `native-flags`, `map-count` or `reference-count`, and `format` or `width` of images (OpenCL:
- * clGetMemObjectInfo, clGetImageInfo; CUDA: cuPointerGetAttributes). May be called from any thread;
- * does not block.
+ * `native-flags`, `map-count` or `reference-count` (OpenCL: clGetMemObjectInfo, clGetImageInfo;
+ * CUDA: cuPointerGetAttributes). May be called from any thread; does not block.
+ *
+ * Images of every back end have the keys `format`, `num-channels`, `element-size`, `width`,
+ * `height`, `depth`, `array-size`, `row-pitch`, `slice-pitch`, `num-mip-levels` and `num-samples`.
+ * As in OpenCL, the height, depth, array size and slice pitch are 0 if the image lacks that
+ * dimension. The properties of #GpuImage are 1 then.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
@@ -695,6 +760,9 @@ gpu_memory_get_attributes (GpuMemory  *memory,
   g_variant_dict_insert (&dict, "flags", "u", (guint32) memory->flags);
   g_variant_dict_insert (&dict, "native-handle", "t", memory->handle);
   g_variant_dict_insert (&dict, "device-address", "t", memory->address);
+
+  if (memory->is_image)
+    add_image_attributes (memory, &dict);
 
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
