@@ -141,14 +141,23 @@ with Gpu.pinned(context, b"1") as memory:
     reveal_type(memory)
 with Gpu.pinned(context, b"1", b"2") as memories:
     reveal_type(memories)
+buffer = Gpu.Buffer(context, 16)
+reveal_type(buffer.read())
+reveal_type(buffer.read_into(bytearray(16)))
+reveal_type(Gpu.Array.from_numpy(context, [1, 2]))
+reveal_type(context.get_priority_range())
 """
 
-REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]"]
+REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]",
+            "bytes", "int", "Gpu.Array", "tuple[int, int]"]
 
 # Wrong code, each with a part of mypy's error message
 WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("get_kernel(context, 1)", "int"), ("get_kernel(context)", "argument"),
          ("Holder().get_size([]).x", "int"), ("Gpu.using_allocator(5)", "using_allocator"),
+         ("Gpu.Buffer('host', 16)", "str"), ("Gpu.LimitAllocator(5, 5)", "Allocator"),
+         ("Gpu.Array(context, 1.5)", "float"),
+         ("work = buffer.read_async(progress=5)", "int"), ("buffer.read() + 1", "bytes"),
          ("Gpu.pinned(context)", "pinned"), ("Gpu.pinned(1, b'')", "pinned")]
 
 
@@ -199,7 +208,8 @@ def plain_generic():
         checker = Checker(folder)
         status, output = checker.check_text(TYPED)
         equal(status, 0, output)
-        equal([found.replace("gi.repository.", "").replace("builtins.", "")
+        output = output.replace("gi.repository.", "").replace("builtins.", "")
+        equal([found.replace("Tuple", "tuple")
                for found in re.findall('Revealed type is "(.*)"', output)], REVEALED, output)
         plain = re.sub(r"reveal_type\((.*)\)", r"\1", TYPED)
         status, output = checker.check_text(plain + "".join(f"{line}\n" for line, _ in WRONG))

@@ -13,7 +13,12 @@ KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
          "options": "str | Sequence[str] | None",
          "offset": "int", "size": "int | None", "callback": "Gio.AsyncReadyCallback | None",
          "progress_callback": "Gio.FileProgressCallback | None",
-         "progress_data": "tuple[Any, ...] | None"}
+         "progress_data": "tuple[Any, ...] | None",
+         "progress": "Callable[[int, int], object] | None", "order": "str", "dialect": "str",
+         "shape": "int | Sequence[int]", "other": "object", "upstream": "Allocator",
+         "context": "Context | Allocator | Callable[[int], Memory]",
+         "allocator": "Allocator | Callable[[int], Memory]",
+         "image_type": "ImageType", "memo": "dict[int, Any]", "traceback": "TracebackType | None"}
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
            "__int__": "int", "__len__": "int", "__ne__": "bool", "__repr__": "str",
            "__contains__": "bool", "__float__": "float", "__complex__": "complex",
@@ -175,8 +180,11 @@ class Overrides:
         known = KNOWN.get(argument.arg, "Any")
         if isinstance(default, ast.Attribute):
             known = ast.unparse(default).removeprefix("Gpu.").rsplit(".", 1)[0]
-        elif isinstance(default, ast.Constant) and type(default.value) in (bool, int, float):
+        elif isinstance(default, ast.Constant) and known == "Any" \
+                and type(default.value) in (bool, int, float):
             known = type(default.value).__name__
+        if text == "None" and known != "Any" and not known.endswith("| None"):
+            known += " | None"
         return Parameter(argument.arg, known, text)
 
     def _result(self, node, class_name):

@@ -15,6 +15,7 @@ import builtins
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum, IntFlag
+from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from gi.repository import Gio, GLib, GObject

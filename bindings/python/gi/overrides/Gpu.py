@@ -218,11 +218,11 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
         """Sets the options that precede those of every program: see Gpu.Program."""
         Gpu.Context.set_build_options(self, to_options(self, options))
 
-    def get_api_version(self):
+    def get_api_version(self) -> int:
         """Gets the version of the API of the context, such as 12020 for CUDA 12.2."""
         return _last(Gpu.Context.get_api_version(self))
 
-    def get_cache_preference(self):
+    def get_cache_preference(self) -> "CachePreference":
         """Gets the Gpu.CachePreference of the kernels of the context."""
         return _last(Gpu.Context.get_cache_preference(self))
 
@@ -234,11 +234,11 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
         """Gets the free and the total bytes, and the Gpu.MemoryInfoSource of these numbers."""
         return tuple(Gpu.Context.get_memory_info(self))[-3:]
 
-    def get_max_image_extent(self, image_type):
+    def get_max_image_extent(self, image_type) -> "Extent":
         """Gets the maximum Gpu.Extent of images of a type."""
         return _last(Gpu.Context.get_max_image_extent(self, image_type))
 
-    def get_priority_range(self):
+    def get_priority_range(self) -> "tuple[int, int]":
         """Gets the lowest and the highest priority of streams, as a tuple."""
         return tuple(Gpu.Context.get_priority_range(self))[-2:]
 
@@ -411,7 +411,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         pass
 
     @classmethod
-    def new_from_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
+    def new_from_data(cls, context, data, flags=Gpu.MemoryFlags.NONE) -> "Buffer":
         """Creates a buffer that holds a copy of bytes-like data."""
         if isinstance(data, Bytes) or flags & _NO_WRITES:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
@@ -470,11 +470,11 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         buffer.size) opens the same buffer."""
         return Gpu.Buffer.export_fd(self, kind)
 
-    def export_handle(self):
+    def export_handle(self) -> bytes:
         """Returns bytes that another process passes to Gpu.Buffer.new_from_handle()."""
         return Gpu.Buffer.export_handle(self).get_data()
 
-    def export_fds(self, fds):
+    def export_fds(self, fds) -> bytes:
         """Returns bytes that another process passes to Gpu.Buffer.new_from_fds(), together with the
         Gio.UnixFDList to which this function appends descriptors."""
         return Gpu.Buffer.export_fds(self, fds).get_data()
@@ -517,7 +517,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
                 exported.release()
         return moved
 
-    def write(self, data, offset=0, stream=None):
+    def write(self, data, offset=0, stream=None) -> bool:
         """Copies all bytes of bytes-like data, such as a NumPy array of any dtype and shape that is
         contiguous, to the buffer from offset bytes on, and waits. Bytes keep their order in memory,
         and are not converted. Returns True. Raises Gpu.InvalidArgumentError (a ValueError) if the
@@ -531,7 +531,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         Gpu.Stream.write(stream, self, offset, data)
         return stream.synchronize()
 
-    def read(self, offset=0, size=None, stream=None):
+    def read(self, offset=0, size=None, stream=None) -> bytes:
         """Returns size bytes of the buffer from offset on, by default all, as bytes, and waits.
         Raises Gpu.InvalidArgumentError (a ValueError) for a range outside the buffer."""
         size = _rest(self, offset, size)
@@ -541,7 +541,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         self._read_exported(Exported(data), offset, stream)
         return data
 
-    def read_into(self, target, offset=0, stream=None):
+    def read_into(self, target, offset=0, stream=None) -> int:
         """Reads from the buffer into a writable, contiguous bytes-like object and waits. Returns
         the number of bytes."""
         exported = Exported(target, writable=True)
@@ -610,7 +610,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
                                             progress_callback, progress_data or (), callback,
                                             *user_data)
 
-    async def read_async(self, offset=0, size=None, stream=None, *, progress=None):
+    async def read_async(self, offset=0, size=None, stream=None, *, progress=None) -> bytes:
         """read() for asyncio. progress(current, total) is called in the event loop with the number
         of bytes read so far, at most 25 times per second and once with the total."""
         size = _rest(self, offset, size)
@@ -630,7 +630,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
                 stream, offset, size, cancellable, report, None, callback),
             self.read_bytes_finish, progress)
 
-    async def read_into_async(self, target, offset=0, stream=None, *, progress=None):
+    async def read_into_async(self, target, offset=0, stream=None, *, progress=None) -> int:
         """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
         the read has completed, even if the await is cancelled. progress(current, total) is called
         as by read_async(); with it, the data are read into other memory first, and then copied to
@@ -650,7 +650,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         Gpu.Stream.read_into(stream, self, offset, hold(exported))
         await stream.record()
 
-    async def write_async(self, data, offset=0, stream=None, *, progress=None):
+    async def write_async(self, data, offset=0, stream=None, *, progress=None) -> bool:
         """write() for asyncio. The data must not change before the write has completed.
         progress(current, total) is called as by read_async()."""
         data = to_glib_bytes(data, copy=False)

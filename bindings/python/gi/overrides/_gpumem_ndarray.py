@@ -311,7 +311,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                                     _to_order(order), to_glib_bytes(_to_element(value, dtype)))
 
     @classmethod
-    def empty_like(cls, array, context=None, allocator=None, stream=None):
+    def empty_like(cls, array, context=None, allocator=None, stream=None) -> "Array":
         """Creates an array with the shape, type and order of another Gpu.Array, or of a NumPy
         array. A NumPy array needs a context."""
         if isinstance(array, Gpu.Array):
@@ -320,7 +320,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         return cls.empty(context, array.shape, array.dtype, order, allocator, stream)
 
     @classmethod
-    def zeros_like(cls, array, context=None, allocator=None, stream=None):
+    def zeros_like(cls, array, context=None, allocator=None, stream=None) -> "Array":
         """Like empty_like(), but filled with zeros."""
         if isinstance(array, Gpu.Array):
             result = cls.empty_like(array, None, allocator, stream)
@@ -336,7 +336,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                                         list(strides or ()))
 
     @classmethod
-    def from_numpy(cls, context, array, stream=None, allocator=None):
+    def from_numpy(cls, context, array, stream=None, allocator=None) -> "Array":
         """Creates an array with a copy of a NumPy array, or of anything that numpy.asarray()
         accepts: a list, a number, an array of another library. Shape and dtype are those of the
         NumPy array, and so is Fortran order; an array with gaps becomes contiguous. Elements of
@@ -439,7 +439,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         result.write(self, stream)
         return result
 
-    def copy_to(self, target, stream=None):
+    def copy_to(self, target, stream=None) -> "Array":
         """Copies to another array, or to a new array of a context or an allocator. The target may
         belong to another driver. Returns the target. The stream may belong to either context. With
         stream=None, the call waits."""
