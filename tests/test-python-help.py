@@ -131,6 +131,23 @@ def plain_pydoc():
                      else r"slice\(self_, offset, size\)", text)
 
 
+FIRST_USE = """
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+Gpu.Device.find("host")
+"""
+
+
+def plain_debug_help():
+    """GPUMEM_DEBUG=help lists the topics even if the program only finds a device."""
+    result = subprocess.run([sys.executable, "-c", FIRST_USE], timeout=60, text=True,
+                            env=dict(os.environ, GPUMEM_DEBUG="help"), capture_output=True)
+    equal(result.returncode, 0, result.stderr)
+    for topic in ("hazards", "stage", "marks"):
+        assert topic in result.stderr, result.stderr
+
+
 def plain_without_fast():
     """Repeats all tests of this file without the C module."""
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":

@@ -31,8 +31,8 @@
  * - `marks`: submissions of work, waits for work and growth of pools, as NVTX ranges for Nsight
  *   Systems and as marks for Sysprof, if the library was built with support for them
  *
- * The key `all` selects all keys, and `help` lists them. The library reads `GPUMEM_DEBUG` only
- * once.
+ * The key `all` selects all keys, and `help` lists them when the program finds its first device.
+ * The library reads `GPUMEM_DEBUG` only once.
  *
  * gpu_debug_list_live_objects() lists the objects that a program has not released.
  */

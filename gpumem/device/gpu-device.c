@@ -3,6 +3,8 @@
 
 #include "gpumem/device/gpu-device-private.h"
 
+#include "gpumem/base/gpu-debug-private.h"
+
 /**
  * SECTION:gpu-device
  * @title: GpuDevice
@@ -272,6 +274,10 @@ gpu_device_class_init (GpuDeviceClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   object_class->get_property = gpu_device_get_property;
+
+  /* Every program needs a device. Parse GPUMEM_DEBUG now, so that "help" prints its list even if
+   * the program logs nothing. */
+  _gpu_debug_has (0);
 
   install_names ();
   install_versions ();
