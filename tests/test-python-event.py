@@ -2,6 +2,7 @@
 """Events in Python, on every device that GPUMEM_TEST selects."""
 
 import asyncio
+import ctypes
 import gc
 import sys
 import threading
@@ -113,6 +114,65 @@ def test_call_is_slow(fixture):
         release.set()
     equal(data, b"\3" * 100)
     assert future.result(DEADLINE)
+
+
+# --- native handles -------------------------------------------------------------------------------
+
+CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
+CUDA_SUCCESS, CUDA_ERROR_NOT_READY = 0, 600
+
+
+def driver_says_complete(fixture, handle):
+    """Queries an event of the driver by its handle, without this library."""
+    if fixture.device.backend == "opencl":
+        library, status = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_int(-1)
+        equal(library.clGetEventInfo(ctypes.c_void_p(handle), CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                     ctypes.c_size_t(4), ctypes.byref(status), None), 0)
+        return status.value == 0
+    with fixture.context.current():
+        code = ctypes.CDLL("libcuda.so.1").cuEventQuery(ctypes.c_void_p(handle))
+    assert code in (CUDA_SUCCESS, CUDA_ERROR_NOT_READY), code
+    return code == CUDA_SUCCESS
+
+
+def test_native_handle(fixture):
+    """The handle is that of an event of the driver, which does not complete before the event, and
+    stays valid after the event has completed."""
+    fixture.stream.fill(fixture.buffer(1 << 20), 7)
+    event = fixture.stream.record()
+    handle = event.native_handle
+    event.wait()
+    equal(event.native_handle, handle)
+    if handle != 0 and fixture.device.backend != "host":
+        for _ in range(20):
+            fixture.stream.record().wait()                  # the library could reuse events
+        assert driver_says_complete(fixture, handle)
+    done = fixture.stream.record()
+    done.wait()
+    done.query()
+    equal(done.native_handle, done.native_handle)
+    if fixture.device.backend == "cuda":
+        timed = Gpu.Stream(fixture.context).record(Gpu.EventFlags.TIMING)
+        timed.wait()
+        assert driver_says_complete(fixture, timed.native_handle)
+
+
+def test_native_handle_of_user_event(fixture):
+    need(fixture, CAPABILITIES.USER_EVENTS)
+    gate = gated(fixture)
+    behind = fixture.stream.record()
+    assert gate.native_handle not in (0, behind.native_handle) and behind.native_handle != 0
+    if fixture.device.backend == "opencl":
+        assert not driver_says_complete(fixture, gate.native_handle)
+        assert not driver_says_complete(fixture, behind.native_handle)
+    gate.complete()
+    behind.wait()
+    if fixture.device.backend == "opencl":
+        assert driver_says_complete(fixture, gate.native_handle)
+        assert driver_says_complete(fixture, behind.native_handle)
+    complete = Gpu.Event.new_user(fixture.context)
+    complete.complete()
+    equal(complete.native_handle, 0)
 
 
 # --- commands that wait alone ---------------------------------------------------------------------

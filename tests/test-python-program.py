@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import sys
 import tempfile
@@ -225,6 +226,32 @@ def test_headers_leave_no_files(fixture):
             except GLib.Error as error:
                 assert "broken" in source, error
         equal([name for name in os.listdir(folder) if name.startswith("gpumem")], [])
+
+
+# --- native handles -------------------------------------------------------------------------------
+
+CL_PROGRAM_NUM_KERNELS = 0x1167
+
+
+def test_native_handle(fixture):
+    """The handles of a program and of its kernel are those of the driver."""
+    need(fixture, CAPABILITIES.SOURCE)
+    program = Gpu.Program(fixture.context, "__kernel void k (__global int *p) { p[0] = 5; }")
+    assert program.k.native_handle != 0
+    if fixture.device.backend == "opencl":
+        library, number = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_size_t(0)
+        equal(library.clGetProgramInfo(ctypes.c_void_p(program.native_handle),
+                                       CL_PROGRAM_NUM_KERNELS, ctypes.c_size_t(8),
+                                       ctypes.byref(number), None), 0)
+        equal(number.value, 1)
+    elif fixture.device.backend == "cuda":
+        function, library = ctypes.c_void_p(), ctypes.CDLL("libcuda.so.1")
+        with fixture.context.current():
+            equal(library.cuModuleGetFunction(ctypes.byref(function),
+                                              ctypes.c_void_p(program.native_handle), b"k"), 0)
+        assert function.value is not None
+    else:
+        equal(program.native_handle, 0)
 
 
 # --- binaries -------------------------------------------------------------------------------------

@@ -88,6 +88,8 @@ typedef struct
                                        GpuNativeProgram  *program,
                                        const char        *name,
                                        GError           **error);
+  /* any thread; may be NULL if programs have no handle. */
+  guint64            (*get_handle)    (GpuNativeProgram  *program);
 } GpuProgramOps;
 
 G_END_DECLS

@@ -615,6 +615,12 @@ program_create_kernel (GpuNativeContext  *context,
   return NULL;
 }
 
+static guint64
+program_get_handle (GpuNativeProgram *program)
+{
+  return (guint64) (guintptr) ((GpuOpenclProgram *) program)->program;
+}
+
 const GpuProgramOps _gpu_opencl_program_ops =
 {
   .build_source  = program_build_source,
@@ -625,6 +631,7 @@ const GpuProgramOps _gpu_opencl_program_ops =
   .fingerprint   = program_fingerprint,
   .free          = program_free,
   .get_binary    = program_get_binary,
+  .get_handle    = program_get_handle,
   .list_kernels  = program_list_kernels,
   .create_kernel = program_create_kernel
 };

@@ -107,6 +107,7 @@ enum
   PROP_HEADERS,
   PROP_BUILD_LOG,
   PROP_FROM_CACHE,
+  PROP_NATIVE_HANDLE,
   N_PROPS
 };
 
@@ -171,6 +172,17 @@ gpu_program_set_property (GObject      *object,
     }
 }
 
+static guint64
+get_native_handle (GpuProgram *program)
+{
+  GpuProgramCore *core = program->core;
+
+  if (core == NULL || core->context->backend->program->get_handle == NULL)
+    return 0;
+
+  return core->context->backend->program->get_handle (core->native);
+}
+
 static void
 gpu_program_get_property (GObject    *object,
                           guint       id,
@@ -204,6 +216,9 @@ gpu_program_get_property (GObject    *object,
       break;
     case PROP_FROM_CACHE:
       g_value_set_boolean (value, program->from_cache);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, get_native_handle (program));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -292,6 +307,22 @@ install_inputs (void)
 }
 
 static void
+install_handle (void)
+{
+  /**
+   * GpuProgram:native-handle:
+   *
+   * The driver's handle of the program: a `cl_program` on OpenCL, a `CUmodule` on CUDA. The program
+   * and its kernels own the handle. The value is 0 on the host, and for a program that was never
+   * built.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] = g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                   G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+}
+
+static void
 gpu_program_class_init (GpuProgramClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
@@ -341,6 +372,7 @@ gpu_program_class_init (GpuProgramClass *klass)
    */
   props[PROP_FROM_CACHE] = g_param_spec_boolean ("from-cache", NULL, NULL, FALSE,
                                                  G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  install_handle ();
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
 

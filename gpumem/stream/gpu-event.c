@@ -51,6 +51,8 @@ struct _GpuEvent
   GpuNativeEvent *timed;            /* nullable; records the times of the event */
   GpuNativeEvent *start;            /* nullable; records the start time if `timed` does not */
   GpuNativeEvent *shared;           /* nullable; the event for gpu_event_export_handle() */
+  gpointer        handle_owner;     /* atomic; nullable; the GpuNativeEvent whose handle
+                                     * GpuEvent:native-handle returned */
   gint            watched;          /* atomic; whether gpu_event_watch() was called */
 };
 
@@ -59,6 +61,7 @@ enum
   PROP_0,
   PROP_CONTEXT,
   PROP_USER,
+  PROP_NATIVE_HANDLE,
   N_PROPS
 };
 
@@ -76,6 +79,54 @@ static void initable_iface_init (GInitableIface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuEvent, gpu_event, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
 
+/* Returns (transfer full) the driver's event, or NULL if there is none. */
+static GpuNativeEvent *
+get_native (GpuEvent *event)
+{
+  GpuNativeEvent *native = NULL;
+  GpuFence *fence = NULL;
+
+  if (event->user != NULL)
+    {
+      _gpu_user_event_get_native (event->user, &native, NULL);
+      return native;
+    }
+
+  native = event->shared != NULL ? event->shared : event->timed;
+  if (native != NULL)
+    return _gpu_native_event_ref (native);
+
+  if (event->point.timeline != NULL
+      && _gpu_timeline_get_fence (event->point.timeline, event->point.seq, &fence, NULL)
+      && fence != NULL)
+    {
+      native = _gpu_native_event_ref (fence->event);
+      _gpu_fence_unref (fence);
+    }
+
+  return native;
+}
+
+/* Keeps the driver's event, so that the handle is valid as long as @event. */
+static guint64
+get_native_handle (GpuEvent *event)
+{
+  GpuNativeEvent *native = g_atomic_pointer_get (&event->handle_owner);
+
+  if (native == NULL)
+    {
+      native = get_native (event);
+      if (native != NULL
+          && !g_atomic_pointer_compare_and_exchange (&event->handle_owner, NULL, native))
+        {
+          _gpu_native_event_unref (native);
+          native = g_atomic_pointer_get (&event->handle_owner);
+        }
+    }
+
+  return native != NULL ? native->backend->event->get_handle (native) : 0;
+}
+
 static void
 gpu_event_get_property (GObject    *object,
                         guint       id,
@@ -91,6 +142,9 @@ gpu_event_get_property (GObject    *object,
       break;
     case PROP_USER:
       g_value_set_boolean (value, event->user != NULL);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, get_native_handle (event));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -153,6 +207,7 @@ gpu_event_finalize (GObject *object)
   g_clear_pointer (&event->timed, _gpu_native_event_unref);
   g_clear_pointer (&event->start, _gpu_native_event_unref);
   g_clear_pointer (&event->shared, _gpu_native_event_unref);
+  g_clear_pointer (&event->handle_owner, _gpu_native_event_unref);
 
   if (event->point.timeline != NULL)
     _gpu_timeline_unwatch (event->point.timeline, &event->watch);
@@ -162,6 +217,27 @@ gpu_event_finalize (GObject *object)
   _gpu_live_add (GPU_LIVE_EVENT, -1);
 
   G_OBJECT_CLASS (gpu_event_parent_class)->finalize (object);
+}
+
+static void
+install_handle (void)
+{
+  /**
+   * GpuEvent:native-handle:
+   *
+   * The driver's handle of the event: a `cl_event` on OpenCL, a `CUevent` on CUDA, for waits and
+   * queries of other libraries. On the host back end, the handle is a number for use with this
+   * library only. The event owns the handle, which is valid as long as the event.
+   *
+   * The value is 0 if the event needs no driver's event, because it has already completed or
+   * failed, or if the driver cannot create one. Otherwise the first read records a driver's event,
+   * which may complete later than this event, but not before (OpenCL: clEnqueueMarkerWithWaitList,
+   * clCreateUserEvent for a user event; CUDA: cuEventRecord). Does not block.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] = g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                   G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
 }
 
 static void
@@ -193,6 +269,7 @@ gpu_event_class_init (GpuEventClass *klass)
    */
   props[PROP_USER] =
     g_param_spec_boolean ("user", NULL, NULL, FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  install_handle ();
 
   g_object_class_install_properties (object_class, N_PROPS, props);
 

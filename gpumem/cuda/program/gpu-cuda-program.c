@@ -244,6 +244,12 @@ program_get_global (GpuNativeContext  *context,
   return &_gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED)->base;
 }
 
+static guint64
+program_get_handle (GpuNativeProgram *program)
+{
+  return (guint64) (guintptr) ((GpuCudaProgram *) program)->module->module;
+}
+
 const GpuProgramOps _gpu_cuda_program_ops =
 {
   .build_source  = program_build_source,
@@ -256,6 +262,7 @@ const GpuProgramOps _gpu_cuda_program_ops =
   .assembly_is_closed = TRUE,
   .free          = program_free,
   .get_binary    = program_get_binary,
+  .get_handle    = program_get_handle,
   .list_kernels  = program_list_kernels,
   .create_kernel = program_create_kernel,
   .get_global    = program_get_global

@@ -1075,6 +1075,7 @@ class Event(Gpu.Event):
     """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
     watch for its completion."""
     context = _property("context")
+    native_handle = _property("native_handle")
 
     def connect(self, signal, *args):
         """Connects a function, and further arguments for it, to a signal. Connecting to "completed"
@@ -1174,6 +1175,7 @@ class Program(ProgramMethods, Gpu.Program):
     binary = _get("binary")
     context = _get("context")
     headers = _property("headers")
+    native_handle = _property("native_handle")
     options = _property("options")
     source = _property("source")
     kernels = property(lambda self: self.list_kernels())
@@ -1187,6 +1189,7 @@ class Kernel(Gpu.Kernel, _Attributes):
     *arguments)."""
     name = _get("name")
     n_arguments = _get("n_arguments")
+    native_handle = _get("native_handle")
     program = _get("program")
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
