@@ -176,8 +176,8 @@ set_up (Bench      *bench,
 
   gpu_arguments_add_memory (arguments, GPU_MEMORY (bench->a));
   gpu_arguments_add_double (arguments, 2);
-  bench->prepared = gpu_launch_new (bench->kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
-                                    &error);
+  bench->prepared = gpu_launch_new (bench->kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+                                    arguments, &error);
   check (error);
   fill (bench, &error);
   check (error);

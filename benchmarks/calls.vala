@@ -40,7 +40,7 @@ class Bench {
         var arguments = new Gpu.Arguments ();
         arguments.add_memory (a);
         arguments.add_double (2);
-        prepared = new Gpu.Launch (kernel, { N, 1, 1 }, null, 0, Gpu.LaunchFlags.NONE,
+        prepared = new Gpu.Launch (kernel, { N, 1, 1 }, null, null, 0, Gpu.LaunchFlags.NONE,
                                    arguments);
         stream.fill (a, 0, SIZE, zero);
     }

@@ -233,8 +233,8 @@ bench_init (Bench     *bench,
   bench->three = get_kernel (program, "three");
   bench->raw_empty = (CUfunction) (guintptr) gpu_kernel_get_native_handle (bench->empty);
   bench->raw_three = (CUfunction) (guintptr) gpu_kernel_get_native_handle (bench->three);
-  bench->launch = gpu_launch_new (bench->empty, &bench->one, &bench->one, 0, GPU_LAUNCH_FLAGS_NONE,
-                                  arguments, &error);
+  bench->launch = gpu_launch_new (bench->empty, &bench->one, &bench->one, NULL, 0,
+                                  GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
 }
 

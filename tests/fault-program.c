@@ -43,7 +43,8 @@ launch_prepared (GpuContext *context, GpuKernel *kernel, GpuBuffer *buffer, GErr
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
   gpu_arguments_add_int (arguments, 77);
   gpu_arguments_add_local (arguments, 8);
-  prepared = gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, error);
+  prepared = gpu_launch_new (kernel, &grid, &block, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                             error);
   if (prepared == NULL || !gpu_stream_launch_prepared (stream, prepared, error))
     return FALSE;
   event = gpu_stream_launch_timed (stream, prepared, error);

@@ -198,7 +198,7 @@ check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GBytes) bytes = NULL;
 
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
-  launch = gpu_launch_new (kernel, &one, &one, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  launch = gpu_launch_new (kernel, &one, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
   fill (fixture->stream, buffer, 5);
   g_assert_false (gpu_buffer_spill (buffer, NULL, &error));

@@ -560,7 +560,7 @@ check_outside (TestFixture *fixture, Outside *self)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   g_autoptr (GpuArguments) arguments = add_arguments (to, 2);
-  g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, 0,
+  g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, NULL, 0,
                                                  GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_autoptr (GBytes) content = NULL;
 

@@ -554,7 +554,7 @@ object_access (TestFixture *fixture)
       gpu_arguments_add_texture (texture, image, sampler);
       gpu_arguments_add_memory (surface, GPU_MEMORY (image));
       assert_refused (fixture, text, i == 0 ? surface : texture, words);
-      g_assert_null (gpu_launch_new (kernel, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+      g_assert_null (gpu_launch_new (kernel, &one, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
                                      i == 0 ? surface : texture, &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0", words);
       g_assert_cmpuint (gpu_image_get_native_object (image, i == 0 ? NULL : sampler, &error), ==,
@@ -563,7 +563,7 @@ object_access (TestFixture *fixture)
                              words);
 
       object (image, i == 0 ? sampler : NULL);
-      launch = gpu_launch_new (kernel, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+      launch = gpu_launch_new (kernel, &one, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
                                i == 0 ? texture : surface, &error);
       g_assert_no_error (error);
       test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);

@@ -391,7 +391,8 @@ memory_kernel_refused (TestFixture *fixture)
   g_assert_no_error (error);
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
   gpu_arguments_add_int (arguments, 3);
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                 &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_launch_new", "argument 0");
 }
 

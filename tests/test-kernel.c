@@ -747,7 +747,7 @@ kernel_read_only_flag (TestFixture *fixture)
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0 (y) of kernel axpy",
                              "read-only", "const");
       assert_refused (fixture, kernel, arguments, "axpy", "read-only");
-      g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+      g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                      &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "axpy", "read-only");
       test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, y,

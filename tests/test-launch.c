@@ -31,8 +31,8 @@ prepare (GpuKernel *kernel, GpuBuffer *buffer, gint64 n)
   const GpuExtent grid = { N_ITEMS, 1, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuArguments) arguments = add_arguments (buffer, n);
-  GpuLaunch *launch = gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
-                                      &error);
+  GpuLaunch *launch = gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
+                                      arguments, &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (launch);
@@ -69,7 +69,8 @@ launch_prepared (TestFixture *fixture)
   test_assert_ok (gpu_kernel_declare_arguments (kernel, "pi", &error), error);
   buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 3);
-  launch = gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  launch = gpu_launch_new (kernel, &grid, &block, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                           &error);
   g_assert_no_error (error);
 
   /* The launch has its own copy of the arguments and its own reference on the kernel. */
@@ -131,7 +132,8 @@ launch_released_memory (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_launch");
 
   arguments = add_arguments (buffer, 1);
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                 &error));
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_launch_new");
 }
 
@@ -225,7 +227,7 @@ launch_many_arguments (TestFixture *fixture)
     }
   g_string_append (source, ")\n{\n  p[0] = 7;\n}\n");
   kernel = test_kernel (fixture, source->str, "sum");
-  launch = gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  launch = gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
   content = test_content (buffer);
@@ -370,14 +372,16 @@ launch_invalid_launches (TestFixture *fixture)
   kernel = test_kernel (fixture, add_source, "add");
   buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
-  g_assert_null (gpu_launch_new (kernel, &nothing, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+  g_assert_null (gpu_launch_new (kernel, &nothing, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch", "grid 0");
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, none, &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, none,
+                                 &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch");
-  g_assert_null (gpu_launch_new (empty, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_null (gpu_launch_new (empty, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                 &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new", "never initialised");
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, 1 << 10, arguments, &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, 1 << 10, arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");
 
   launch = prepare (kernel, buffer, 1);
@@ -386,6 +390,199 @@ launch_invalid_launches (TestFixture *fixture)
   stream = gpu_context_get_default_stream (context);
   g_assert_false (gpu_stream_launch_prepared (stream, launch, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "different contexts");
+}
+
+/* --- offsets ------------------------------------------------------------------------------- */
+
+static const char ids_source[] =
+  "size_t helper (void) { return get_global_id (0); }\n"
+  "__kernel void ids (__global ulong *out)\n"
+  "{\n"
+  "  size_t x = get_global_id (0) - get_global_offset (0);\n"
+  "  size_t y = get_global_id (1) - get_global_offset (1);\n"
+  "  size_t z = get_global_id (2) - get_global_offset (2);\n"
+  "  __global ulong *p = out + 10 * (x + 4 * (y + 2 * z));\n"
+  "  p[0] = get_global_id (0);\n"
+  "  p[1] = get_global_id (1);\n"
+  "  p[2] = get_global_id (2);\n"
+  "  p[3] = get_global_offset (0);\n"
+  "  p[4] = get_global_offset (1);\n"
+  "  p[5] = get_global_offset (2);\n"
+  "  p[6] = get_global_size (0);\n"
+  "  p[7] = get_group_id (0);\n"
+  "  p[8] = get_local_id (0);\n"
+  "  p[9] = helper ();\n"
+  "}\n";
+
+#define N_IDS 10
+
+/* Asserts the ids of all work-items of a grid of 4 x 2 x 2 in blocks of 2 x 1 x 1. */
+static void
+assert_ids (GpuBuffer *buffer, const GpuExtent *offset)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+  const guint64 *ids = g_bytes_get_data (content, NULL);
+
+  for (guint i = 0; i < 16; i++, ids += N_IDS)
+    {
+      const guint x = i % 4;
+
+      g_assert_cmpuint (ids[0], ==, offset->width + x);
+      g_assert_cmpuint (ids[1], ==, offset->height + i / 4 % 2);
+      g_assert_cmpuint (ids[2], ==, offset->depth + i / 8);
+      g_assert_cmpuint (ids[3], ==, offset->width);
+      g_assert_cmpuint (ids[4], ==, offset->height);
+      g_assert_cmpuint (ids[5], ==, offset->depth);
+      g_assert_cmpuint (ids[6], ==, 4);
+      g_assert_cmpuint (ids[7], ==, x / 2);
+      g_assert_cmpuint (ids[8], ==, x % 2);
+      g_assert_cmpuint (ids[9], ==, ids[0]);
+    }
+}
+
+static GpuLaunch *
+prepare_ids (GpuKernel *kernel, GpuBuffer *buffer, const GpuExtent *offset)
+{
+  const GpuExtent grid = { 4, 2, 2 };
+  const GpuExtent block = { 2, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  GpuLaunch *launch;
+
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  launch = gpu_launch_new (kernel, &grid, &block, offset, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                           &error);
+  g_assert_no_error (error);
+  return launch;
+}
+
+/* The offset is added to the global ids, and to nothing else. It applies to each launch, prepared
+ * or timed, and to no other launch of the same kernel. */
+static void
+launch_offset (TestFixture *fixture)
+{
+  static const GpuExtent offsets[] = { { 5, 0, 0 }, { 0, 7, 0 }, { 0, 0, 9 }, { 1, 2, 3 },
+                                       { G_MAXUINT32 + G_GUINT64_CONSTANT (10), 0, 0 } };
+  static const GpuExtent none;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) plain = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, ids_source, "ids");
+  buffer = test_buffer_filled (fixture, 16 * N_IDS * 8, 0);
+  plain = prepare_ids (kernel, buffer, &none);
+
+  for (guint i = 0; i < G_N_ELEMENTS (offsets); i++)
+    {
+      g_autoptr (GpuLaunch) launch = prepare_ids (kernel, buffer, &offsets[i]);
+
+      for (guint j = 0; j < 2; j++)
+        {
+          test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+          assert_ids (buffer, &offsets[i]);
+        }
+
+      test_assert_ok (gpu_stream_launch_prepared (fixture->stream, plain, &error), error);
+      assert_ids (buffer, &none);
+    }
+}
+
+/* Launches with different offsets on several streams, which nothing orders, do not change one
+ * another. */
+static void
+launch_offset_streams (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  GpuStream *streams[4];
+  GpuBuffer *buffers[4];
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, ids_source, "ids");
+
+  for (guint i = 0; i < 4; i++)
+    {
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      buffers[i] = test_buffer_filled (fixture, 16 * N_IDS * 8, 0);
+    }
+
+  for (guint i = 0; i < 4 * N_TIMES; i++)
+    {
+      /* Every fourth launch has no offset. */
+      const GpuExtent offset = { i % 4, 0, 10 * (i % 4) };
+      g_autoptr (GpuLaunch) launch = prepare_ids (kernel, buffers[i % 4], &offset);
+
+      test_assert_ok (gpu_stream_launch_prepared (streams[i % 4], launch, &error), error);
+    }
+
+  for (guint i = 0; i < 4; i++)
+    {
+      test_assert_ok (gpu_stream_synchronize (streams[i], NULL, &error), error);
+      assert_ids (buffers[i], &(GpuExtent) { i, 0, 10 * i });
+      g_object_unref (streams[i]);
+      g_object_unref (buffers[i]);
+    }
+}
+
+static void
+launch_offset_invalid (TestFixture *fixture)
+{
+  static const GpuExtent grid = { 4, 2, 2 };
+  static const GpuExtent offsets[] = { { G_MAXSIZE - 3, 0, 0 }, { 0, G_MAXSIZE - 1, 0 },
+                                       { 0, 0, G_MAXSIZE } };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+
+  for (guint i = 0; i < G_N_ELEMENTS (offsets); i++)
+    {
+      g_assert_null (gpu_launch_new (kernel, &grid, NULL, &offsets[i], 0, GPU_LAUNCH_FLAGS_NONE,
+                                     arguments, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "global offset",
+                             "the sum exceeds");
+    }
+}
+
+/* CUDA has no offset: kernels in CUDA C++ take none but 0. */
+static void
+launch_offset_native (TestFixture *fixture)
+{
+  static const GpuExtent grid = { N_ITEMS, 1, 1 };
+  static const GpuExtent none;
+  static const GpuExtent offset = { 1, 0, 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+
+  if (g_strcmp0 (gpu_device_get_backend (fixture->device), "cuda") != 0)
+    {
+      g_test_skip ("not a CUDA device");
+      return;
+    }
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, "extern \"C\" __global__ void add (int *p, int n)\n"
+                        "{ p[threadIdx.x + blockIdx.x * blockDim.x] += n; }\n", "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, &offset, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                 &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "global offset", "portable");
+  launch = gpu_launch_new (kernel, &grid, NULL, &none, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  g_assert_no_error (error);
 }
 
 /* --- empty launches ------------------------------------------------------------------------ */
@@ -397,9 +594,11 @@ prepare_empty (GpuKernel *kernel, GpuBuffer *buffer, const GpuExtent *grid)
   g_autoptr (GpuArguments) arguments = add_arguments (buffer, 1);
   GpuLaunch *launch;
 
-  g_assert_null (gpu_launch_new (kernel, grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error));
+  g_assert_null (gpu_launch_new (kernel, grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                                 &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no work-items", "ALLOW_EMPTY");
-  launch = gpu_launch_new (kernel, grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments, &error);
+  launch = gpu_launch_new (kernel, grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments,
+                           &error);
   g_assert_no_error (error);
   return launch;
 }
@@ -458,14 +657,14 @@ launch_empty_invalid (TestFixture *fixture)
   kernel = test_kernel (fixture, add_source, "add");
   buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
-  g_assert_null (gpu_launch_new (kernel, &grid, &block, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments,
-                                 &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, &block, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY,
+                                 arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "the block has no work-items");
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, none,
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, none,
                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 2 arguments");
-  g_assert_null (gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY | 1 << 10,
-                                 arguments, &error));
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0,
+                                 GPU_LAUNCH_FLAGS_ALLOW_EMPTY | 1 << 10, arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");
 
   launch = prepare_empty (kernel, buffer, &grid);
@@ -739,6 +938,10 @@ main (int argc, char **argv)
   test_add ("missing-arguments", launch_missing_arguments);
   test_add ("without-arguments", launch_without_arguments);
   test_add ("invalid-launches", launch_invalid_launches);
+  test_add ("offset", launch_offset);
+  test_add ("offset-streams", launch_offset_streams);
+  test_add ("offset-invalid", launch_offset_invalid);
+  test_add ("offset-native", launch_offset_native);
   test_add ("empty", launch_empty);
   test_add ("empty-invalid", launch_empty_invalid);
   test_add ("timed", launch_timed);

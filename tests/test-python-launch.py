@@ -82,6 +82,47 @@ def test_empty_timed(fixture):
         kernel.timed(stream, 0, None, buffer)
 
 
+# --- offsets -------------------------------------------------------------------------------------
+
+OFFSETS = """
+__kernel void
+count (__global uint *out)
+{
+  out[get_global_id (0)] += 1 + 10 * get_global_id (1) + 100 * get_global_offset (0);
+}
+"""
+
+
+def test_offset(fixture):
+    need(fixture, Gpu.Capabilities.SOURCE)
+    kernel = Gpu.Program(fixture.context, OFFSETS).count
+    for launch in ways(fixture, kernel):
+        buffer = fixture.buffer(bytes(24))
+        launch(2, None, (buffer,), global_offset=3)
+        launch((2,), 1, (buffer,), global_offset=(1,))
+        launch(1, None, (buffer,), global_offset=(0, 4))
+        launch(1, None, (buffer,), global_offset=Gpu.Extent(5, 0, 0))
+        launch(6, None, (buffer,), global_offset=0)
+        launch(6, None, (buffer,))
+        equal(struct.unpack("=6I", buffer.read()), (43, 103, 103, 303, 303, 503))
+        launch(0, None, (buffer,), global_offset=1, allow_empty=True)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "global offset", str((1 << 64) - 1)):
+            launch(1, None, (buffer,), global_offset=(1 << 64) - 1)
+        with raises(OverflowError):
+            launch(1, None, (buffer,), global_offset=-1)
+        with raises(TypeError, "global_offset"):
+            launch(1, None, (buffer,), global_offset="1")
+
+
+def test_offset_timed(fixture):
+    need(fixture, Gpu.Capabilities.SOURCE | Gpu.Capabilities.PROFILING)
+    kernel = Gpu.Program(fixture.context, OFFSETS).count
+    buffer = fixture.buffer(bytes(12))
+    stream = Gpu.Stream(fixture.context, Gpu.StreamFlags.PROFILING)
+    assert kernel.timed(stream, 1, None, buffer, global_offset=2)() >= 0
+    equal(struct.unpack("=3I", buffer.read(stream=stream)), (0, 0, 201))
+
+
 # --- arrays of the host --------------------------------------------------------------------------
 
 def test_host_arrays(fixture):

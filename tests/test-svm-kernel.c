@@ -116,7 +116,7 @@ kernel_argument (TestFixture *fixture)
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, arguments,
                                                &error), error);
   check_ints (to, 1121);
-  launch = gpu_launch_new (kernel, &items, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  launch = gpu_launch_new (kernel, &items, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
   check_ints (to, 2131);
@@ -305,7 +305,7 @@ kernel_indirect (TestFixture *fixture)
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &one, NULL, arguments,
                                                &error), error);
   g_assert_cmpint (get_sum (fixture, sum), ==, N_NODES * (N_NODES - 1) / 2);
-  launch = gpu_launch_new (kernel, &one, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  launch = gpu_launch_new (kernel, &one, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
   g_assert_no_error (error);
   gpu_arguments_clear (arguments);
   g_clear_pointer (&arguments, gpu_arguments_unref);
@@ -519,7 +519,7 @@ kernel_image_refused (TestFixture *fixture)
   g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, arguments,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image");
-  g_assert_null (gpu_launch_new (kernel, &items, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+  g_assert_null (gpu_launch_new (kernel, &items, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image");
 }

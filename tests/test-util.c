@@ -338,7 +338,7 @@ test_launch (GpuStream        *stream,
              GpuArguments     *arguments,
              GError          **error)
 {
-  g_autoptr (GpuLaunch) launch = gpu_launch_new (kernel, grid, block, shared_size, flags,
+  g_autoptr (GpuLaunch) launch = gpu_launch_new (kernel, grid, block, NULL, shared_size, flags,
                                                  arguments, error);
 
   return launch != NULL && gpu_stream_launch_prepared (stream, launch, error);

@@ -207,7 +207,7 @@ void with_launches (Gpu.Context context) throws Error {
     var arguments = new Gpu.Arguments ();
     arguments.add_memory (buffer);
     arguments.add_int (2);
-    var launch = new Gpu.Launch (program.get_kernel ("scale"), { 64, 1, 1 }, null, 0,
+    var launch = new Gpu.Launch (program.get_kernel ("scale"), { 64, 1, 1 }, null, null, 0,
                                  Gpu.LaunchFlags.NONE, arguments);
     var stream = new Gpu.Stream (context, Gpu.StreamFlags.PROFILING);
     stream.launch_prepared (launch);

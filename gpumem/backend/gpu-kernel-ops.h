@@ -49,6 +49,7 @@ typedef struct
 /* Optional properties of a launch besides its arguments. */
 typedef struct
 {
+  const GpuExtent        *offset;         /* nullable; added to the global ids, not all 0 */
   gsize                   shared_size;    /* bytes of local memory that is not an argument */
   GpuLaunchFlags          flags;
   GpuNativeBuffer *const *indirect;       /* n_indirect buffers, which kernels access through
@@ -108,6 +109,11 @@ typedef struct
                                      gsize                    shared_size,
                                      guint                   *n_blocks,
                                      GError                 **error);
+  /* Called before the first launch with GpuLaunchOptions.offset. Fails with
+   * GPU_ERROR_NOT_SUPPORTED if the kernel takes no offset. NULL: every kernel takes offsets. */
+  gboolean (*prepare_offset) (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel,
+                              GError                 **error);
 } GpuKernelOps;
 
 G_END_DECLS

@@ -336,6 +336,21 @@ check_local_memory (GpuHostLaunch  *launch,
   return FALSE;
 }
 
+static void
+set_offset (GpuHostLaunch   *launch,
+            const GpuExtent *offset)
+{
+  launch->offset[0] = offset->width;
+  launch->offset[1] = offset->height;
+  launch->offset[2] = offset->depth;
+
+  /* As on OpenCL, a dimension with an offset counts for get_work_dim(). */
+  if (offset->depth != 0)
+    launch->work_dim = 3;
+  else if (offset->height != 0)
+    launch->work_dim = MAX (launch->work_dim, 2);
+}
+
 static gboolean
 host_kernel_launch (GpuNativeStream         *stream,
                     GpuNativeKernel         *kernel,
@@ -343,7 +358,7 @@ host_kernel_launch (GpuNativeStream         *stream,
                     guint                    n_arguments,
                     const GpuExtent         *grid,
                     const GpuExtent         *block,
-                    const GpuLaunchOptions  *options G_GNUC_UNUSED,
+                    const GpuLaunchOptions  *options,
                     GpuNativeEvent         **event,
                     GError                 **error)
 {
@@ -360,6 +375,9 @@ host_kernel_launch (GpuNativeStream         *stream,
       g_free (launch);
       return FALSE;
     }
+
+  if (options != NULL && options->offset != NULL)
+    set_offset (launch, options->offset);
 
   return _gpu_host_stream_submit (stream, launch, event, error);
 }

@@ -519,6 +519,63 @@ prepare_locked (GpuOpenclKernel         *kernel,
 
 /* --- launches --------------------------------------------------------------------------------- */
 
+typedef struct
+{
+  gsize        global[3];
+  gsize        block[3];
+  gsize        offset[3];
+  const gsize *local;               /* NULL to let the driver choose */
+  const gsize *origin;              /* NULL for no offset */
+  cl_uint      n_dimensions;
+} Geometry;
+
+static void
+copy_extent (const GpuExtent *extent,
+             gsize           *sizes)
+{
+  sizes[0] = extent->width;
+  sizes[1] = extent->height;
+  sizes[2] = extent->depth;
+}
+
+static void
+set_geometry (const GpuOpenclKernel *kernel,
+              const GpuExtent       *grid,
+              const GpuExtent       *block,
+              const GpuExtent       *offset,
+              Geometry              *geometry)
+{
+  const gsize *local = NULL;
+  cl_uint n = 3;
+
+  copy_extent (grid, geometry->global);
+  geometry->origin = NULL;
+
+  if (block != NULL)
+    {
+      copy_extent (block, geometry->block);
+      local = geometry->block;
+    }
+  else if (kernel->required_block[0] != 0)
+    {
+      /* Pass the block size that the source requires: otherwise the driver refuses the launch. */
+      local = kernel->required_block;
+    }
+
+  if (offset != NULL)
+    {
+      copy_extent (offset, geometry->offset);
+      geometry->origin = geometry->offset;
+    }
+
+  while (n > 1 && geometry->global[n - 1] == 1 && (local == NULL || local[n - 1] == 1)
+         && (offset == NULL || geometry->offset[n - 1] == 0))
+    n--;
+
+  geometry->local = local;
+  geometry->n_dimensions = n;
+}
+
 static gboolean
 kernel_launch (GpuNativeStream         *stream,
                GpuNativeKernel         *native,
@@ -532,52 +589,37 @@ kernel_launch (GpuNativeStream         *stream,
 {
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
   GpuOpenclDevice *device = ((GpuOpenclStream *) stream)->device;
-  const gsize global[3] = { grid->width, grid->height, grid->depth };
-  gsize local[3] = { 1, 1, 1 };
-  const gsize *given = NULL;
-  cl_uint n_dimensions = 3;
+  const gboolean has_indirect = options != NULL && options->n_indirect > 0;
+  Geometry geometry;
   cl_event handle = NULL;
   cl_kernel prepared;
   gboolean held;
   cl_int code;
 
-  if (block != NULL)
-    {
-      local[0] = block->width;
-      local[1] = block->height;
-      local[2] = block->depth;
-      given = local;
-    }
-  else if (kernel->required_block[0] != 0)
-    {
-      /* Pass the block size that the source requires: otherwise the driver refuses the launch. */
-      given = kernel->required_block;
-    }
-  while (n_dimensions > 1 && global[n_dimensions - 1] == 1 &&
-         (given == NULL || given[n_dimensions - 1] == 1))
-    n_dimensions--;
+  set_geometry (kernel, grid, block, options != NULL ? options->offset : NULL, &geometry);
 
   if (!check_local_size (kernel, device, arguments, n_arguments, error)
       || (kernel->takes_images && !check_images (kernel, device, arguments, n_arguments, error)))
     return FALSE;
 
   g_mutex_lock (&kernel->lock);
-  prepared = prepare_locked (kernel, (GpuOpenclStream *) stream, arguments, n_arguments, options,
-                             error);
+  prepared = prepare_locked (kernel, (GpuOpenclStream *) stream, arguments, n_arguments,
+                             has_indirect ? options : NULL, error);
   if (prepared == NULL)
     {
       g_mutex_unlock (&kernel->lock);
       return FALSE;
     }
   held = _gpu_opencl_hold_slices (stream);
-  code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), prepared, n_dimensions,
-                                 NULL, global, given, 0, NULL, event != NULL ? &handle : NULL);
+  code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), prepared,
+                                 geometry.n_dimensions, geometry.origin, geometry.global,
+                                 geometry.local, 0, NULL, event != NULL ? &handle : NULL);
   _gpu_opencl_release_slices (stream, held);
   g_mutex_unlock (&kernel->lock);
 
   if (code != CL_SUCCESS)
     {
-      set_launch_error (error, code, kernel, device, global, given);
+      set_launch_error (error, code, kernel, device, geometry.global, geometry.local);
       return FALSE;
     }
   if (event != NULL)

@@ -17,6 +17,7 @@ struct _GpuLaunch
   GpuArguments     *arguments;      /* owned; the values point into it */
   const GpuExtent  *grid;
   const GpuExtent  *block;          /* NULL to let the driver choose */
+  const GpuExtent  *offset;         /* of the global ids; NULL if all 0 */
   gsize             shared_size;
   GpuLaunchFlags    flags;
   gboolean          is_prepared;    /* a prepared launch: `values` contain the native buffers */
@@ -29,8 +30,9 @@ struct _GpuLaunch
                                      * and `arguments` retains the objects */
   guint             n_accesses;
   GpuAccess        *accesses;       /* at most one for each memory, owned */
-  GpuExtent         own_grid;       /* prepared launches: grid and block point here */
+  GpuExtent         own_grid;       /* prepared launches: grid, block and offset point here */
   GpuExtent         own_block;
+  GpuExtent         own_offset;
 };
 
 static inline gboolean

@@ -24,7 +24,7 @@
  * GpuExtent grid = { 1024, 1, 1 };
  *
  * gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
- * step = gpu_launch_new (kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+ * step = gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
  *
  * for (int i = 0; step != NULL && i < 1000; i++)
  *   gpu_stream_launch_prepared (stream, step, &error);
@@ -72,6 +72,27 @@ fail_extent (const char       *what,
   return FALSE;
 }
 
+/* The sum of offset and grid must be in range, too, because kernels may compute it. */
+static gboolean
+check_offset (const GpuLaunch  *launch,
+              GError          **error)
+{
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *offset = launch->offset;
+
+  if (offset->width <= G_MAXSIZE - grid->width && offset->height <= G_MAXSIZE - grid->height
+      && offset->depth <= G_MAXSIZE - grid->depth)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT ", global offset %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT ", %"
+               G_GSIZE_FORMAT ": the sum exceeds the range of gsize", grid->width, grid->height,
+               grid->depth, offset->width, offset->height, offset->depth);
+
+  return FALSE;
+}
+
 /* Avoids a division if @divisor is a power of two: the division takes longer than the rest of the
  * check. */
 static inline gboolean
@@ -102,6 +123,9 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
   else if (!g_size_checked_mul (&n_items, grid->width, grid->height)
            || !g_size_checked_mul (&n_items, n_items, grid->depth))
     return fail_extent ("the number of work-items exceeds the range of gsize", launch, error);
+
+  if (G_UNLIKELY (launch->offset != NULL) && !check_offset (launch, error))
+    return FALSE;
 
   if (block == NULL)
     return TRUE;
@@ -204,6 +228,7 @@ _gpu_launch_resolve (GpuLaunch     *launch,
     launch->has_samplers |= launch->values[i].sampler != NULL;
 
   launch->has_options = launch->shared_size != 0 || launch->n_indirect != 0
+                        || launch->offset != NULL
                         || (launch->flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0;
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
   narrow_accesses (launch, arguments);
@@ -268,11 +293,51 @@ set_buffers (GpuLaunch  *launch,
   return TRUE;
 }
 
+static void
+set_extents (GpuLaunch        *launch,
+             const GpuExtent  *grid,
+             const GpuExtent  *block,
+             const GpuExtent  *offset)
+{
+  launch->own_grid = *grid;
+  launch->grid = &launch->own_grid;
+
+  if (block != NULL)
+    {
+      launch->own_block = *block;
+      launch->block = &launch->own_block;
+    }
+
+  if (offset != NULL && (offset->width != 0 || offset->height != 0 || offset->depth != 0))
+    {
+      launch->own_offset = *offset;
+      launch->offset = &launch->own_offset;
+    }
+}
+
+static gboolean
+prepare_offset (GpuKernelCore  *core,
+                GError        **error)
+{
+  const GpuKernelOps *ops = core->context->backend->kernel;
+  GError *failure = NULL;
+
+  if (ops->prepare_offset == NULL)
+    return TRUE;
+
+  if (_gpu_native_context_check (core->context, &failure))
+    ops->prepare_offset (core->context, core->kernel, &failure);
+
+  return _gpu_native_context_end (core->context, "gpu_launch_new", failure, error);
+}
+
 /**
  * gpu_launch_new:
  * @kernel: a #GpuKernel
  * @grid: the number of work-items in each dimension
  * @block: (nullable): the size of a work-group, or %NULL to let the driver choose
+ * @global_offset: (nullable): numbers that are added to the global ids of the work-items, or %NULL
+ *   for none
  * @shared_size: bytes of shared memory per work-group, besides the memory of local memory
  *   arguments, for `extern __shared__` in CUDA C++; 0 for none
  * @flags: flags of the launch
@@ -280,18 +345,28 @@ set_buffers (GpuLaunch  *launch,
  * @error: return location for an error
  *
  * Prepares a launch for any number of calls to gpu_stream_launch_prepared() (CUDA: each of those
- * calls uses cuLaunchKernel or cuLaunchCooperativeKernel). Does not block.
+ * calls uses cuLaunchKernel or cuLaunchCooperativeKernel). Does not block without @global_offset.
  *
  * With %GPU_LAUNCH_FLAGS_COOPERATIVE, all work-groups must fit on the device at the same time: see
  * gpu_kernel_get_max_active_blocks().
+ *
+ * @global_offset changes get_global_id() and get_global_offset() of the kernel, so that several
+ * launches can share one large grid (OpenCL: global_work_offset of clEnqueueNDRangeKernel). On
+ * CUDA, only kernels in the portable dialect take an offset. For these, the library loads the
+ * module of the program a second time before the first launch with an offset (CUDA:
+ * cuModuleLoadDataEx, cuModuleGetGlobal), which may block. Each launch with an offset waits for the
+ * preceding launch with an offset of the same program, on any stream (CUDA: cuStreamWaitEvent,
+ * cuMemcpyHtoDAsync, cuEventRecord).
  *
  * A grid with a size of 0 in any dimension is empty, and an error by default. With
  * %GPU_LAUNCH_FLAGS_ALLOW_EMPTY, such a launch passes the same checks, then makes no driver call
  * and does not order other work.
  *
  * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end or
- *   the device does not support @shared_size or @flags (OpenCL and the host support neither),
- *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or an error of gpu_stream_launch_arguments()
+ *   the device does not support @shared_size or @flags (OpenCL and the host support neither), or if
+ *   @global_offset is not 0 and @kernel is not in the portable dialect on CUDA, or was linked from
+ *   several objects; %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or if the sum of @global_offset
+ *   and @grid exceeds the range of #gsize; or an error of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
@@ -299,6 +374,7 @@ GpuLaunch *
 gpu_launch_new (GpuKernel        *kernel,
                 const GpuExtent  *grid,
                 const GpuExtent  *block,
+                const GpuExtent  *global_offset,
                 gsize             shared_size,
                 GpuLaunchFlags    flags,
                 GpuArguments     *arguments,
@@ -328,15 +404,7 @@ gpu_launch_new (GpuKernel        *kernel,
   launch->kernel = g_object_ref (kernel);
   launch->core = core;
   launch->arguments = _gpu_arguments_copy (arguments);
-  launch->own_grid = *grid;
-  launch->grid = &launch->own_grid;
-
-  if (block != NULL)
-    {
-      launch->own_block = *block;
-      launch->block = &launch->own_block;
-    }
-
+  set_extents (launch, grid, block, global_offset);
   launch->shared_size = shared_size;
   launch->flags = flags;
   launch->n_arguments = n;
@@ -347,6 +415,7 @@ gpu_launch_new (GpuKernel        *kernel,
 
   if (!_gpu_launch_check_options (kernel, shared_size, flags, error)
       || !_gpu_launch_check_extents (launch, core->context->devices[0], error)
+      || (launch->offset != NULL && !prepare_offset (core, error))
       || !_gpu_launch_resolve (launch, launch->arguments, error)
       || !set_buffers (launch, error))
     return NULL;

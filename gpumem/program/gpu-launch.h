@@ -17,6 +17,7 @@ GPU_AVAILABLE_IN_0_1
 GpuLaunch      *gpu_launch_new             (GpuKernel        *kernel,
                                             const GpuExtent  *grid,
                                             const GpuExtent  *block,
+                                            const GpuExtent  *global_offset,
                                             gsize             shared_size,
                                             GpuLaunchFlags    flags,
                                             GpuArguments     *arguments,

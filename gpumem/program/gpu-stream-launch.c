@@ -20,7 +20,7 @@ run_with_options (const GpuLaunch  *launch,
                   GError          **error)
 {
   g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
-  const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
+  const GpuLaunchOptions options = { launch->offset, launch->shared_size, launch->flags, indirect,
                                      launch->n_indirect };
 
   for (guint i = 0; i < launch->n_indirect; i++)
@@ -321,6 +321,7 @@ launch_init (GpuLaunch        *launch,
   launch->core = _gpu_kernel_get_core (kernel);
   launch->grid = grid;
   launch->block = block;
+  launch->offset = NULL;
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;

@@ -78,6 +78,14 @@ function _toExtent(value) {
         ? value : Gpu.Extent.new(..._toNumbers(value, 3, 1, 'a size'));
 }
 
+// Converts a number, or an array of up to three, to the Gpu.Extent of an offset.
+function _toOffset(value) {
+    if (value === null || value === undefined)
+        return null;
+    return value instanceof Gpu.Extent
+        ? value : Gpu.Extent.new(..._toNumbers(value, 3, 0, 'globalOffset'));
+}
+
 // Converts up to five numbers [x, y, z, rowPitch, slicePitch] to a Gpu.Layout.
 function _toLayout(value) {
     if (value === null || value === undefined)
@@ -524,9 +532,9 @@ function _stream(prototype) {
     // Launches a kernel over a grid of work-items. An argument is memory, null, a sampler, [image,
     // sampler] for a texture object of CUDA C++, a Gpu.Local, a number, or data for their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
-        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        const launch = Gpu.Launch.new(kernel, _toExtent(grid), _toExtent(block), sharedSize,
-            flags, _toArguments(args, indirect));
+        {globalOffset = null, sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
+        const launch = Gpu.Launch.new(kernel, _toExtent(grid), _toExtent(block),
+            _toOffset(globalOffset), sharedSize, flags, _toArguments(args, indirect));
         return this.launch_prepared(launch);
     };
 }
@@ -534,9 +542,9 @@ function _stream(prototype) {
 function _kernel(prototype) {
     // Creates a Gpu.Launch for any number of calls of stream.launch_prepared().
     prototype.prepare = function (grid, block = null, args = [],
-        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        return Gpu.Launch.new(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
-            _toArguments(args, indirect));
+        {globalOffset = null, sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
+        return Gpu.Launch.new(this, _toExtent(grid), _toExtent(block), _toOffset(globalOffset),
+            sharedSize, flags, _toArguments(args, indirect));
     };
 }
 

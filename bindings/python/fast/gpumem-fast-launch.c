@@ -324,7 +324,7 @@ gpu_fast_install_launch (void)
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,
                   "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=(), *, "
-                  "allow_empty=False",
+                  "allow_empty=False, global_offset=None",
                   "Launches a kernel over a grid of work-items. The grid is an int or a tuple of "
                   "up to three ints. With allow_empty, a size of 0 is no error. "
                   "An argument is memory, an array over memory, None, a number, "

@@ -12,6 +12,10 @@
 
 G_BEGIN_DECLS
 
+/* The variable in constant memory from which portable kernels read the offset of their global ids.
+ * Relocatable code has none, because the parts of a program would define it more than once. */
+#define GPU_CUDA_OFFSET_NAME "gpu_global_offset"
+
 typedef enum
 {
   GPU_CUDA_LANGUAGE_CPP,

@@ -612,8 +612,9 @@ _gpu_cuda_source_prepare (const char       *source,
   /* If @options include a file, that file can use images and samplers, directly or through macros
    * of @options. */
   gboolean has_file = _gpu_cuda_options_include (options);
-  gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
-                     || _gpu_cuda_options_have (options, "--relocatable-device-code");
+  gboolean is_relocatable = _gpu_cuda_options_have (options, "-rdc")
+                            || _gpu_cuda_options_have (options, "--relocatable-device-code");
+  gboolean is_part = has_file || is_relocatable;
   gboolean has_images;
   GString *text = g_string_new (NULL);
   g_autofree char *macros = NULL;
@@ -635,6 +636,8 @@ _gpu_cuda_source_prepare (const char       *source,
 
   words = is_portable ? rewrite_words (source, has_images) : g_strdup (source);
   functions = rewrite_functions (words, language, samplers);
+  if (is_relocatable)
+    g_string_append (text, "#define GPU_PART 1\n");
   _gpu_cuda_prelude_append (text, language, has_images);
 
   /* The macros of the options follow the prelude and NVRTC's own declarations, because a macro such

@@ -50,11 +50,14 @@ clear_arguments (GpuNativeKernel *native)
   native->n_arguments = 0;
 }
 
-static void
-kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
-             GpuNativeKernel  *native)
+void
+_gpu_cuda_kernel_free (GpuNativeContext *context,
+                       GpuNativeKernel  *native)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
+
+  if (kernel->with_offset != NULL)
+    _gpu_cuda_kernel_free (context, &kernel->with_offset->base);
 
   clear_arguments (native);
   g_free (kernel->name);
@@ -387,7 +390,7 @@ _gpu_cuda_kernel_new (GpuCudaModule  *module,
 
   if (!found || !describe (kernel, native_name, error))
     {
-      kernel_free (NULL, &kernel->base);
+      _gpu_cuda_kernel_free (NULL, &kernel->base);
       return NULL;
     }
 
@@ -626,12 +629,13 @@ kernel_get_max_active_blocks (GpuNativeContext  *context,
 
 const GpuKernelOps _gpu_cuda_kernel_ops =
 {
-  .free                  = kernel_free,
+  .free                  = _gpu_cuda_kernel_free,
   .get_handle            = kernel_get_handle,
   .has_options           = TRUE,
   .get_attributes        = kernel_get_attributes,
   .launch                = _gpu_cuda_kernel_launch,
   .set_attribute         = kernel_set_attribute,
   .set_cache_preference  = kernel_set_cache_preference,
-  .get_max_active_blocks = kernel_get_max_active_blocks
+  .get_max_active_blocks = kernel_get_max_active_blocks,
+  .prepare_offset        = _gpu_cuda_kernel_prepare_offset
 };

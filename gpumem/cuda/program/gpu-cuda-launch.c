@@ -28,6 +28,8 @@ typedef struct
   GpuExtent         n_blocks;
   gsize             shared;     /* dynamic, bytes */
   void            **arguments;  /* pointers, followed by space for values that they point to */
+  const GpuExtent  *offset;     /* nullable */
+  const char       *function;   /* the driver call that failed */
 } Launch;
 
 G_LOCK_DEFINE_STATIC (dynamic_shared);
@@ -409,6 +411,26 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
+/* Caller has entered the context. */
+G_GNUC_NO_INLINE static CUresult
+run_with_offset (const GpuCudaKernel *kernel,
+                 GpuCudaOffset       *offset,
+                 const GpuCudaStream *stream,
+                 Launch              *launch,
+                 GpuLaunchFlags       flags)
+{
+  CUresult code = _gpu_cuda_offset_begin (offset, stream->stream, launch->offset,
+                                          &launch->function);
+
+  if (code == CUDA_SUCCESS)
+    {
+      launch->function = "cuLaunchKernel";
+      code = run (kernel, stream, launch, flags);
+    }
+
+  return _gpu_cuda_offset_end (offset, stream->stream, code, &launch->function);
+}
+
 /* Ends a launch that failed or that returns an event. */
 GPU_COLD static gboolean
 end_launch (GpuNativeStream      *stream,
@@ -419,7 +441,7 @@ end_launch (GpuNativeStream      *stream,
             CUresult              code,
             GError              **error)
 {
-  return _gpu_cuda_end (stream, event, call, code, error, "cuLaunchKernel",
+  return _gpu_cuda_end (stream, event, call, code, error, launch->function,
                         "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
                         " bytes of local memory", kernel->name, EXTENT_ARGS (launch->grid),
                         EXTENT_ARGS (launch->block), launch->shared);
@@ -439,6 +461,7 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
   GpuLaunchFlags flags = GPU_LAUNCH_FLAGS_NONE;
+  GpuCudaOffset *offset = NULL;
   gsize shared_size = 0;
   Launch launch;
   GpuCudaCall call;
@@ -448,8 +471,16 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
     {
       shared_size = options->shared_size;
       flags = options->flags;
+      launch.offset = options->offset;
+
+      if (launch.offset != NULL)
+        {
+          offset = kernel->module->offset;
+          kernel = kernel->with_offset;
+        }
     }
 
+  launch.function = "cuLaunchKernel";
   launch.shared = 0;
   launch.arguments = (void **) g_newa (guint64,
                                        2 * (gsize) n_arguments + kernel->n_image_words);
@@ -459,12 +490,15 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
       !add_shared (kernel, context, shared_size, &launch, error))
     return FALSE;
 
-  if (!(flags == GPU_LAUNCH_FLAGS_NONE && _gpu_cuda_begin_plain (stream, event, &call))
+  if (!(flags == GPU_LAUNCH_FLAGS_NONE && offset == NULL
+        && _gpu_cuda_begin_plain (stream, event, &call))
       && !_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
   do
-    code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
+    code = G_LIKELY (offset == NULL)
+           ? run (kernel, (GpuCudaStream *) stream, &launch, flags)
+           : run_with_offset (kernel, offset, (GpuCudaStream *) stream, &launch, flags);
   while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   return _gpu_cuda_end_plain (stream, &call, code)

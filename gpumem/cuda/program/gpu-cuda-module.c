@@ -36,6 +36,7 @@ _gpu_cuda_module_ref (GpuCudaModule *module)
 void
 _gpu_cuda_module_unref (GpuCudaModule *module)
 {
+  gboolean has_context;
   gboolean entered;
 
   if (!g_atomic_ref_count_dec (&module->refs))
@@ -43,7 +44,12 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
 
   /* If the context cannot be entered, the driver has already freed the module: the context is lost,
    * or the process ends. */
-  if (_gpu_cuda_enter_again (module->context, &entered, NULL))
+  has_context = _gpu_cuda_enter_again (module->context, &entered, NULL);
+
+  if (module->offset != NULL)
+    module->offset->free (module->offset, has_context);
+
+  if (has_context)
     {
       _gpu_cuda.cuModuleUnload (module->module);
       _gpu_cuda_leave (entered);

@@ -9,6 +9,25 @@
 
 G_BEGIN_DECLS
 
+typedef struct _GpuCudaKernel GpuCudaKernel;
+
+/* The module of a program, loaded a second time, for launches with an offset. Such launches write
+ * the variable GPU_CUDA_OFFSET_NAME of this module; that of the first module stays 0. */
+typedef struct _GpuCudaOffset GpuCudaOffset;
+
+struct _GpuCudaOffset
+{
+  /* All launches have completed. @has_context: the caller has entered the context; otherwise, the
+   * driver has already freed its objects. */
+  void           (*free) (GpuCudaOffset *self,
+                          gboolean       has_context);
+  GMutex           lock;        /* guards the fields below while a launch is enqueued */
+  GpuCudaModule   *module;
+  CUdeviceptr      address;     /* of the variable */
+  CUevent          last;        /* recorded after the last launch; the next launch waits for it */
+  GpuExtent        offset;      /* value of the variable after the last launch */
+};
+
 /* A loaded module, referenced by programs and kernels. */
 struct _GpuCudaModule
 {
@@ -18,9 +37,10 @@ struct _GpuCudaModule
   GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
   GHashTable      *limits;      /* CUfunction to gint: the limit of dynamic shared memory; guarded
                                  * by a static lock of gpu-cuda-module.c */
+  GpuCudaOffset   *offset;      /* nullable; guarded by a static lock of gpu-cuda-offset.c */
 };
 
-typedef struct
+struct _GpuCudaKernel
 {
   GpuNativeKernel  base;
   CUfunction       function;            /* the fields of every launch come first */
@@ -36,7 +56,8 @@ typedef struct
   char            *name;
   guint            constant_samplers;   /* bitmap of the constant samplers that the program may
                                          * use */
-} GpuCudaKernel;
+  GpuCudaKernel   *with_offset;         /* atomic, nullable; this kernel in GpuCudaOffset.module */
+};
 
 /* gpu-cuda-module.c */
 GpuCudaModule    *_gpu_cuda_module_ref         (GpuCudaModule       *module);
@@ -70,7 +91,27 @@ gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
                                                 CUfunction           function,
                                                 gint                 initial);
 
+/* gpu-cuda-offset.c */
+/* Implements GpuKernelOps.prepare_offset(). Sets `with_offset` of the kernel. */
+gboolean          _gpu_cuda_kernel_prepare_offset (GpuNativeContext *context,
+                                                GpuNativeKernel     *native,
+                                                GError             **error);
+/* Caller has entered the context. Locks @self, and makes @stream wait for the last launch with an
+ * offset and set @offset. The caller must then enqueue the launch and call _gpu_cuda_offset_end()
+ * with the result of the driver. Sets @function to the call that failed. */
+CUresult          _gpu_cuda_offset_begin       (GpuCudaOffset       *self,
+                                                CUstream             stream,
+                                                const GpuExtent     *offset,
+                                                const char         **function);
+/* Records the launch unless @code is an error, and unlocks @self. */
+CUresult          _gpu_cuda_offset_end         (GpuCudaOffset       *self,
+                                                CUstream             stream,
+                                                CUresult             code,
+                                                const char         **function);
+
 /* gpu-cuda-kernel.c */
+void              _gpu_cuda_kernel_free        (GpuNativeContext    *context,
+                                                GpuNativeKernel     *native);
 GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 const char          *name,
                                                 const char          *native_name,

@@ -7,7 +7,7 @@
 
 /* Increment this number for every change of the declarations below and of other interfaces that
  * compiled programs use. */
-#define GPU_HOST_ABI_VERSION 3
+#define GPU_HOST_ABI_VERSION 4
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
@@ -17,6 +17,7 @@
   { \
     unsigned int  work_dim; \
     GpuHostSize   global_size[3]; \
+    GpuHostSize   offset[3]; \
     GpuHostSize   block[3]; \
     GpuHostSize   n_groups[3]; \
     GpuHostSize   group[3]; \

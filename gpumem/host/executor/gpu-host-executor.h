@@ -64,6 +64,7 @@ typedef struct
   const GpuHostKernelEntry *entry;
   guint                     work_dim;
   gsize                     grid[3];
+  gsize                     offset[3];      /* of the global ids */
   gsize                     block[3];
   gsize                     n_groups[3];
   gsize                     n_groups_total;

@@ -217,6 +217,7 @@ run_groups (gpointer data)
   for (guint i = 0; i < 3; i++)
     {
       item.global_size[i] = launch->grid[i];
+      item.offset[i] = launch->offset[i];
       item.block[i] = launch->block[i];
       item.n_groups[i] = launch->n_groups[i];
     }

@@ -63,8 +63,8 @@ from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocat
                             using_allocator)
 from ._gpumem_structs import match_dtype_to_c_struct
 from ._gpumem_svm import SvmMethods, array_over
-from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_options, to_origin,
-                             to_shape)
+from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_offset, to_options,
+                             to_origin, to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -1193,20 +1193,23 @@ class Kernel(Gpu.Kernel, _Attributes):
     program = _get("program")
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
-                 flags=Gpu.LaunchFlags.NONE, allow_empty=False):
-        return stream.launch(self, grid, block, args, shared_size, flags, allow_empty=allow_empty)
+                 flags=Gpu.LaunchFlags.NONE, allow_empty=False, global_offset=None):
+        return stream.launch(self, grid, block, args, shared_size, flags, allow_empty=allow_empty,
+                             global_offset=global_offset)
 
     def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
-                indirect=(), *, allow_empty=False):
+                indirect=(), *, allow_empty=False, global_offset=None):
         """Creates a Gpu.Launch for any number of calls of stream.launch_prepared()."""
-        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), shared_size,
-                              to_flags(flags, allow_empty), to_arguments(self, args, indirect))
+        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), to_offset(global_offset),
+                              shared_size, to_flags(flags, allow_empty),
+                              to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE,
-              allow_empty=False):
+              allow_empty=False, global_offset=None):
         """Launches the kernel. Returns a function that waits for the kernel and returns the seconds
         that it took."""
-        launch = self.prepare(grid, block, args, shared_size, flags, allow_empty=allow_empty)
+        launch = self.prepare(grid, block, args, shared_size, flags, allow_empty=allow_empty,
+                              global_offset=global_offset)
         event = stream.launch_timed(launch)
 
         def seconds():
@@ -1368,9 +1371,12 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
-               flags=Gpu.LaunchFlags.NONE, indirect=(), *, allow_empty=False):
+               flags=Gpu.LaunchFlags.NONE, indirect=(), *, allow_empty=False,
+               global_offset=None):
         """Launches a kernel over a grid of work-items. The grid is an int or a tuple of up to three
         ints. A grid with a size of 0 is an error; with allow_empty, the launch does nothing.
+        global_offset, also an int or a tuple, is added to the global ids. On CUDA, only kernels in
+        the portable dialect take an offset.
 
         An argument is memory, an array over memory, None for a null pointer, a Gpu.MemoryBlock for
         its address, a Gpu.Local, a sampler, (image, sampler) for a texture object of CUDA C++, a
@@ -1385,7 +1391,8 @@ class Stream(AsyncStream, Gpu.Stream):
 
         List in indirect all memory that the kernel accesses only through pointers stored in other
         memory."""
-        return launch(self, kernel, grid, block, args, shared_size, flags, indirect, allow_empty)
+        return launch(self, kernel, grid, block, args, shared_size, flags, indirect, allow_empty,
+                      global_offset)
 
     def record(self, flags=Gpu.EventFlags.NONE):
         """Returns a Gpu.Event that completes with all work submitted to the stream before this

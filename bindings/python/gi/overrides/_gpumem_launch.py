@@ -4,7 +4,7 @@
 from ..module import get_introspection_module
 from ._gpumem import Exported
 from ._gpumem_scope import allocate
-from ._gpumem_values import to_arguments, to_extent
+from ._gpumem_values import to_arguments, to_extent, to_offset
 
 Gpu = get_introspection_module("Gpu")
 
@@ -67,7 +67,8 @@ def to_flags(flags, allow_empty):
     return flags | Gpu.LaunchFlags.ALLOW_EMPTY if allow_empty else flags
 
 
-def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), allow_empty=False):
+def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), allow_empty=False,
+           global_offset=None):
     """Launches a kernel, with the copies before and after the launch that Gpu.In, Gpu.Out and
     Gpu.InOut require. An empty launch changes none of their arrays."""
     grid, block = to_extent(grid), to_extent(block)
@@ -81,8 +82,9 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
                 args[index] = _allocate(stream, value)
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)
-    if shared_size or flags:
-        stream.launch_prepared(Gpu.Launch.new(kernel, grid, block, shared_size, flags, arguments))
+    if shared_size or flags or global_offset is not None:
+        stream.launch_prepared(Gpu.Launch.new(kernel, grid, block, to_offset(global_offset),
+                                              shared_size, flags, arguments))
     else:
         stream.launch_arguments(kernel, grid, block, arguments)
     for memory, transfer in transfers:

@@ -57,6 +57,14 @@ def to_origin(value):
     return to_layout(value, 3, "an origin")
 
 
+def to_offset(value):
+    """Converts an int, or a tuple of up to three, to a Gpu.Extent. Omitted numbers are 0."""
+    if value is None or isinstance(value, Gpu.Extent):
+        return value
+    numbers = to_numbers(value, 3, "global_offset")
+    return Gpu.Extent.new(*numbers, *(0,) * (3 - len(numbers)))
+
+
 class Local:
     """A kernel argument: size bytes of local memory, which a work-group shares."""
 
