@@ -44,7 +44,7 @@ NEVER = re.compile("current$|profiler|_address$|for_address|unhold|new_wrapped|f
                    "|DeviceModel|new_default")
 
 # A second call with the same objects does something else.
-ONCE = re.compile("release|free|vacate|unmap|complete|fail|refill|unhold|hold|add_|push|pop|alloc"
+ONCE = re.compile("release|free|unmap|complete|fail|unhold|hold|add_|push|pop|alloc"
                   "|reset|watch|flush|set_|wait|abort")
 
 

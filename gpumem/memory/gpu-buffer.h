@@ -103,8 +103,6 @@ GPU_AVAILABLE_IN_0_1
 gsize       gpu_buffer_get_offset         (GpuBuffer            *buffer);
 GPU_AVAILABLE_IN_0_1
 gsize       gpu_buffer_get_row_pitch      (GpuBuffer            *buffer);
-GPU_AVAILABLE_IN_0_1
-gboolean    gpu_buffer_vacate             (GpuBuffer            *buffer);
 
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_spill              (GpuBuffer            *buffer,

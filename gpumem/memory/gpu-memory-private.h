@@ -12,8 +12,7 @@ typedef enum
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
   GPU_MEMORY_STATE_MOVING,          /* a thread is spilling or unspilling the memory */
-  GPU_MEMORY_STATE_SPILLED,
-  GPU_MEMORY_STATE_VACANT           /* gpu_buffer_vacate() returned the memory to the pool */
+  GPU_MEMORY_STATE_SPILLED
 } GpuMemoryState;
 
 struct _GpuMemory

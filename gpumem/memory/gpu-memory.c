@@ -171,12 +171,7 @@ gpu_memory_finalize (GObject *object)
 
   if (memory->storage != NULL)
     {
-      GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-
-      if (state == GPU_MEMORY_STATE_VACANT)
-        _gpu_live_add (GPU_LIVE_RECYCLED, -1);
-
-      if (state != GPU_MEMORY_STATE_RELEASED)
+      if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
         _gpu_storage_unuse (memory->storage);
 
       _gpu_storage_unref (memory->storage);
@@ -345,7 +340,7 @@ _gpu_memory_fail_in_state (GpuMemory       *memory,
   if (memory->storage == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the memory %p was never initialised", function, (void *) memory);
-  else if (state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT)
+  else if (state == GPU_MEMORY_STATE_RELEASED)
     g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
                  (void *) memory, memory->size);
@@ -791,13 +786,10 @@ gpu_memory_release (GpuMemory *memory)
 
   _gpu_storage_lock (memory->storage->root);
   before = (GpuMemoryState) g_atomic_int_get (&memory->state);
-
-  if (before != GPU_MEMORY_STATE_VACANT)
-    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
-
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
   _gpu_storage_unlock (memory->storage->root);
 
-  if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
+  if (before == GPU_MEMORY_STATE_RELEASED)
     return;
 
   /* While another thread spills or restores the memory, that thread still needs the storage. In
@@ -815,8 +807,7 @@ gpu_memory_release (GpuMemory *memory)
  * gpu_memory_is_released:
  * @memory: a #GpuMemory
  *
- * Gets whether @memory was released, by gpu_memory_release() or gpu_buffer_vacate(). May be called
- * from any thread.
+ * Gets whether @memory was released, by gpu_memory_release(). May be called from any thread.
  *
  * Returns: %TRUE if @memory was released
  *
@@ -825,13 +816,9 @@ gpu_memory_release (GpuMemory *memory)
 gboolean
 gpu_memory_is_released (GpuMemory *memory)
 {
-  GpuMemoryState state;
-
   g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
 
-  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-
-  return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED;
 }
 
 /* Returns whether @a and @b interpret their memory as images of the same type, format and size. */

@@ -6,6 +6,7 @@
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/gpumem-bindings.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
@@ -50,6 +51,7 @@ pooled_free (gpointer data)
   g_free (pooled);
 }
 
+/* Takes the caller's reference to @memory, or returns FALSE. */
 static gboolean
 keep_recycled (GpuPoolCore *core,
                GpuMemory   *memory)
@@ -61,7 +63,7 @@ keep_recycled (GpuPoolCore *core,
 
   if (kept)
     {
-      core->recycled[core->n_recycled++] = g_object_ref (memory);
+      core->recycled[core->n_recycled++] = memory;
       _gpu_live_add (GPU_LIVE_RECYCLED, 1);
     }
 
@@ -103,8 +105,9 @@ find_data (GQuark   key,
 }
 
 /* Drops the data that is attached to @object, as finalization does. A language binding, for
- * example, attaches its wrapper. Returns FALSE if a destroy notify took a reference to @object, or
- * if @object still has data after MAX_DATA removals. */
+ * example, attaches its wrapper. Returns FALSE if a destroy notify took a reference to @object, if
+ * @object still has data after MAX_DATA removals, or if it has data of GObject itself, which newer
+ * versions of GLib only drop during finalization. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -116,6 +119,9 @@ drop_data (GObject *object)
 
       if (key == 0)
         return g_atomic_int_get (&object->ref_count) == 1;
+
+      if (g_str_has_prefix (g_quark_to_string (key), "GObject-"))
+        return FALSE;
 
       g_object_set_qdata (object, key, NULL);
     }
@@ -139,7 +145,13 @@ recycle (GpuMemory *memory)
   pooled->view = NULL;
   _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
-  return keep_recycled (pooled->core, memory);
+  g_object_ref (memory);
+  if (keep_recycled (pooled->core, memory))
+    return TRUE;
+
+  g_object_unref (memory);
+
+  return FALSE;
 }
 
 void
@@ -340,29 +352,6 @@ make_memory (GpuPoolCore *core,
   return memory;
 }
 
-static gboolean
-check_vacant (GpuMemoryPool  *pool,
-              GpuMemory      *memory,
-              gsize           size,
-              const char     *function,
-              GError        **error)
-{
-  if (G_LIKELY (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_VACANT)
-      && G_LIKELY (((Pooled *) memory->storage->owner)->core == pool->core)
-      && G_LIKELY (size > 0))
-    return TRUE;
-
-  if (size == 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a buffer cannot have 0 bytes", function);
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the buffer %p was not vacated, or belongs to another pool", function,
-                 (void *) memory);
-
-  return FALSE;
-}
-
 GpuMemory *
 _gpu_pool_core_new_memory (GpuPoolCore           *core,
                            GpuContext            *context,
@@ -390,111 +379,75 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
   return memory;
 }
 
-/**
- * gpu_buffer_vacate: (skip)
- * @buffer: a #GpuBuffer
- *
- * Returns the memory of @buffer to the pool, but keeps the object. The memory is freed as if the
- * last reference to the buffer had been dropped. A language binding can thus keep the object
- * together with its wrapper, and reuse both with gpu_memory_pool_refill_buffer(). Until the buffer
- * is refilled, every use of @buffer fails with %GPU_ERROR_RELEASED, gpu_memory_is_released()
- * returns %TRUE, and the object does not count as live. No signal is emitted.
- *
- * Does nothing if @buffer has no memory of a pool, if it is released, or if it has a user besides
- * the caller. Users are other references, slices, mappings, and an allocator that tracks the
- * buffer. Weak references and signal handlers do not count as users, and stay in place. May be
- * called from any thread; does not block.
- *
- * Returns: %TRUE if the memory was returned to the pool
- *
- * Since: 0.1
- */
+/* --- language bindings ------------------------------------------------------------------------ */
+
+/* The data of an object other than that with the key `retained`. */
+typedef struct
+{
+  GQuark   retained;
+  gboolean has_more;
+} OtherData;
+
+static void
+find_other_data (GQuark   key,
+                 gpointer data G_GNUC_UNUSED,
+                 gpointer user_data)
+{
+  OtherData *other = user_data;
+
+  if (key != other->retained)
+    other->has_more = TRUE;
+}
+
 gboolean
-gpu_buffer_vacate (GpuBuffer *buffer)
+_gpu_binding_can_recycle_buffer (GpuBuffer *buffer)
 {
   GpuMemory *memory = (GpuMemory *) buffer;
-  g_autoptr (GArray) uses = NULL;
-  GpuStorage *storage;
-  Pooled *pooled;
-
-  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
-
-  storage = memory->storage;
+  GpuStorage *storage = memory->storage;
 
   /* Check the state first: released memory has no suballocation. */
-  if (storage == NULL || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
-      || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
-      || storage->suballocation == NULL || storage->suballocation->recycle != recycle)
+  return storage != NULL && g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE
+         && g_atomic_int_get (&((GObject *) memory)->ref_count) == 1
+         && storage->suballocation != NULL && storage->suballocation->recycle == recycle;
+}
+
+/* Weak references, bindings and toggle references are data of the object. Data that the caller does
+ * not retain therefore shows that another thread may obtain a reference. */
+static gboolean
+recycle_undisposed (GpuBuffer *buffer,
+                    GQuark     retained)
+{
+  GpuMemory *memory = (GpuMemory *) buffer;
+  OtherData other = { retained, FALSE };
+  g_autoptr (GArray) uses = NULL;
+  Pooled *pooled;
+
+  if (!_gpu_binding_can_recycle_buffer (buffer))
     return FALSE;
 
-  pooled = storage->owner;
+  pooled = memory->storage->owner;
+  g_datalist_foreach (&((GObject *) memory)->qdata, find_other_data, &other);
 
-  if (pooled->held == NULL || !_gpu_storage_renew (storage, &uses))
+  if (other.has_more || pooled->held == NULL)
     return FALSE;
 
-  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_VACANT);
-  _gpu_live_add (GPU_LIVE_RECYCLED, 1);
+  /* As g_object_unref() does. Freeing a closure may take a reference. */
+  g_signal_handlers_destroy (memory);
+
+  if (g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
+      || !_gpu_storage_renew (memory->storage, &uses))
+    return FALSE;
+
   pooled->view = NULL;
   _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
-  return TRUE;
+  return keep_recycled (pooled->core, memory);
 }
 
-/**
- * gpu_memory_pool_refill_buffer: (skip)
- * @pool: a #GpuMemoryPool
- * @buffer: a buffer of @pool for which gpu_buffer_vacate() returned %TRUE
- * @size: size in bytes, not 0
- * @stream: (nullable): the stream that uses the buffer first, %NULL for the default stream
- * @error: return location for an error
- *
- * Allocates memory like gpu_memory_pool_alloc_buffer(), but attaches it to @buffer instead of
- * creating an object. On failure @buffer is unchanged.
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @buffer was not vacated, if @buffer
- *   belongs to another pool, or if @size is 0, or with an error of gpu_memory_pool_alloc_buffer()
- *
- * Since: 0.1
- */
-gboolean
-gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
-                               GpuBuffer      *buffer,
-                               gsize           size,
-                               GpuStream      *stream,
-                               GError        **error)
+void
+_gpu_binding_recycle_buffer (GpuBuffer *buffer,
+                             GQuark     retained)
 {
-  const char *function = "gpu_memory_pool_refill_buffer";
-  GpuMemory *memory = (GpuMemory *) buffer;
-  GpuTimeline *timeline;
-  GpuPoolSuballocation suballocation;
-  GpuPoolView *view;
-
-  g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
-  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
-
-  if (!_gpu_memory_pool_check (pool, function, error)
-      || !check_vacant (pool, memory, size, function, error))
-    return FALSE;
-
-  timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
-  if (timeline == NULL)
-    return FALSE;
-
-  suballocation = _gpu_pool_core_alloc (pool->core, size, 0, timeline, error);
-  if (suballocation == NULL)
-    return FALSE;
-
-  view = get_view (pool->core, suballocation, timeline, error);
-
-  if (view == NULL)
-    {
-      g_prefix_error (error, "%s: ", function);
-      return FALSE;
-    }
-
-  set_suballocation (memory, view, suballocation, timeline);
-  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_USABLE);
-  _gpu_live_add (GPU_LIVE_RECYCLED, -1);
-
-  return TRUE;
+  if (!recycle_undisposed (buffer, retained))
+    g_object_unref (buffer);
 }

@@ -70,12 +70,6 @@ GpuSvm           *gpu_memory_pool_alloc_svm                (GpuMemoryPool    *po
                                                             gsize             size,
                                                             GpuStream        *stream,
                                                             GError          **error);
-GPU_AVAILABLE_IN_0_1
-gboolean          gpu_memory_pool_refill_buffer            (GpuMemoryPool    *pool,
-                                                            GpuBuffer        *buffer,
-                                                            gsize             size,
-                                                            GpuStream        *stream,
-                                                            GError          **error);
 
 GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_set_limit                (GpuMemoryPool    *pool,

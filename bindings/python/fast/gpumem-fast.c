@@ -228,14 +228,21 @@ PyMODINIT_FUNC
 PyInit__gpumem_fast (void)
 {
   PyObject *gobject = pygobject_init (3, 42, 0);
+  PyObject *module;
 
   if (gobject == NULL)
     return NULL;
 
   Py_DECREF (gobject);
 
-  if (!gpu_fast_init_functions () || !gpu_fast_init_held () || !gpu_fast_init_mapping ())
+  if (!gpu_fast_init_functions () || !gpu_fast_init_held () || !gpu_fast_init_mapping ()
+      || !gpu_fast_init_pool ())
     return NULL;
 
-  return PyModule_Create (&module_def);
+  module = PyModule_Create (&module_def);
+
+  if (module != NULL && PyModule_AddType (module, &gpu_fast_buffer_base) < 0)
+    Py_CLEAR (module);
+
+  return module;
 }

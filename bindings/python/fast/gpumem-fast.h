@@ -38,6 +38,8 @@ typedef struct
 } GpuFastTypes;
 
 extern GpuFastTypes gpu_fast_types;
+/* A base of the class Buffer. */
+extern PyTypeObject gpu_fast_buffer_base;
 
 /* A method, and the method of the overrides that it replaces. */
 typedef struct
@@ -155,6 +157,9 @@ gpu_fast_get_rest (PyObject  *value,
 
   return TRUE;
 }
+
+/* Creates gpu_fast_buffer_base. Returns FALSE with an exception on failure. */
+gboolean  gpu_fast_init_pool      (void);
 
 /* Functions of the module. */
 PyObject *gpu_fast_new_dlpack_capsule (PyObject         *module,

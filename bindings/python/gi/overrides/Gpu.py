@@ -390,7 +390,7 @@ async def _copy_bytes(data, address, size):
         await asyncio.sleep(0)
 
 
-class Buffer(AsyncBuffer, Gpu.Buffer):
+class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
     buffer."""

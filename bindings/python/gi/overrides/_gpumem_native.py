@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The C module: fast is the module, or None if it is missing or disabled by GPUMEM_PYTHON_FAST=0;
-error is the reason why it is missing, or None."""
+error is the reason why it is missing, or None; BufferBase is a base of Gpu.Buffer."""
 
 import os
 
@@ -17,4 +17,9 @@ def _load():
     return _gpumem_fast, None
 
 
+class _BufferBase:
+    pass
+
+
 fast, error = _load()
+BufferBase = _BufferBase if fast is None else fast.BufferBase

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Functions for the language bindings of this library. Programs must not call them: they may change
+ * or disappear in any version.
+ */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* Returns whether @buffer has memory of a pool, is not released, and has no reference besides the
+ * caller's. Does not block. */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_can_recycle_buffer (GpuBuffer *buffer);
+/* Drops the caller's reference to @buffer, with the result of g_object_unref(). If possible,
+ * returns the memory to the pool and keeps the object for the next buffer of the pool, without
+ * disposal. The object then keeps its data with the key @retained, which must be valid for any
+ * buffer of any pool. An object with other references, with slices or mappings, or with other data,
+ * such as weak references, is disposed of as usual. Signal handlers are disconnected. Blocks in the
+ * same cases as g_object_unref(). */
+GPU_AVAILABLE_IN_0_1
+void     _gpu_binding_recycle_buffer     (GpuBuffer *buffer,
+                                          GQuark     retained);
+
+G_END_DECLS

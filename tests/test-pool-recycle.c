@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* _gpu_binding_recycle_buffer(): the pool keeps the object and its data, and uses both for its next
+ * buffer. */
+#include "config.h"
+
+#include <gpumem/gpumem-bindings.h>
+
+#include "test-util.h"
+
+#define SIZE 5000
+
+static GpuMemoryPool *
+make_pool (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                             GPU_MEMORY_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+
+  return pool;
+}
+
+static GpuBuffer *
+take (GpuMemoryPool *pool,
+      gsize          size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, NULL, &error);
+
+  g_assert_no_error (error);
+
+  return buffer;
+}
+
+static guint64
+get_active (GpuMemoryPool *pool)
+{
+  guint64 value;
+
+  g_object_get (pool, "active-blocks", &value, NULL);
+
+  return value;
+}
+
+static void
+fill (TestFixture *fixture,
+      GpuBuffer   *buffer,
+      guint8       value)
+{
+  g_autoptr (GError) error = NULL;
+
+  gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0,
+                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error);
+  g_assert_no_error (error);
+}
+
+static void
+check (GpuBuffer *buffer,
+       guint8     value)
+{
+  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
+  g_autofree guint8 *data = g_malloc0 (size);
+  g_autoptr (GError) error = NULL;
+
+  gpu_buffer_read (buffer, NULL, 0, data, size, NULL, &error);
+  g_assert_no_error (error);
+
+  for (gsize i = 0; i < size; i++)
+    g_assert_cmphex (data[i], ==, value);
+}
+
+static GQuark
+get_retained (void)
+{
+  return g_quark_from_static_string ("test-retained");
+}
+
+/* Work submitted before the buffer is dropped continues, and work of the next buffer is ordered
+ * after it. */
+static void
+recycle_data (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuBuffer) copy = take (pool, SIZE);
+  GpuBuffer *buffer = take (pool, SIZE);
+
+  g_object_set_qdata (G_OBJECT (buffer), get_retained (), pool);
+
+  for (guint i = 0; i < 100; i++)
+    {
+      gsize size = i % 2 == 0 ? SIZE : SIZE + 2000 * i;
+      gpointer before = buffer;
+
+      fill (fixture, buffer, i);
+      gpu_stream_copy (fixture->stream, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE, &error);
+      g_assert_no_error (error);
+      g_assert_true (_gpu_binding_can_recycle_buffer (buffer));
+      _gpu_binding_recycle_buffer (buffer, get_retained ());
+      g_assert_cmpuint (get_active (pool), ==, 1);
+
+      buffer = take (pool, size);
+      g_assert_true (buffer == before);
+      g_assert_true (g_object_get_qdata (G_OBJECT (buffer), get_retained ()) == pool);
+      g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
+      fill (fixture, buffer, 0xff);
+      check (copy, i);
+      check (buffer, 0xff);
+      g_assert_cmpuint (get_active (pool), ==, 2);
+    }
+
+  g_object_unref (buffer);
+}
+
+/* A buffer with other users, or without memory of a pool, is only unreferenced. */
+static void
+recycle_in_use (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  GpuBuffer *buffer = take (pool, SIZE);
+  g_autoptr (GpuBuffer) other = NULL;
+  GpuBuffer *plain = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  GpuBuffer *slice = gpu_buffer_slice (buffer, 0, SIZE, &error);
+
+  g_assert_no_error (error);
+  fill (fixture, buffer, 7);
+  g_assert_false (_gpu_binding_can_recycle_buffer (plain));
+  g_assert_false (_gpu_binding_can_recycle_buffer (slice));
+  _gpu_binding_recycle_buffer (g_object_ref (buffer), 0);
+  check (buffer, 7);
+  _gpu_binding_recycle_buffer (buffer, 0);
+  other = take (pool, SIZE);
+  g_assert_true (other != buffer);
+  fill (fixture, other, 8);
+  check (slice, 7);
+  g_assert_cmpuint (get_active (pool), ==, 2);
+  _gpu_binding_recycle_buffer (slice, 0);
+  g_assert_cmpuint (get_active (pool), ==, 1);
+
+  _gpu_binding_recycle_buffer (plain, 0);
+
+  buffer = take (pool, SIZE);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_false (_gpu_binding_can_recycle_buffer (buffer));
+  _gpu_binding_recycle_buffer (buffer, 0);
+  g_assert_cmpuint (get_active (pool), ==, 1);
+}
+
+static void
+count_call (gpointer data)
+{
+  (*(guint *) data)++;
+}
+
+static void
+count_weak (gpointer  data,
+            GObject  *object G_GNUC_UNUSED)
+{
+  count_call (data);
+}
+
+/* Weak references are cleared, and other data and signal handlers are dropped, before the object is
+ * used again. */
+static void
+recycle_attached (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  GQuark more = g_quark_from_static_string ("test-more");
+
+  for (guint i = 0; i < 4; i++)
+    {
+      GpuBuffer *buffer = take (pool, SIZE);
+      guint n_dropped = 0;
+      guint n_handled = 0;
+      gulong handler = g_signal_connect_swapped (buffer, "released", G_CALLBACK (count_call),
+                                                 &n_handled);
+      GWeakRef weak;
+
+      g_weak_ref_init (&weak, i == 0 ? buffer : NULL);
+      if (i == 1)
+        g_object_weak_ref (G_OBJECT (buffer), count_weak, &n_dropped);
+      if (i == 2)
+        g_object_set_qdata_full (G_OBJECT (buffer), more, &n_dropped, count_call);
+      if (i == 3)
+        g_signal_handler_block (buffer, handler);
+
+      _gpu_binding_recycle_buffer (buffer, get_retained ());
+      g_assert_null (g_weak_ref_get (&weak));
+      g_assert_cmpuint (n_dropped, ==, i == 1 || i == 2);
+      g_weak_ref_clear (&weak);
+
+      buffer = take (pool, SIZE);
+      g_assert_null (g_object_get_qdata (G_OBJECT (buffer), more));
+      g_assert_cmpuint (g_signal_handlers_block_matched (buffer, G_SIGNAL_MATCH_DATA, 0, 0, NULL,
+                                                         NULL, &n_handled), ==, 0);
+      gpu_memory_release (GPU_MEMORY (buffer));
+      g_assert_cmpuint (n_handled, ==, 0);
+      g_object_unref (buffer);
+    }
+}
+
+static void
+take_reference (gpointer  data,
+                GClosure *closure G_GNUC_UNUSED)
+{
+  GpuBuffer **kept = data;
+
+  g_object_ref (*kept);
+}
+
+/* A handler whose data takes a reference when it is freed keeps the buffer. */
+static void
+recycle_revived (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuBuffer) buffer = take (pool, SIZE);
+  g_autoptr (GpuBuffer) other = NULL;
+  GpuBuffer *kept = buffer;
+
+  fill (fixture, buffer, 5);
+  g_signal_connect_data (buffer, "released", G_CALLBACK (count_call), &kept, take_reference,
+                         G_CONNECT_SWAPPED);
+  _gpu_binding_recycle_buffer (buffer, 0);
+  other = take (pool, SIZE);
+  g_assert_true (other != buffer);
+  fill (fixture, other, 6);
+  check (buffer, 5);
+}
+
+static guint
+count_buffers (void)
+{
+  g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
+  guint count = 0;
+
+  g_variant_lookup (live, "buffer", "u", &count);
+
+  return count;
+}
+
+/* Recycled objects are not counted, and are freed with the pool, as is their data. A buffer that is
+ * dropped after the pool is freed. */
+static void
+recycle_drop_order (TestFixture *fixture)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+      GpuBuffer *buffer = take (pool, SIZE);
+      guint n_freed = 0;
+      guint before;
+
+      g_object_set_qdata_full (G_OBJECT (buffer), get_retained (), &n_freed, count_call);
+
+      if (i == 0)
+        g_clear_object (&pool);
+
+      before = count_buffers ();
+      _gpu_binding_recycle_buffer (buffer, get_retained ());
+      g_assert_cmpuint (count_buffers (), <, before);
+      g_assert_cmpuint (n_freed, ==, i == 0);
+      g_clear_object (&pool);
+      g_assert_cmpuint (n_freed, ==, 1);
+    }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("data", recycle_data);
+  test_add ("in-use", recycle_in_use);
+  test_add ("attached", recycle_attached);
+  test_add ("revived", recycle_revived);
+  test_add ("drop-order", recycle_drop_order);
+
+  return test_run ();
+}
