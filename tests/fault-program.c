@@ -123,7 +123,7 @@ link_and_launch (GpuContext *context, GError **error)
   if (first == NULL)
     return FALSE;
   headers = g_hash_table_new (g_str_hash, g_str_equal);
-  g_hash_table_insert (headers, "one.h", "#define ONE 1\n");
+  g_hash_table_insert (headers, (gpointer) "one.h", (gpointer) "#define ONE 1\n");
   parts[1] = second = gpu_program_compile (context, part, NULL, headers, error);
   if (second == NULL)
     return FALSE;
