@@ -119,6 +119,16 @@ def check_message(call, kind, *words):
         assert name not in message, message
 
 
+def plain_subclasses():
+    """Classes that a program derives from GLib.Error may define __new__()."""
+    class Own(GLib.Error):
+        def __new__(cls, *args):
+            return super().__new__(cls, *args)
+
+    error = Own("text", "domain", 1)
+    equal((type(error), error.message, error.domain, error.code), (Own, "text", "domain", 1))
+
+
 def plain_messages_name_methods():
     """Messages about missing and surplus arguments name the class that the program uses."""
     for kind in (Gpu.Array, Gpu.Buffer, Gpu.DType, Gpu.HostMemory, Gpu.Image, Gpu.ImageFormat,

@@ -4,6 +4,7 @@
 import asyncio
 import ctypes
 import gc
+import os
 import sys
 import threading
 
@@ -236,6 +237,19 @@ def test_foreign_wait(fixture):
         fixture.stream.record().wait()
         equal(event.query(), Gpu.EventStatus.COMPLETE)
         equal(memory.read(), (10000).to_bytes(4, sys.byteorder))
+
+
+def test_foreign_threads(fixture):
+    """Waits take no thread of their own while the other event is pending."""
+    for context in other_contexts(fixture):
+        need(fixture, CAPABILITIES.USER_EVENTS)
+        gate = Gpu.Event.new_user(context)
+        before = len(os.listdir("/proc/self/task"))
+        for number in range(50):
+            fixture.stream.wait_event(gate)
+        assert len(os.listdir("/proc/self/task")) < before + 10
+        gate.complete()
+        fixture.stream.record().wait()
 
 
 def test_foreign_gate(fixture):

@@ -162,6 +162,20 @@ def test_attributes(fixture):
         assert not hasattr(take_spare(pool), "me")
 
 
+def test_weak_reference_and_attributes(fixture):
+    """A weak reference ends although the program used the dictionary of the buffer."""
+    for pool in pools(fixture):
+        for use in dir, vars:
+            buffer = take_spare(pool)
+            use(buffer)
+            called = []
+            weak = weakref.ref(buffer, called.append)
+            del buffer
+            gc.collect()
+            assert weak() is None
+            equal(called, [weak])
+
+
 def test_attributes_kept(fixture):
     """The dictionary of the attributes of a buffer, kept by the program, is not that of a later
     buffer."""
@@ -550,6 +564,18 @@ def test_views_of_mapping(fixture):
         assert base.Mapping.unmap(mapping)
         with raises(Gpu.Error.RELEASED):
             mapping.view()
+
+
+def test_view_in_mapping(fixture):
+    """The garbage collector frees a mapping that holds a view of itself."""
+    buffer = fixture.buffer(bytes(64))
+    mapping = buffer.map()
+    mapping.own = mapping.view()
+    gone = weakref.ref(mapping)
+    del mapping
+    gc.collect()
+    assert gone() is None
+    buffer.write(b"1")
 
 
 def test_references_of_held(fixture):

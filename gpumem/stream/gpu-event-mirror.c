@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Waits for events that the driver of a stream does not know: those of another driver, or of
- * another OpenCL context. The stream waits for a user event of its own context, the mirror, and a
- * thread of the library completes or fails the mirror when the other event has completed or failed.
- * A waiter must not set the mirror itself, because the thread that calls the waiter may hold the
+ * another OpenCL context. The stream waits for a user event of its own context, the mirror. After
+ * the other event has completed or failed, a thread of the library completes or fails the mirror.
+ * The waiter must not set the mirror itself, because the thread that calls the waiter may hold the
  * failure lock of the context.
  */
 #include "config.h"
 
-#include "gpumem/base/gpu-latch-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
@@ -17,28 +16,41 @@ static GpuWorkers workers = { .name = "gpumem-mirror" };
 typedef struct
 {
   GpuUserEvent *user_event;
-  GpuLatch     *latch;              /* opened when the other event has completed or failed */
+  GError       *failure;            /* of the other event */
 } Mirror;
+
+static void
+mirror_free (Mirror *mirror)
+{
+  _gpu_user_event_unref (mirror->user_event);
+  g_clear_error (&mirror->failure);
+  g_free (mirror);
+}
 
 static void
 mirror_run (gpointer data)
 {
   Mirror *mirror = data;
-  g_autoptr (GError) failure = NULL;
-
-  _gpu_latch_wait (mirror->latch, -1, NULL, &failure);
 
   /* With the code GPU_ERROR_DEVICE_LOST, the context of the stream would count as lost. */
-  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+  if (g_error_matches (mirror->failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
     {
-      failure->code = GPU_ERROR_FAILED;
-      g_prefix_error (&failure, "an event of another context failed: ");
+      mirror->failure->code = GPU_ERROR_FAILED;
+      g_prefix_error (&mirror->failure, "an event of another context failed: ");
     }
 
-  _gpu_user_event_set (mirror->user_event, failure, NULL);
-  _gpu_user_event_unref (mirror->user_event);
-  _gpu_latch_unref (mirror->latch);
-  g_free (mirror);
+  _gpu_user_event_set (mirror->user_event, mirror->failure, NULL);
+  mirror_free (mirror);
+}
+
+static void
+mirror_end (gpointer      data,
+            const GError *error)
+{
+  Mirror *mirror = data;
+
+  mirror->failure = error != NULL ? g_error_copy (error) : NULL;
+  _gpu_workers_defer (&workers, mirror_run, mirror);
 }
 
 static gboolean
@@ -58,31 +70,21 @@ check_support (GpuNativeContext  *context,
   return FALSE;
 }
 
-/* Opens @latch when @event has completed or failed. */
+/* Ends @mirror when @event has completed or failed. */
 static gboolean
-open_with_event (GpuLatch  *latch,
-                 GpuEvent  *event,
-                 GError   **error)
+end_with_event (Mirror    *mirror,
+                GpuEvent  *event,
+                GError   **error)
 {
   GpuUserEvent *user = _gpu_event_get_user (event);
   const GpuPoint *point = _gpu_event_get_point (event);
-  g_autoptr (GError) failure = NULL;
 
-  if (user != NULL)
-    {
-      _gpu_user_event_notify (user, _gpu_latch_open, _gpu_latch_ref (latch));
-      return TRUE;
-    }
+  if (user == NULL)
+    return _gpu_timeline_notify (point->timeline, point->seq, mirror_end, mirror, error);
 
-  if (_gpu_timeline_notify (point->timeline, point->seq, _gpu_latch_open, _gpu_latch_ref (latch),
-                            &failure))
-    return TRUE;
+  _gpu_user_event_notify (user, mirror_end, mirror);
 
-  /* The thread already waits for the latch, and must end. */
-  _gpu_latch_open (latch, failure);
-  g_propagate_error (error, g_steal_pointer (&failure));
-
-  return FALSE;
+  return TRUE;
 }
 
 GpuUserEvent *
@@ -91,26 +93,20 @@ _gpu_event_mirror (GpuEvent          *event,
                    GError           **error)
 {
   g_autoptr (GpuUserEvent) user_event = NULL;
-  g_autoptr (GpuLatch) latch = NULL;
   Mirror *mirror;
 
   if (!check_support (context, error))
     return NULL;
 
   user_event = _gpu_user_event_new (context);
-  latch = _gpu_latch_new ();
-  mirror = g_new (Mirror, 1);
+  mirror = g_new0 (Mirror, 1);
   mirror->user_event = _gpu_user_event_ref (user_event);
-  mirror->latch = _gpu_latch_ref (latch);
 
-  /* No limit on the threads: an event may complete only after another mirror is set. */
-  if (!_gpu_workers_push (&workers, G_MAXUINT, mirror_run, mirror, error))
+  if (!end_with_event (mirror, event, error))
     {
-      _gpu_user_event_unref (mirror->user_event);
-      _gpu_latch_unref (mirror->latch);
-      g_free (mirror);
+      mirror_free (mirror);
       return NULL;
     }
 
-  return open_with_event (latch, event, error) ? g_steal_pointer (&user_event) : NULL;
+  return g_steal_pointer (&user_event);
 }

@@ -12,17 +12,31 @@ typedef struct
   gboolean  is_read_only;
 } Mapped;
 
+/* A program may store a view in an attribute of its mapping. Clearing that attribute ends such a
+ * cycle, so this type needs no tp_clear. */
+static int
+mapped_traverse (PyObject  *self,
+                 visitproc  visit,
+                 void      *arg)
+{
+  Py_VISIT (((Mapped *) self)->mapping);
+
+  return 0;
+}
+
 static void
 mapped_dealloc (PyObject *self)
 {
   Mapped *mapped = (Mapped *) self;
+
+  PyObject_GC_UnTrack (self);
 
   if (mapped->weak_references != NULL)
     PyObject_ClearWeakRefs (self);
 
   g_bytes_unref (mapped->bytes);
   Py_DECREF (mapped->mapping);
-  PyObject_Free (self);
+  PyObject_GC_Del (self);
 }
 
 static int
@@ -41,7 +55,8 @@ static PyTypeObject mapped_type = {
   PyVarObject_HEAD_INIT (NULL, 0)
   .tp_name = "gi.overrides._gpumem_fast.Mapped",
   .tp_basicsize = sizeof (Mapped),
-  .tp_flags = Py_TPFLAGS_DEFAULT,
+  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+  .tp_traverse = mapped_traverse,
   .tp_dealloc = mapped_dealloc,
   .tp_weaklistoffset = offsetof (Mapped, weak_references),
   .tp_as_buffer = &(PyBufferProcs) { .bf_getbuffer = mapped_export }
@@ -72,7 +87,7 @@ gpu_fast_export_mapping (PyObject         *module G_GNUC_UNUSED,
   if (bytes == NULL)
     Py_RETURN_NONE;
 
-  mapped = PyObject_New (Mapped, &mapped_type);
+  mapped = PyObject_GC_New (Mapped, &mapped_type);
 
   if (mapped == NULL)
     return NULL;
@@ -82,6 +97,7 @@ gpu_fast_export_mapping (PyObject         *module G_GNUC_UNUSED,
   mapped->bytes = g_steal_pointer (&bytes);
   mapped->weak_references = NULL;
   mapped->is_read_only = flags != 0 && (flags & writes) == 0;
+  PyObject_GC_Track ((PyObject *) mapped);
 
   return (PyObject *) mapped;
 }

@@ -9,11 +9,16 @@
 static GpuFastMethod alloc_method = { { "size", "stream" }, 1, { NULL }, NULL };
 static GQuark instance_data;
 
-/* Newer versions of PyGObject keep the attributes with the object, for a later wrapper. */
+/* Returns whether the program used the dictionary of the wrapper. Newer versions of PyGObject keep
+ * it with the object, for a later wrapper. Older versions add a toggle reference at the first use,
+ * and then an additional reference to the object would revive the wrapper. */
 static gboolean
 has_attributes (PyGObject *self)
 {
   const Py_ssize_t usual_refs = 2;  /* of the wrapper and of the object */
+
+  if ((self->private_flags.flags & PYGOBJECT_USING_TOGGLE_REF) != 0)
+    return TRUE;
 
   return self->inst_dict != NULL && (PyDict_GET_SIZE (self->inst_dict) > 0
                                      || Py_REFCNT (self->inst_dict) > usual_refs);

@@ -2,6 +2,8 @@
 """Exceptions: a class for each code of the library's error domain, which derives from GLib.Error
 and, where Python has one, from the built-in exception for the same failure."""
 
+import types
+
 from gi.repository import GLib
 
 from ..module import get_introspection_module
@@ -148,7 +150,7 @@ def _new_error(cls, *args, **kwargs):
         cls = _find_class(cls, *args, **kwargs)
     # The base that defines the layout of the objects: RuntimeError, or OSError in TimedOutError
     base = cls
-    while base.__new__ is _new_error:
+    while isinstance(base.__new__, types.FunctionType):
         base = base.__base__
     # OSError would take the domain for a path
     return base.__new__(cls, *(() if issubclass(base, OSError) else args))
