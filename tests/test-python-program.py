@@ -164,6 +164,25 @@ def test_headers_first(fixture):
             assert not program.is_from_cache()
 
 
+def test_headers_before_current_folder(fixture):
+    """A file in the current folder of the process does not replace a header."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need_numpy()
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in HEADERS:
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("#error a file of the current folder\n")
+        try:
+            os.chdir(folder)
+            program = Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=HEADERS)
+        finally:
+            os.chdir(before)
+    equal(built_numbers(fixture, program), [5, 8, -1])
+
+
 def test_headers_cached(fixture):
     """The key of the program cache contains the names and the texts of the headers."""
     need(fixture, CAPABILITIES.SOURCE)

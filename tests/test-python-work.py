@@ -262,6 +262,10 @@ def test_progress_in_main_loop(fixture):
     assert buffer.write_bytes_finish(results[0][0])
     equal(calls[-1], (len(data), len(data), threading.get_ident()))
 
+    with raises(TypeError, "progress_data"):
+        buffer.write_bytes_async(None, 0, data, None, progress, done)
+    with raises(TypeError, "progress_callback"):
+        buffer.read_bytes_async(None, 0, len(data), None, "progress")
     calls.clear()
     results.clear()
     buffer.read_bytes_async(None, 0, len(data), progress_callback=progress,

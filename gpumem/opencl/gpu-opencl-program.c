@@ -7,6 +7,9 @@
 #include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
+/* The file of the source among its headers */
+#define SOURCE_NAME ".gpumem-source.cl"
+
 #define ARGUMENT_INFO_OPTION "-cl-kernel-arg-info"
 
 #define SPIRV_MAGIC 0x07230203
@@ -146,11 +149,34 @@ create_with_source (GpuNativeContext  *context,
   return NULL;
 }
 
+/* Writes the headers and the source to @directory, and returns a program that includes the source.
+ * The compiler searches the folder of a file for the headers that the file includes, and would
+ * search the current folder of the process for the headers of the program itself. */
+static cl_program
+create_in_directory (GpuNativeContext   *context,
+                     const char         *directory,
+                     const char         *source,
+                     const char *const  *headers,
+                     GError            **error)
+{
+  g_autofree char *text = g_strconcat ("#line 1 \"<program source>\"\n", source, NULL);
+  g_autofree char *include = g_strdup_printf ("#include \"%s/%s\"\n", directory, SOURCE_NAME);
+  g_autoptr (GError) reason = NULL;
+
+  if (_gpu_directory_write_all (directory, headers, &reason)
+      && _gpu_directory_write (directory, SOURCE_NAME, text, &reason))
+    return create_with_source (context, include, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "the headers: %s", reason->message);
+
+  return NULL;
+}
+
 /* Builds with a folder of the headers that precedes those of @options. clCompileProgram() takes
  * headers without a folder, but drivers report no arguments of kernels for a linked program. */
 static GpuNativeProgram *
 build_with_headers (GpuNativeContext   *context,
-                    cl_program          program,
+                    const char         *source,
                     const char         *options,
                     const char *const  *headers,
                     GError            **error)
@@ -159,20 +185,23 @@ build_with_headers (GpuNativeContext   *context,
   g_autofree char *directory = _gpu_directory_new (&reason);
   g_autofree char *all_options = NULL;
   GpuNativeProgram *native = NULL;
+  cl_program program;
 
-  if (directory != NULL && _gpu_directory_write_all (directory, headers, &reason))
+  if (directory == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "the headers: %s", reason->message);
+      return NULL;
+    }
+
+  program = create_in_directory (context, directory, source, headers, error);
+
+  if (program != NULL)
     {
       all_options = g_strconcat ("-I ", directory, " ", options, NULL);
       native = build (context, program, all_options, error);
     }
-  else
-    {
-      clReleaseProgram (program);
-      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "the headers: %s", reason->message);
-    }
 
-  if (directory != NULL)
-    _gpu_directory_remove (directory);
+  _gpu_directory_remove (directory);
 
   return native;
 }
@@ -184,12 +213,12 @@ program_build_source (GpuNativeContext   *context,
                       const char *const  *headers,
                       GError            **error)
 {
-  cl_program program = create_with_source (context, source, error);
   GpuNativeProgram *native = NULL;
+  cl_program program;
 
-  if (program != NULL && headers != NULL)
-    native = build_with_headers (context, program, options, headers, error);
-  else if (program != NULL)
+  if (headers != NULL)
+    native = build_with_headers (context, source, options, headers, error);
+  else if ((program = create_with_source (context, source, error)) != NULL)
     native = build (context, program, options, error);
 
   if (native == NULL)

@@ -172,6 +172,7 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
     handle are equal, for example two contexts that share the primary context of CUDA; memory and
     streams of one context still cannot be used with the other context."""
     device = _get("device")
+    native_handle = _get("native_handle")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
     allocated_size = _get("allocated_size")
@@ -331,6 +332,16 @@ class Memory(Gpu.Memory, _Attributes):
 Memory = override(Memory)
 
 
+def _to_items(function, data):
+    """Returns the further arguments of a progress function. PyGObject takes a tuple, and reports
+    other values only in the main loop."""
+    if function is not None and not callable(function):
+        raise TypeError(f"progress_callback must be a function or None, not {function!r}")
+    if data is not None and not isinstance(data, tuple):
+        raise TypeError(f"progress_data must be a tuple or None, not {data!r}")
+    return data or ()
+
+
 def _rest(memory, offset, size):
     if type(offset) is not int:
         offset = to_index(offset, "offset")
@@ -430,7 +441,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """Creates a buffer that uses the memory of a contiguous bytes-like object, such as a NumPy
         array, without a copy. The buffer keeps the object alive, and fixes the address of its data.
         Map the buffer before you access the object: a device with memory of its own may work on a
-        copy until then. The copy may be faster if the address is a multiple of the page size.
+        copy until then. The copy may be faster if the address is a multiple of the page size. A
+        thread of the library releases the object shortly after the buffer has been freed.
 
         The object must be writable, unless the flags contain both Gpu.MemoryFlags.READ_ONLY and
         HOST_READ_ONLY: all work that writes the buffer then fails."""
@@ -594,21 +606,22 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     def read_bytes_async(self, stream, offset, size, cancellable=None, progress_callback=None,
                          progress_data=None, callback=None, *user_data):
         """Reads in a main loop of GLib: read_bytes_finish() in the callback returns the bytes.
-        progress_callback(current, total, *progress_data) is called as by read_async()."""
-        # PyGObject passes the items of the tuple as further arguments, and rejects None.
+        progress_callback(current, total, *progress_data) is called as by read_async().
+        progress_data is a tuple or None."""
+        items = _to_items(progress_callback, progress_data)
         return Gpu.Buffer.read_bytes_async(self, stream, offset, size, cancellable,
-                                           progress_callback, progress_data or (), callback,
-                                           *user_data)
+                                           progress_callback, items, callback, *user_data)
 
     def write_bytes_async(self, stream, offset, bytes, cancellable=None, progress_callback=None,
                           progress_data=None, callback=None, *user_data):
         """Writes bytes-like data, which must not change before the write has completed, in a main
         loop of GLib: the callback calls write_bytes_finish().
-        progress_callback(current, total, *progress_data) is called as by read_async()."""
+        progress_callback(current, total, *progress_data) is called as by read_async().
+        progress_data is a tuple or None."""
+        items = _to_items(progress_callback, progress_data)
         data = to_glib_bytes(bytes, copy=False)
         return Gpu.Buffer.write_bytes_async(self, stream, offset, data, cancellable,
-                                            progress_callback, progress_data or (), callback,
-                                            *user_data)
+                                            progress_callback, items, callback, *user_data)
 
     async def read_async(self, offset=0, size=None, stream=None, *, progress=None) -> bytes:
         """read() for asyncio. progress(current, total) is called in the event loop with the number
@@ -1247,6 +1260,7 @@ class Stream(AsyncStream, Gpu.Stream):
     context = _get("context")
     device = _property("device")
     flags = _property("flags")
+    native_handle = _get("native_handle")
     priority = _get("priority")
     n_submitted = _property("n_submitted")
     n_completed = _property("n_completed")
