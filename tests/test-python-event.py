@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+import weakref
 
 from python_util import DEADLINE, GLib, Gpu, choose_devices, equal, main, need, raises
 
@@ -80,12 +81,49 @@ def test_call_raises(fixture):
             if exit_code == 3:
                 equal(future.exception(DEADLINE).code, 3)
             del future
-            gc.collect()
     finally:
         sys.unraisablehook = hook
     equal(printed, [4])
     with raises(TypeError, "callable"):
         fixture.stream.call(5)
+
+
+def test_call_frees(fixture):
+    """A call that has raised an exception frees its arguments with its future, without the garbage
+    collector."""
+    class Argument:
+        pass
+
+    def fail(argument):
+        raise LookupError(str(argument))
+
+    def look_at_result(future):
+        try:
+            future.result(DEADLINE)
+        except LookupError:
+            return
+        finally:
+            del future                          # to which the traceback would refer
+        raise AssertionError("the call returned")
+
+    hook, printed = sys.unraisablehook, []
+    sys.unraisablehook = lambda one: printed.append(type(one.exc_value))
+    gc.disable()
+    try:
+        for look in (lambda future: future.exception(DEADLINE), look_at_result, None):
+            argument = Argument()
+            reference = weakref.ref(argument)
+            future = fixture.stream.call(fail, argument)
+            del argument
+            if look is not None:
+                look(future)
+            fixture.stream.call(int).result(DEADLINE)       # the thread has left the first call
+            del future
+            equal(reference(), None)
+    finally:
+        gc.enable()
+        sys.unraisablehook = hook
+    equal(printed, [LookupError])
 
 
 def test_call_is_slow(fixture):

@@ -44,21 +44,49 @@ class CallFuture(concurrent.futures.Future):
     prints the exception, as for an exception in a finalizer (sys.unraisablehook)."""
     _is_seen = False
 
+    # The traceback of the exception refers to the frames of these methods. Without self, they make
+    # no cycle, which would keep the arguments of the call until the garbage collector runs.
+
     def result(self, timeout=None):
         try:
             return super().result(timeout)
         finally:
             self._is_seen = self.done()
+            del self
 
     def exception(self, timeout=None):
         try:
             return super().exception(timeout)
         finally:
             self._is_seen = self.done()
+            del self
 
     def __del__(self):
-        if self._exception is not None and not self._is_seen:
-            raise self._exception
+        try:
+            if self._exception is not None and not self._is_seen:
+                raise self._exception
+        finally:
+            del self
+
+
+def _run(future, function, *args):
+    """Sets the future to the result or the exception of function (*args). The traceback of the
+    exception refers to the frame of this function and, through f_back, to those of its callers. So
+    none of these frames keeps the future, which would be a cycle."""
+    try:
+        if future.set_running_or_notify_cancel():
+            future.set_result(function(*args))
+    except BaseException as error:
+        trace = error.__traceback__
+        future.set_exception(error.with_traceback(trace and trace.tb_next))
+    finally:
+        del future, function, args
+        trace = None
+
+
+def _finish(event, result, function, args):
+    event.wait_finish(result)
+    return function(*args)
 
 
 def call(event, function, args):
@@ -66,28 +94,19 @@ def call(event, function, args):
     if not callable(function):
         raise TypeError(f"the function must be callable, not {function!r}")
     future = CallFuture()
-
-    def run(get_result):
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(get_result())
-        except BaseException as error:
-            future.set_exception(error)
+    pending = [future]                          # until _run() takes it
 
     def done(source, result):
-        def get_result():
-            event.wait_finish(result)
-            return function(*args)
-        run(get_result)
+        _run(pending.pop(), _finish, event, result, function, args)
 
     def start(*data):
         try:
             event.wait_async(None, done)
         except Exception as error:
-            def fail(error=error):
-                raise error
-            run(fail)
+            failed = pending.pop()
+            if failed.set_running_or_notify_cancel():
+                failed.set_exception(error)
+            del failed
         return GLib.SOURCE_REMOVE
 
     source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
