@@ -1157,12 +1157,12 @@ class Event(Gpu.Event):
         concurrent.futures.Future with the result of the function.
 
         The thread gpumem-call of this module makes all such calls of the process, one after the
-        other, and never during this method. Pending and later work does not wait for them. So the
-        function should return soon, and must not wait for the future of another call. If the event
-        fails, the function is not called, and the future gets the error. An exception of the
-        function also becomes that of the future. Python prints an exception that the program has
-        not taken from the future. Calls that are still pending at the end of the process are
-        dropped."""
+        other, on another thread than the caller's, possibly before this method returns. Pending and
+        later work does not wait for them. So the function should return soon, and must not wait for
+        the future of another call. If the event fails, the function is not called, and the future
+        gets the error. An exception of the function also becomes that of the future. Python prints
+        an exception that the program has not taken from the future. Calls that are still pending at
+        the end of the process are dropped."""
         from ._gpumem_call import call
         return call(self, function, args)
 
@@ -1213,8 +1213,8 @@ class Kernel(Gpu.Kernel, _Attributes):
     def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
                 indirect=(), *, allow_empty=False, global_offset=None):
         """Creates a Gpu.Launch for any number of calls of stream.launch_prepared()."""
-        return Gpu.Launch.new(self, to_extent(grid), to_extent(block), to_offset(global_offset),
-                              shared_size, to_flags(flags, allow_empty),
+        return Gpu.Launch.new(self, to_extent(grid, "grid"), to_extent(block, "block"),
+                              to_offset(global_offset), shared_size, to_flags(flags, allow_empty),
                               to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE,
@@ -1414,7 +1414,8 @@ class Stream(AsyncStream, Gpu.Stream):
         return Gpu.Stream.record(self, flags)
 
     def call(self, function, *args):
-        """Calls a function when the work submitted so far has completed: see Gpu.Event.call()."""
+        """Calls a function when the work submitted so far has completed, on another thread,
+        possibly before this method returns: see Gpu.Event.call()."""
         return self.record().call(function, *args)
 
     def synchronize(self, cancellable=None):
