@@ -2,6 +2,7 @@
 """Allocators from Python, on every device that GPUMEM_TEST selects: allocators of the library and
 of the program, and adaptors of both."""
 
+import _thread
 import gc
 import os
 import sys
@@ -9,6 +10,7 @@ import tempfile
 import threading
 
 from python_util import equal, main, need_numpy, np, raises, spin
+from gi.module import get_introspection_module
 from gi.repository import Gio, GLib, GObject, Gpu
 
 
@@ -293,6 +295,21 @@ def test_lines(fixture):
     for wrong, error in (-1, ValueError), (1.5, TypeError):
         with raises(error, "lines"):
             Gpu.TrackingAllocator(tracking, lines=wrong)
+
+
+def test_lines_without_frames(fixture):
+    """On a thread without other frames of Python, an allocation has no tag."""
+    tracking = Gpu.TrackingAllocator(Gpu.MemoryPool(fixture.context), lines=1)
+    printed, buffers = [], []
+    hook, sys.excepthook = sys.excepthook, lambda *error: printed.append(error[1])
+    try:
+        alloc = get_introspection_module("Gpu").Allocator.alloc
+        _thread.start_new_thread(buffers.extend, (map(alloc, [tracking], [100], [None]),))
+        spin(lambda: buffers)
+    finally:
+        sys.excepthook = hook
+    equal(printed, [])
+    equal([(block.get("tag"), block["size"]) for block in tracking.blocks], [(None, 100)])
 
 
 def test_failure(fixture):

@@ -141,7 +141,8 @@ _PYGOBJECT = os.path.dirname(gi.__file__)
 
 def _find_lines(allocator, size, n_lines):
     """Returns the innermost lines outside of PyGObject and the overrides."""
-    frame = sys._getframe(1)
+    # sys._getframe(1) fails if this is the only frame of Python, on threads that C code started.
+    frame = sys._getframe().f_back
     lines = []
     while frame is not None and len(lines) < n_lines:
         path = frame.f_code.co_filename
