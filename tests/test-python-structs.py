@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Structures of kernels for NumPy records, on every device that GPUMEM_TEST selects."""
 
+import re
 import sys
 
 from python_util import equal, main, need, need_numpy, np, raises
@@ -58,6 +59,20 @@ def test_declarations(fixture):
     # Records that already have the layout stay the same, padding included
     padded = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [0], "itemsize": 4})
     equal(match(fixture, "one", padded)[0], padded)
+
+
+def test_names(fixture):
+    """Each nested record becomes a structure of its own, even if names and fields join to the same
+    name."""
+    need_numpy()
+    record = np.dtype([("a", [("b", [("x", "i4")])]), ("a_b", [("y", "f8")]),
+                       ("a_b_2", [("z", "i2")])])
+    dtype, declaration = match(fixture, "outer", record)
+    names = re.findall(r"^} (\w+);", declaration, re.MULTILINE)
+    equal(names, ["outer_a_b", "outer_a", "outer_a_b_2", "outer_a_b_2_2", "outer"])
+    equal([dtype.fields[name][1] for name in dtype.names], [0, 8, 16])
+    equal((dtype["a"]["b"].names, dtype["a_b"].names, dtype["a_b_2"].names),
+          (("x",), ("y",), ("z",)))
 
 
 def test_errors(fixture):

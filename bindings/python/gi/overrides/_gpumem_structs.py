@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Structures of C for NumPy records, with the layout that the compiler of a device chooses."""
 
+import itertools
 import re
 import threading
 
@@ -23,14 +24,23 @@ def _check_name(name, what):
         raise ValueError(f"{name!r} is not a valid name of {what} in C")
 
 
-class _Struct:
-    """The structure of one record. Nested records are structures of their own, declared first."""
+def _number(name):
+    """Yields the name, then name_2, name_3 and so on."""
+    yield name
+    for number in itertools.count(2):
+        yield f"{name}_{number}"
 
-    def __init__(self, name, dtype):
+
+class _Struct:
+    """The structure of one record. Nested records are structures of their own, declared first. names
+    is the set of the names of all structures so far."""
+
+    def __init__(self, name, dtype, names):
         _check_name(name, "a structure")
         if dtype.names is None or not dtype.names:
             raise TypeError(f"a structure needs a dtype with fields, not {dtype}")
-        self.name = name
+        self.name = next(one for one in _number(name) if one not in names)
+        names.add(self.name)
         self.fields = []                        # (name, type of an element, shape)
         self.nested = {}                        # structure by field
         end = 0
@@ -42,7 +52,7 @@ class _Struct:
                                  "or lies before it: C has no such structure")
             end = offset + kind.itemsize
             if kind.base.names is not None:
-                self.nested[field] = _Struct(f"{name}_{field}", kind.base)
+                self.nested[field] = _Struct(f"{self.name}_{field}", kind.base, names)
             self.fields.append((field, kind.base, kind.shape))
 
     def list_all(self):
@@ -107,8 +117,8 @@ def match_dtype_to_c_struct(context, name, dtype, dialect="portable"):
     Returns the dtype, with the offsets and the size of the structure, and its declaration in C, a
     typedef of the name. array.astype(dtype) adds the padding to an array. The declaration is in
     OpenCL C for the dialect "opencl", in CUDA C++ for "cuda", and in the portable dialect by
-    default. Nested records become structures, too, named after the record and the field. Complex
-    numbers become vectors of two numbers.
+    default. Nested records become structures, too, named after the record and the field, with
+    a number if another one has that name. Complex numbers become vectors of two numbers.
 
     The first argument is a context or a device. The call builds a small program, and waits for it,
     unless it did so before for this device and these fields."""
@@ -119,7 +129,8 @@ def match_dtype_to_c_struct(context, name, dtype, dialect="portable"):
         context = Gpu.Context.new(context, Gpu.ContextFlags.NONE)
     if not isinstance(context, Gpu.Context):
         raise TypeError(f"a context or a device is required, not '{type(context).__name__}'")
-    struct = _Struct(name, dtype.numpy() if isinstance(dtype, Gpu.DType) else numpy.dtype(dtype))
+    record = dtype.numpy() if isinstance(dtype, Gpu.DType) else numpy.dtype(dtype)
+    struct = _Struct(name, record, set())
     structs = struct.list_all()
     declaration = "\n".join(one.declare(dialect) for one in structs)
     key = context.get_device().get_id(), tuple(one.declare("portable", _HALF) for one in structs)
