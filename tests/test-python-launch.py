@@ -108,8 +108,15 @@ def test_offset(fixture):
         launch(0, None, (buffer,), global_offset=1, allow_empty=True)
         with raises(Gpu.Error.INVALID_ARGUMENT, "global offset", str((1 << 64) - 1)):
             launch(1, None, (buffer,), global_offset=(1 << 64) - 1)
-        with raises(OverflowError):
-            launch(1, None, (buffer,), global_offset=-1)
+        for number in (-1, 1 << 64):
+            with raises(OverflowError, "global_offset", str(number)):
+                launch(1, None, (buffer,), global_offset=number)
+            with raises(OverflowError, "grid", str(number)):
+                launch(number, None, (buffer,), global_offset=1)
+            with raises(OverflowError, "block", str(number)):
+                launch(1, (1, number), (buffer,), global_offset=1)
+            with raises(OverflowError, "grid", str(number)):
+                launch((1, number), None, (buffer,))
         with raises(TypeError, "global_offset"):
             launch(1, None, (buffer,), global_offset="1")
 

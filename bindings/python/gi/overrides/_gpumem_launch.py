@@ -71,7 +71,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
            global_offset=None):
     """Launches a kernel, with the copies before and after the launch that Gpu.In, Gpu.Out and
     Gpu.InOut require. An empty launch changes none of their arrays."""
-    grid, block = to_extent(grid), to_extent(block)
+    grid, block = to_extent(grid, "grid"), to_extent(block, "block")
     is_empty = _is_empty(grid)
     flags = to_flags(flags, allow_empty and is_empty)
     transfers = []

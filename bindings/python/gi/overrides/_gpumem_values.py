@@ -14,6 +14,8 @@ from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer
 
 Gpu = get_introspection_module("Gpu")
 
+_MAX_SIZE = ctypes.c_size_t(-1).value
+
 
 def to_numbers(value, most, what):
     """Converts a number or a sequence to a tuple of 1 to most integers."""
@@ -30,15 +32,21 @@ def to_numbers(value, most, what):
     return result
 
 
-def to_extent(value):
+def _new_extent(numbers, omitted, what):
+    for number in numbers:
+        if not 0 <= number <= _MAX_SIZE:
+            raise OverflowError(f"{what} must be 0 to {_MAX_SIZE}, not {number}")
+    return Gpu.Extent.new(*numbers, *(omitted,) * (3 - len(numbers)))
+
+
+def to_extent(value, what="a size"):
     """Converts an int, or a tuple of up to three, to a Gpu.Extent. Omitted numbers are 1."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
     extent = _native.fast.pack_extent(value) if _native.fast is not None else None
     if extent is not None:
         return extent
-    lengths = to_numbers(value, 3, "a size")
-    return Gpu.Extent.new(*lengths, *(1,) * (3 - len(lengths)))
+    return _new_extent(to_numbers(value, 3, what), 1, what)
 
 
 def to_layout(value, most=5, what="a layout"):
@@ -61,8 +69,7 @@ def to_offset(value):
     """Converts an int, or a tuple of up to three, to a Gpu.Extent. Omitted numbers are 0."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
-    numbers = to_numbers(value, 3, "global_offset")
-    return Gpu.Extent.new(*numbers, *(0,) * (3 - len(numbers)))
+    return _new_extent(to_numbers(value, 3, "global_offset"), 0, "global_offset")
 
 
 class Local:
