@@ -32,9 +32,8 @@ void           _gpu_program_cache_store  (const char        *key,
                                           const char        *log);
 
 /* Returns FALSE if the result of the build may depend on files other than @headers, or on the
- * clock. Set @any_assembly
- * to TRUE if the assembler of the back end cannot read files: assembly then does not prevent
- * caching. */
+ * clock. Set @any_assembly to TRUE if the assembler of the back end cannot read files: assembly
+ * then does not prevent caching. */
 gboolean       _gpu_program_is_cacheable (const char         *source,
                                           const char         *options,
                                           const char *const  *headers,
