@@ -32,8 +32,8 @@ def _number(name):
 
 
 class _Struct:
-    """The structure of one record. Nested records are structures of their own, declared first. names
-    is the set of the names of all structures so far."""
+    """The structure of one record. Nested records are structures of their own, declared first.
+    names is the set of the names of all structures so far."""
 
     def __init__(self, name, dtype, names):
         _check_name(name, "a structure")
