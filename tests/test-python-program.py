@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -212,6 +213,36 @@ def test_headers_compiled(fixture):
     equal(built_numbers(fixture, program), [5, 8, -1])
     with raises(Gpu.Error.BUILD_FAILED, "five.h"):
         Gpu.Program.compile(fixture.context, OPTIONS_SOURCE, headers={"four.h": ""})
+
+
+HEADERS_CHILD = """
+import sys
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import GLib, Gpu
+try:
+    Gpu.Program(Gpu.Context(sys.argv[1]), '#include "five.h"', headers={"five.h": sys.argv[2]})
+except GLib.Error as error:
+    print(error.message)
+"""
+
+
+def test_headers_in_folder_with_blank(fixture):
+    """If the driver does not accept the folder for temporary files, the error names TMPDIR."""
+    need(fixture, CAPABILITIES.SOURCE)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = os.path.join(parent, "a folder")
+        os.mkdir(folder)
+        header = f"/* {parent} */ __kernel void k (int i) {{}}"     # in no cache
+        result = subprocess.run([sys.executable, "-c", HEADERS_CHILD, fixture.device.id, header],
+                                env=dict(os.environ, TMPDIR=folder), stdout=subprocess.PIPE,
+                                text=True, timeout=300, check=True)
+        equal(os.listdir(folder), [])
+    if fixture.device.backend == "opencl":
+        for word in ("headers", f"'{folder}/gpumem-", f"TMPDIR to another folder than '{folder}'"):
+            assert word in result.stdout, result.stdout
+    else:
+        equal(result.stdout, "")
 
 
 def test_headers_refused(fixture):

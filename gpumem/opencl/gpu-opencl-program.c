@@ -149,6 +149,20 @@ create_with_source (GpuNativeContext  *context,
   return NULL;
 }
 
+/* OpenCL does not specify how drivers split options, nor how to quote a blank. */
+static gboolean
+check_directory (const char  *directory,
+                 GError     **error)
+{
+  if (strpbrk (directory, " \t\n\r\"'\\") == NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
+               "drivers of OpenCL take no folder with blanks, quotes or backslashes in its path, "
+               "such as '%s': set TMPDIR to another folder than '%s'", directory, g_get_tmp_dir ());
+  return FALSE;
+}
+
 /* Writes the headers and the source to @directory, and returns a program that includes the source.
  * The compiler searches the folder of a file for the headers that the file includes, and would
  * search the current folder of the process for the headers of the program itself. */
@@ -163,7 +177,8 @@ create_in_directory (GpuNativeContext   *context,
   g_autofree char *include = g_strdup_printf ("#include \"%s/%s\"\n", directory, SOURCE_NAME);
   g_autoptr (GError) reason = NULL;
 
-  if (_gpu_directory_write_all (directory, headers, &reason)
+  if (check_directory (directory, &reason)
+      && _gpu_directory_write_all (directory, headers, &reason)
       && _gpu_directory_write (directory, SOURCE_NAME, text, &reason))
     return create_with_source (context, include, error);
 

@@ -63,7 +63,7 @@ gpu_program_new_from_source (GpuContext  *context,
  * folder on disk. They precede headers of the same name in the folders of @options. The cache on
  * disk stores the program, unless it includes other files. The back ends for OpenCL and for the
  * host write the headers to a temporary folder, and remove it after the build (CUDA:
- * nvrtcCreateProgram).
+ * nvrtcCreateProgram). On OpenCL, the path of `TMPDIR` must have no blanks, quotes or backslashes.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of
  *   gpu_program_new_from_source(), %GPU_ERROR_NOT_SUPPORTED for @names on OpenCL and the host
