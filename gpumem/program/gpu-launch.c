@@ -359,8 +359,8 @@ prepare_offset (GpuKernelCore  *core,
  * cuMemcpyHtoDAsync, cuEventRecord).
  *
  * A grid with a size of 0 in any dimension is empty, and an error by default. With
- * %GPU_LAUNCH_FLAGS_ALLOW_EMPTY, such a launch passes the same checks, then makes no driver call
- * and does not order other work.
+ * %GPU_LAUNCH_FLAGS_ALLOW_EMPTY, this function checks such a launch like any other. Submitting it
+ * makes no driver call, does not check whether memory is mapped, and does not order other work.
  *
  * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end or
  *   the device does not support @shared_size or @flags (OpenCL and the host support neither), or if
