@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Docstrings and signatures at run time, as help() and the completion of notebooks show them."""
 
+import ast
 import inspect
 import os
 import pydoc
@@ -97,9 +98,26 @@ def plain_classes():
     missing = {kind.__name__ for kind in list_classes() if not kind.__doc__}
     if not HAS_MODULE:
         missing = {name for name in missing if not issubclass(getattr(Gpu, name), int)}
+    else:
+        assert "mapping" in (Gpu.MapFlags.__doc__ or ""), Gpu.MapFlags.__doc__
     equal(missing, set())
-    assert "mapping" in (Gpu.MapFlags.__doc__ or "mapping")
     assert "Gpu.Extent(width" in Gpu.Extent.__doc__, Gpu.Extent.__doc__
+
+
+def plain_quotes():
+    """The C code of a docstring has its text in UTF-8, also before a hexadecimal digit."""
+    folder = os.path.join(os.environ["TEST_TOP_SRCDIR"], "bindings/python/functions")
+    sys.path.insert(0, folder)
+    try:
+        from functions_docs import _quote
+    finally:
+        sys.path.remove(folder)
+    for text in ("plain\n", "\u00e9a\u00b5" + "1", "\u20ac\n\U0001f600f", "a \"b\" \\303"):
+        code = _quote(text)
+        assert code.isascii(), code
+        # Octal escapes of bytes mean the same in Python and C.
+        equal(b"".join(ast.literal_eval(f"b{line.strip()}") for line in code.split("\n")),
+              text.encode())
 
 
 def plain_text():

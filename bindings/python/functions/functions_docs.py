@@ -97,7 +97,8 @@ def list_docs(path):
 def _quote(text):
     """Returns a string of C, with a literal for each line."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n\n")
-    text = text.encode("ascii", "backslashreplace").decode()
+    text = "".join(one if one.isascii() else "".join(f"\\{byte:03o}" for byte in one.encode())
+                   for one in text)
     return "\n    ".join(f'"{line}"' for line in text.split("\n"))
 
 
