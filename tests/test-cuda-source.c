@@ -421,6 +421,38 @@ source_ptx (void)
   assert_in_fatbin (image);
 }
 
+/* Program-scope variables are found. Variables of the compiler and of the library, string literals
+ * and constants of a function do not count. */
+static void
+source_ptx_variables (void)
+{
+#define PTX_START ".version 9.0\n.target sm_90\n"
+  static const struct { const char *text; const char *name; } cases[] =
+  {
+    { PTX_START ".const .align 8 .b8 gpu_global_offset[24];\n"
+      ".const .align 4 .b8 gpu_info_k[12] = {1};\n"
+      ".const .align 4 .b8 _ZZ1kE2sl[12] = {0, 0, 64};\n"
+      ".global .align 1 .b8 $str[6] = {104, 105, 32};\n"
+      ".global .align 4 .b8 __cudart_i2opi_f[24] = {65, 144};\n"
+      ".visible .entry k(\n)\n{\n  ld.const.u32 %r1, [gpu_global_offset];\n}\n", NULL },
+    { PTX_START ".const .align 4 .b8 table[16] = {0, 0};\n", "table" },
+    { PTX_START ".visible .global .align 4 .u32 counter;\n", "counter" },
+    { PTX_START ".global .align 4 .u32 start = 3;\n", "start" },
+    { PTX_START ".global .align 4 .u32 _ZZ1kE7counter;\n", "_ZZ1kE7counter" },
+    { PTX_START ".const .align 4 .u32 _ZL5limit = 4;\n", "_ZL5limit" },
+    { PTX_START ".const .align 4 .u32 _ZN1n5valueE = 4;\n", "_ZN1n5valueE" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GBytes) image = bytes_of (cases[i].text);
+      g_autofree char *name = NULL;
+
+      g_assert_cmpint (_gpu_cuda_binary_find_variable (image, &name), ==, cases[i].name != NULL);
+      g_assert_cmpstr (name, ==, cases[i].name);
+    }
+}
+
 static void
 assert_refused (gconstpointer data, gsize size)
 {
@@ -805,6 +837,7 @@ main (int argc, char **argv)
   test_add_plain ("bad-names", source_bad_names);
   test_add_plain ("jit-options", source_jit_options);
   test_add_plain ("ptx", source_ptx);
+  test_add_plain ("ptx-variables", source_ptx_variables);
   test_add_plain ("junk", source_junk);
   test_add_plain ("empty-sections", source_empty_sections);
   test_add_plain ("sections", source_sections);

@@ -2,6 +2,7 @@
 /* Prepared launches, timed launches and launch options (parity rows D50, D51, D52). */
 #include "config.h"
 
+#include "cuda-driver/cuda-driver.h"
 #include "test-util.h"
 
 #define N_ITEMS 256
@@ -585,6 +586,149 @@ launch_offset_native (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
+/* On CUDA, launches with an offset use a copy of the module, which would have variables of its
+ * own. */
+static void
+launch_offset_variables (TestFixture *fixture)
+{
+  static const GpuExtent grid = { N_ITEMS, 1, 1 };
+  static const GpuExtent offset = { 1, 0, 0 };
+  static const char source[] =
+    "__constant int table[2] = { 3, 4 };\n"
+    "__kernel void add (__global int *p, const int n)\n"
+    "{ p[get_global_id (0) - 1] = n + table[get_global_id (0) % 2]; }\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+  launch = gpu_launch_new (kernel, &grid, NULL, &offset, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
+                           &error);
+
+  if (g_strcmp0 (gpu_device_get_backend (fixture->device), "cuda") == 0)
+    {
+      g_assert_null (launch);
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "kernel \"add\"", "\"table\"");
+      launch = prepare (kernel, buffer, 1);
+      return;
+    }
+
+  g_assert_no_error (error);
+  g_assert_nonnull (launch);
+}
+
+static gboolean
+set_fail (TestFixture *fixture, const char *spec)
+{
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
+      || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in driver fails on demand");
+      return FALSE;
+    }
+
+  return GPUMEM_CUDA_DRIVER (set_fail) (spec);
+}
+
+/* A launch fails on a stream that has not written the offset yet. The next launch with this offset,
+ * on another stream, waits for the offset. If the library cannot make it wait, it writes the offset
+ * again. */
+static void
+launch_offset_failure (TestFixture *fixture)
+{
+  static const GpuExtent offset = { 5, 6, 7 };
+  static const char *const specs[] = { "cuLaunchKernel:1", "cuEventRecord:1" };
+
+  if (!set_fail (fixture, "") || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (specs); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) blocked = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuKernel) kernel = test_kernel (fixture, ids_source, "ids");
+      g_autoptr (GpuBuffer) unused = test_buffer_filled (fixture, 16 * N_IDS * 8, 0);
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 16 * N_IDS * 8, 0);
+      g_autoptr (GpuLaunch) failing = prepare_ids (kernel, unused, &offset);
+      g_autoptr (GpuLaunch) launch = prepare_ids (kernel, buffer, &offset);
+      g_autoptr (TestHold) hold = test_hold (blocked);
+
+      test_synchronize (fixture->stream);
+      g_assert_true (set_fail (fixture, specs[i]));
+      g_assert_false (gpu_stream_launch_prepared (blocked, failing, &error));
+      g_assert_nonnull (strstr (error->message, i == 0 ? "cuLaunchKernel" : "cuEventRecord"));
+      g_clear_error (&error);
+      set_fail (fixture, "");
+      test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+      g_usleep (50000);
+      test_hold_release (hold);
+      test_synchronize (fixture->stream);
+      assert_ids (buffer, &offset);
+      test_synchronize (blocked);
+    }
+}
+
+static void
+assert_sets_two (TestFixture *fixture, GpuKernel *kernel)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (set_fail (fixture, "cuFuncSetAttribute:2"));
+  g_assert_false (gpu_kernel_set_attribute (kernel, "preferred-shared-carveout", 25, &error));
+  g_assert_nonnull (strstr (error->message, "preferred-shared-carveout"));
+  g_clear_error (&error);
+  g_assert_true (set_fail (fixture, "cuFuncSetCacheConfig:2"));
+  g_assert_false (gpu_kernel_set_cache_preference (kernel, GPU_CACHE_PREFERENCE_L1, &error));
+  g_assert_nonnull (strstr (error->message, "cuFuncSetCacheConfig"));
+  set_fail (fixture, "");
+}
+
+/* Attributes and the cache preference also apply to launches with an offset: the library sets them
+ * for a second function of the driver. */
+static void
+launch_offset_attributes (TestFixture *fixture)
+{
+  static const GpuExtent grid = { 4, 2, 2 };
+  static const GpuExtent offset = { 1, 0, 0 };
+  static const char *const specs[] = { "cuFuncSetAttribute:1", "cuFuncSetCacheConfig:1" };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuLaunch) launch = NULL;
+
+  if (!set_fail (fixture, "") || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, ids_source, "ids");
+  buffer = test_buffer_filled (fixture, 16 * N_IDS * 8, 0);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  test_assert_ok (gpu_kernel_set_attribute (kernel, "preferred-shared-carveout", 50, &error),
+                  error);
+  test_assert_ok (gpu_kernel_set_cache_preference (kernel, GPU_CACHE_PREFERENCE_EQUAL, &error),
+                  error);
+
+  for (guint i = 0; i < G_N_ELEMENTS (specs); i++)
+    {
+      g_assert_true (set_fail (fixture, specs[i]));
+      g_assert_null (gpu_launch_new (kernel, &grid, NULL, &offset, 0, GPU_LAUNCH_FLAGS_NONE,
+                                     arguments, &error));
+      g_assert_nonnull (strstr (error->message, i == 0 ? "carveout" : "cuFuncSetCacheConfig"));
+      g_clear_error (&error);
+      set_fail (fixture, "");
+    }
+
+  launch = prepare_ids (kernel, buffer, &offset);
+  assert_sets_two (fixture, kernel);
+  test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+  assert_ids (buffer, &offset);
+}
+
 /* --- empty launches ------------------------------------------------------------------------ */
 
 static GpuLaunch *
@@ -942,6 +1086,9 @@ main (int argc, char **argv)
   test_add ("offset-streams", launch_offset_streams);
   test_add ("offset-invalid", launch_offset_invalid);
   test_add ("offset-native", launch_offset_native);
+  test_add ("offset-variables", launch_offset_variables);
+  test_add ("offset-failure", launch_offset_failure);
+  test_add ("offset-attributes", launch_offset_attributes);
   test_add ("empty", launch_empty);
   test_add ("empty-invalid", launch_empty_invalid);
   test_add ("timed", launch_timed);

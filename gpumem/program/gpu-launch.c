@@ -352,10 +352,14 @@ prepare_offset (GpuKernelCore  *core,
  *
  * @global_offset changes get_global_id() and get_global_offset() of the kernel, so that several
  * launches can share one large grid (OpenCL: global_work_offset of clEnqueueNDRangeKernel). On
- * CUDA, only kernels in the portable dialect take an offset. For these, the library loads the
- * module of the program a second time before the first launch with an offset (CUDA:
- * cuModuleLoadDataEx, cuModuleGetGlobal), which may block. Each launch with an offset waits for the
- * preceding launch with an offset of the same program, on any stream (CUDA: cuStreamWaitEvent,
+ * CUDA, only kernels in the portable dialect take an offset, in programs without variables at
+ * program scope (`__constant` or `__global`) that were not created by gpu_program_new_linked(). For
+ * these, the library loads the module of the program a second time before the first launch with an
+ * offset (CUDA: cuModuleLoadDataEx, cuModuleGetGlobal, cuFuncGetAttribute), which may block. The
+ * second module would have variables of its own, so that launches with an offset would not read
+ * what gpu_program_get_global() or another launch writes. Attributes and the cache preference of
+ * @kernel also apply to launches with an offset. Each launch with an offset waits for the preceding
+ * launch with an offset of the same program, on any stream (CUDA: cuStreamWaitEvent,
  * cuMemcpyHtoDAsync, cuEventRecord).
  *
  * A grid with a size of 0 in any dimension is empty, and an error by default. With
@@ -364,9 +368,10 @@ prepare_offset (GpuKernelCore  *core,
  *
  * Returns: (transfer full): the launch, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the back end or
  *   the device does not support @shared_size or @flags (OpenCL and the host support neither), or if
- *   @global_offset is not 0 and @kernel is not in the portable dialect on CUDA, or was linked from
- *   several objects; %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or if the sum of @global_offset
- *   and @grid exceeds the range of #gsize; or an error of gpu_stream_launch_arguments()
+ *   @global_offset is not 0, on CUDA, and @kernel is not in the portable dialect, or its program
+ *   was linked or has a variable at program scope; %GPU_ERROR_INVALID_ARGUMENT for unknown flags,
+ *   or if the sum of @global_offset and @grid exceeds the range of #gsize; or an error of
+ *   gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */

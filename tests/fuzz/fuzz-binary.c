@@ -21,6 +21,7 @@ read_cuda (GBytes *bytes)
 {
   g_autoptr (GError) error = NULL;
   g_auto (GStrv) names = NULL;
+  g_autofree char *variable = NULL;
 
   if (!_gpu_cuda_binary_check (bytes, &error))
     {
@@ -29,6 +30,7 @@ read_cuda (GBytes *bytes)
     }
 
   _gpu_cuda_binary_is_cubin (bytes);
+  _gpu_cuda_binary_find_variable (bytes, &variable);
   names = _gpu_cuda_binary_list_kernels (bytes);
   for (guint i = 0; names != NULL && names[i] != NULL; i++)
     {

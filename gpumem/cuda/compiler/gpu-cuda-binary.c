@@ -530,3 +530,141 @@ _gpu_cuda_binary_get_sizes (GBytes     *binary,
       return NULL;
     }
 }
+
+/* --- variables ---------------------------------------------------------------------------- */
+
+/* Returns FALSE for the variables of the library and of compilers, for string literals, such as
+ * "$str", and for constants of a function, which only that function can name. */
+static gboolean
+is_program_variable (const char *name,
+                 gboolean    is_constant)
+{
+  if (strstr (name, "gpumem_") != NULL)
+    return FALSE;
+
+  if (g_str_has_prefix (name, "_ZZ"))
+    return !is_constant;
+
+  /* The name of a static variable follows its length. */
+  if (g_str_has_prefix (name, "_ZL"))
+    name += strspn (name + 3, G_CSET_DIGITS) + 3;
+  else if (g_str_has_prefix (name, "_Z"))
+    return TRUE;
+
+  return *name != '\0' && !g_ascii_isdigit (*name)
+         && strspn (name, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_") == strlen (name)
+         && !(name[0] == '_' && (name[1] == '_' || g_ascii_isupper (name[1])))
+         && !g_str_equal (name, GPU_CUDA_OFFSET_NAME) && !g_str_has_prefix (name, "gpu_info_");
+}
+
+/* Returns the name of the variable that @symbol defines, or NULL if it defines none. */
+static const char *
+get_variable (const Elf        *elf,
+              const Elf64_Shdr *strings,
+              const Elf64_Sym  *symbol)
+{
+  const char *name = (const char *) elf->data + strings->sh_offset + symbol->st_name;
+  const char *place;
+  Elf64_Shdr section;
+
+  if (ELF64_ST_TYPE (symbol->st_info) != STT_OBJECT || symbol->st_shndx == SHN_UNDEF
+      || !get_section (elf, symbol->st_shndx, &section) || symbol->st_name >= strings->sh_size
+      || memchr (name, '\0', strings->sh_size - symbol->st_name) == NULL)
+    return NULL;
+
+  place = get_section_name (elf, &section);
+
+  if (place == NULL || g_str_has_prefix (place, ".nv.shared"))
+    return NULL;
+
+  return is_program_variable (name, g_str_has_prefix (place, ".nv.constant")) ? name : NULL;
+}
+
+static gboolean
+find_variable_in_elf (GBytes  *binary,
+                      char   **name)
+{
+  Elf64_Shdr table, strings;
+  Elf elf;
+
+  if (!open_elf (binary, &elf))
+    return TRUE;
+
+  for (guint i = 0; i < elf.header.e_shnum; i++)
+    {
+      if (!get_section (&elf, i, &table) || table.sh_type != SHT_SYMTAB
+          || !get_section (&elf, table.sh_link, &strings) || strings.sh_type == SHT_NOBITS)
+        continue;
+
+      for (gsize j = 0; j < table.sh_size / sizeof (Elf64_Sym); j++)
+        {
+          Elf64_Sym symbol;
+          const char *found;
+
+          memcpy (&symbol, elf.data + table.sh_offset + j * sizeof symbol, sizeof symbol);
+          found = get_variable (&elf, &strings, &symbol);
+
+          if (found != NULL)
+            {
+              *name = g_strdup (found);
+              return TRUE;
+            }
+        }
+
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* A declaration is, for example, ".visible .const .align 4 .b8 name[16] = {...};". */
+static gboolean
+find_variable_in_ptx (GBytes  *binary,
+                      char   **name)
+{
+  g_autofree char *text = get_text (binary);
+  g_autoptr (GRegex) regex = g_regex_new ("^\\s*(?:\\.(?:visible|weak|common)\\s+)?"
+                                          "\\.(global|const)\\s[^=;\\[]*?([\\w$%]+)\\s*[=;\\[]",
+                                          G_REGEX_RAW | G_REGEX_MULTILINE, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+
+  g_regex_match (regex, text, 0, &match);
+
+  while (g_match_info_matches (match))
+    {
+      g_autofree char *space = g_match_info_fetch (match, 1);
+      g_autofree char *found = g_match_info_fetch (match, 2);
+
+      if (is_program_variable (found, g_str_equal (space, "const")))
+        {
+          *name = g_steal_pointer (&found);
+          return TRUE;
+        }
+
+      if (!g_match_info_next (match, NULL))
+        break;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_cuda_binary_find_variable (GBytes  *binary,
+                                char   **name)
+{
+  g_autoptr (GBytes) part = find_part (binary);
+
+  *name = NULL;
+
+  switch (part != NULL ? _gpu_cuda_binary_identify (part) : GPU_CUDA_BINARY_UNKNOWN)
+    {
+    case GPU_CUDA_BINARY_ELF:
+      return find_variable_in_elf (part, name);
+    case GPU_CUDA_BINARY_PTX:
+      return find_variable_in_ptx (part, name);
+    case GPU_CUDA_BINARY_FATBIN:
+    case GPU_CUDA_BINARY_UNKNOWN:
+    default:
+      return TRUE;
+    }
+}

@@ -46,6 +46,12 @@ char            **_gpu_cuda_binary_list_kernels (GBytes             *binary);
 GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
 
+/* Returns TRUE if the program has a variable at program scope, besides those that the translation
+ * adds, and sets @name to its name. Also returns TRUE, and sets @name to NULL, if the binary does
+ * not list its variables. */
+gboolean          _gpu_cuda_binary_find_variable (GBytes            *binary,
+                                                char               **name);
+
 /* gpu-cuda-name.c */
 /* Searches the NULL-terminated @names for the mangled name of the source function @name. Returns
  * NULL if no name or more than one name matches. */

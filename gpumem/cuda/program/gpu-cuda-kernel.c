@@ -541,6 +541,52 @@ set_number (GpuCudaKernel         *kernel,
   return TRUE;
 }
 
+/* Also sets the attribute of the copy for launches with an offset. */
+static gboolean
+set_both (GpuCudaKernel         *kernel,
+          CUfunction_attribute   attribute,
+          const char            *nick,
+          gint64                 value,
+          GError               **error)
+{
+  GpuCudaKernel *copy;
+
+  return set_number (kernel, attribute, nick, value, error)
+         && _gpu_cuda_kernel_find_copy (kernel, &copy, error)
+         && (copy == NULL || set_number (copy, attribute, nick, value, error));
+}
+
+gboolean
+_gpu_cuda_kernel_copy_attributes (GpuCudaKernel  *kernel,
+                                  GpuCudaKernel  *source,
+                                  GError        **error)
+{
+  const GpuCachePreference preference = g_atomic_int_get (&source->cache_preference);
+  CUresult code;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      int value, own;
+
+      /* A driver rejects attributes that it does not know. */
+      if (numbers[i].settable
+          && _gpu_cuda.cuFuncGetAttribute (&value, numbers[i].attribute,
+                                           source->function) == CUDA_SUCCESS
+          && _gpu_cuda.cuFuncGetAttribute (&own, numbers[i].attribute,
+                                           kernel->function) == CUDA_SUCCESS
+          && value != own
+          && !set_number (kernel, numbers[i].attribute, numbers[i].nick, value, error))
+        return FALSE;
+    }
+
+  if (preference == GPU_CACHE_PREFERENCE_NONE)
+    return TRUE;
+
+  code = _gpu_cuda.cuFuncSetCacheConfig (kernel->function, _gpu_cuda_cache_to_native (preference));
+
+  return _gpu_cuda_check (code, "cuFuncSetCacheConfig", error);
+}
+
 static gboolean
 kernel_set_attribute (GpuNativeContext  *context G_GNUC_UNUSED,
                       GpuNativeKernel   *native,
@@ -556,7 +602,7 @@ kernel_set_attribute (GpuNativeContext  *context G_GNUC_UNUSED,
         continue;
 
       if (numbers[i].settable)
-        return set_number (kernel, numbers[i].attribute, nick, value, error);
+        return set_both (kernel, numbers[i].attribute, nick, value, error);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "kernel \"%s\": %s cannot be set", kernel->name, nick);
@@ -576,6 +622,7 @@ kernel_set_cache_preference (GpuNativeContext    *context,
                              GError             **error)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
+  GpuCudaKernel *copy;
   CUresult code;
   gboolean entered;
 
@@ -586,7 +633,14 @@ kernel_set_cache_preference (GpuNativeContext    *context,
                                          _gpu_cuda_cache_to_native (preference));
   _gpu_cuda_leave (entered);
 
-  return _gpu_cuda_check (code, "cuFuncSetCacheConfig", error);
+  if (!_gpu_cuda_check (code, "cuFuncSetCacheConfig", error))
+    return FALSE;
+
+  g_atomic_int_set (&kernel->cache_preference, preference);
+
+  return _gpu_cuda_kernel_find_copy (kernel, &copy, error)
+         && (copy == NULL
+             || kernel_set_cache_preference (context, &copy->base, preference, error));
 }
 
 static gboolean

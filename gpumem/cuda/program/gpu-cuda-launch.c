@@ -422,11 +422,11 @@ run_with_offset (const GpuCudaKernel *kernel,
   CUresult code = _gpu_cuda_offset_begin (offset, stream->stream, launch->offset,
                                           &launch->function);
 
-  if (code == CUDA_SUCCESS)
-    {
-      launch->function = "cuLaunchKernel";
-      code = run (kernel, stream, launch, flags);
-    }
+  if (code != CUDA_SUCCESS)
+    return code;
+
+  launch->function = "cuLaunchKernel";
+  code = run (kernel, stream, launch, flags);
 
   return _gpu_cuda_offset_end (offset, stream->stream, code, &launch->function);
 }

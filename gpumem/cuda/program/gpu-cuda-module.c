@@ -21,6 +21,7 @@ module_new (GpuCudaContext *context,
   module->module = handle;
   module->image = g_bytes_ref (image);
   module->limits = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  g_mutex_init (&module->offset_lock);
 
   return module;
 }
@@ -55,6 +56,7 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
       _gpu_cuda_leave (entered);
     }
 
+  g_mutex_clear (&module->offset_lock);
   g_hash_table_unref (module->limits);
   g_bytes_unref (module->image);
   g_free (module);

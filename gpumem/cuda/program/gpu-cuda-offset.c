@@ -10,21 +10,57 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
-G_LOCK_DEFINE_STATIC (offsets);
-
-/* Caller has entered the context. Returns FALSE without @error if @module has no variable for the
- * offset. */
+/* Caller has entered the context. Finds the variable for the offset. */
 static gboolean
-find_variable (const GpuCudaModule  *module,
+find_variable (const GpuCudaKernel  *kernel,
+               const GpuCudaModule  *module,
                CUdeviceptr          *address,
                GError              **error)
 {
   gsize size = 0;
-  CUresult code = _gpu_cuda.cuModuleGetGlobal (address, &size, module->module,
-                                               GPU_CUDA_OFFSET_NAME);
+  CUresult code = kernel->is_described
+                  ? _gpu_cuda.cuModuleGetGlobal (address, &size, module->module,
+                                                 GPU_CUDA_OFFSET_NAME)
+                  : CUDA_ERROR_NOT_FOUND;
 
-  return code != CUDA_ERROR_NOT_FOUND && _gpu_cuda_check (code, "cuModuleGetGlobal", error)
-         && size == sizeof (GpuExtent);
+  if (code == CUDA_ERROR_NOT_FOUND)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "kernel \"%s\": CUDA has no global offset; only kernels in the portable dialect, "
+                 "in programs that were not linked, take one", kernel->name);
+  else if (code == CUDA_SUCCESS && size != sizeof (GpuExtent))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "kernel \"%s\": no global offset is possible, because the variable \"%s\" has %"
+                 G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT, kernel->name,
+                 GPU_CUDA_OFFSET_NAME, size, sizeof (GpuExtent));
+  else
+    return _gpu_cuda_check (code, "cuModuleGetGlobal", error);
+
+  return FALSE;
+}
+
+/* The copy of the module has variables of its own, so launches with an offset would neither see nor
+ * change the values of the other launches. */
+static gboolean
+check_variables (const GpuCudaKernel  *kernel,
+                 GError              **error)
+{
+  g_autofree char *name = NULL;
+
+  if (!_gpu_cuda_binary_find_variable (kernel->module->image, &name))
+    return TRUE;
+
+  if (name != NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "kernel \"%s\": on CUDA, a program with a variable at program scope takes no "
+                 "global offset, and this program has \"%s\"; pass the offset as an argument",
+                 kernel->name, name);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "kernel \"%s\": on CUDA, a program with a variable at program scope takes no "
+                 "global offset, and the binary of this program does not list its variables",
+                 kernel->name);
+
+  return FALSE;
 }
 
 static void
@@ -41,10 +77,11 @@ offset_free (GpuCudaOffset *self,
 
 /* Caller has entered the context. */
 static GpuCudaOffset *
-offset_new (GpuCudaModule  *module,
+offset_new (GpuCudaKernel  *kernel,
             GError        **error)
 {
   g_autoptr (GString) log = g_string_new (NULL);
+  GpuCudaModule *module = kernel->module;
   GpuCudaModule *copy = _gpu_cuda_module_load (module->context, module->image, NULL, log, error);
   GpuCudaOffset *self;
 
@@ -56,7 +93,7 @@ offset_new (GpuCudaModule  *module,
   self->module = copy;
   self->free = offset_free;
 
-  if (find_variable (copy, &self->address, error)
+  if (find_variable (kernel, copy, &self->address, error)
       && _gpu_cuda_check (_gpu_cuda.cuEventCreate (&self->last, CU_EVENT_DISABLE_TIMING),
                           "cuEventCreate", error))
     return self;
@@ -66,38 +103,37 @@ offset_new (GpuCudaModule  *module,
   return NULL;
 }
 
-/* Caller has entered the context and holds the static lock. */
+/* Caller has entered the context and holds the lock of the module. */
 static gboolean
 prepare_locked (GpuCudaKernel  *kernel,
                 GError        **error)
 {
   GpuCudaModule *module = kernel->module;
+  GpuCudaKernel *copy;
   CUdeviceptr address;
-  GError *failure = NULL;
 
   if (kernel->with_offset != NULL)
     return TRUE;
 
-  if (!kernel->is_described || !find_variable (module, &address, &failure))
-    {
-      if (failure == NULL)
-        g_set_error (&failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                     "kernel \"%s\": CUDA has no global offset; only kernels in the portable "
-                     "dialect, in programs that were not linked, take one", kernel->name);
-      g_propagate_error (error, failure);
-      return FALSE;
-    }
+  if (module->offset == NULL && find_variable (kernel, module, &address, error)
+      && check_variables (kernel, error))
+    module->offset = offset_new (kernel, error);
 
   if (module->offset == NULL)
-    module->offset = offset_new (module, error);
+    return FALSE;
 
-  if (module->offset != NULL)
-    g_atomic_pointer_set (&kernel->with_offset,
-                          (GpuCudaKernel *) _gpu_cuda_kernel_new (module->offset->module,
-                                                                  kernel->name, kernel->name,
-                                                                  error));
+  copy = (GpuCudaKernel *) _gpu_cuda_kernel_new (module->offset->module, kernel->name,
+                                                 kernel->name, error);
 
-  return kernel->with_offset != NULL;
+  if (copy != NULL && !_gpu_cuda_kernel_copy_attributes (copy, kernel, error))
+    {
+      _gpu_cuda_kernel_free (NULL, &copy->base);
+      copy = NULL;
+    }
+
+  g_atomic_pointer_set (&kernel->with_offset, copy);
+
+  return copy != NULL;
 }
 
 gboolean
@@ -115,12 +151,34 @@ _gpu_cuda_kernel_prepare_offset (GpuNativeContext  *context,
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
     return FALSE;
 
-  G_LOCK (offsets);
+  g_mutex_lock (&kernel->module->offset_lock);
   success = prepare_locked (kernel, error);
-  G_UNLOCK (offsets);
+  g_mutex_unlock (&kernel->module->offset_lock);
   _gpu_cuda_leave (entered);
 
   return success;
+}
+
+/* Other kernel objects of the same function share its attributes, so the kernel also counts if only
+ * another object has been launched with an offset. */
+gboolean
+_gpu_cuda_kernel_find_copy (GpuCudaKernel   *kernel,
+                            GpuCudaKernel  **copy,
+                            GError         **error)
+{
+  GpuCudaModule *module = kernel->module;
+  gboolean has_copy;
+
+  g_mutex_lock (&module->offset_lock);
+  has_copy = module->offset != NULL;
+  g_mutex_unlock (&module->offset_lock);
+
+  if (has_copy && !_gpu_cuda_kernel_prepare_offset (&module->context->base, &kernel->base, error))
+    return FALSE;
+
+  *copy = has_copy ? kernel->with_offset : NULL;
+
+  return TRUE;
 }
 
 static gboolean
@@ -152,6 +210,9 @@ _gpu_cuda_offset_begin (GpuCudaOffset    *self,
       self->offset = code == CUDA_SUCCESS ? *offset : (GpuExtent) { 0, 0, 0 };
     }
 
+  if (code != CUDA_SUCCESS)
+    g_mutex_unlock (&self->lock);
+
   return code;
 }
 
@@ -161,13 +222,19 @@ _gpu_cuda_offset_end (GpuCudaOffset  *self,
                       CUresult        code,
                       const char    **function)
 {
-  if (code == CUDA_SUCCESS)
-    {
-      *function = "cuEventRecord";
-      code = _gpu_cuda.cuEventRecord (self->last, stream);
-    }
+  /* Record the event even if the launch failed: the stream may not have written the offset yet, and
+   * the next launch, on any stream, must wait for that. */
+  CUresult recorded = _gpu_cuda.cuEventRecord (self->last, stream);
+
+  if (recorded != CUDA_SUCCESS)
+    self->offset = (GpuExtent) { 0, 0, 0 };
 
   g_mutex_unlock (&self->lock);
 
-  return code;
+  if (code != CUDA_SUCCESS || recorded == CUDA_SUCCESS)
+    return code;
+
+  *function = "cuEventRecord";
+
+  return recorded;
 }

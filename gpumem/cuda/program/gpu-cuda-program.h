@@ -37,7 +37,8 @@ struct _GpuCudaModule
   GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
   GHashTable      *limits;      /* CUfunction to gint: the limit of dynamic shared memory; guarded
                                  * by a static lock of gpu-cuda-module.c */
-  GpuCudaOffset   *offset;      /* nullable; guarded by a static lock of gpu-cuda-offset.c */
+  GMutex           offset_lock; /* guards `offset`, and `with_offset` of the kernels */
+  GpuCudaOffset   *offset;      /* nullable */
 };
 
 struct _GpuCudaKernel
@@ -56,6 +57,7 @@ struct _GpuCudaKernel
   char            *name;
   guint            constant_samplers;   /* bitmap of the constant samplers that the program may
                                          * use */
+  gint             cache_preference;    /* atomic; a GpuCachePreference */
   GpuCudaKernel   *with_offset;         /* atomic, nullable; this kernel in GpuCudaOffset.module */
 };
 
@@ -96,14 +98,20 @@ gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
 gboolean          _gpu_cuda_kernel_prepare_offset (GpuNativeContext *context,
                                                 GpuNativeKernel     *native,
                                                 GError             **error);
+/* Sets @copy to the kernel for launches with an offset, or to NULL if the program has had none. */
+gboolean          _gpu_cuda_kernel_find_copy   (GpuCudaKernel       *kernel,
+                                                GpuCudaKernel      **copy,
+                                                GError             **error);
 /* Caller has entered the context. Locks @self, and makes @stream wait for the last launch with an
- * offset and set @offset. The caller must then enqueue the launch and call _gpu_cuda_offset_end()
- * with the result of the driver. Sets @function to the call that failed. */
+ * offset and set @offset. If successful, the caller must then enqueue the launch and call
+ * _gpu_cuda_offset_end() with the result of the driver. Otherwise, unlocks @self, and sets
+ * @function to the call that failed. */
 CUresult          _gpu_cuda_offset_begin       (GpuCudaOffset       *self,
                                                 CUstream             stream,
                                                 const GpuExtent     *offset,
                                                 const char         **function);
-/* Records the launch unless @code is an error, and unlocks @self. */
+/* Makes the next launch with an offset wait for @stream, and unlocks @self. Returns @code, the
+ * result of the launch, if it is an error. */
 CUresult          _gpu_cuda_offset_end         (GpuCudaOffset       *self,
                                                 CUstream             stream,
                                                 CUresult             code,
@@ -116,6 +124,12 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 const char          *name,
                                                 const char          *native_name,
                                                 GError             **error);
+
+/* Caller has entered the context. Sets the attributes and the cache preference of @kernel to those
+ * of @source. */
+gboolean          _gpu_cuda_kernel_copy_attributes (GpuCudaKernel    *kernel,
+                                                GpuCudaKernel        *source,
+                                                GError              **error);
 
 /* gpu-cuda-launch-image.c: image and sampler arguments of portable kernels, and texture and surface
  * arguments of CUDA C++ kernels. */
