@@ -353,14 +353,14 @@ prepare_offset (GpuKernelCore  *core,
  * @global_offset changes get_global_id() and get_global_offset() of the kernel, so that several
  * launches can share one large grid (OpenCL: global_work_offset of clEnqueueNDRangeKernel). On
  * CUDA, only kernels in the portable dialect take an offset, in programs without variables at
- * program scope (`__constant` or `__global`) that were not created by gpu_program_new_linked(). For
- * these, the library loads the module of the program a second time before the first launch with an
- * offset (CUDA: cuModuleLoadDataEx, cuModuleGetGlobal, cuFuncGetAttribute), which may block. The
- * second module would have variables of its own, so that launches with an offset would not read
- * what gpu_program_get_global() or another launch writes. Attributes and the cache preference of
- * @kernel also apply to launches with an offset. Each launch with an offset waits for the preceding
- * launch with an offset of the same program, on any stream (CUDA: cuStreamWaitEvent,
- * cuMemcpyHtoDAsync, cuEventRecord).
+ * program scope (`__constant`, `const` or `__global`, also samplers) that were not created by
+ * gpu_program_new_linked(). For these, the library loads the module of the program a second time
+ * before the first launch with an offset (CUDA: cuModuleLoadDataEx, cuModuleGetGlobal,
+ * cuFuncGetAttribute), which may block. The second module would have variables of its own, so that
+ * launches with an offset would not read what gpu_program_get_global() or another launch writes.
+ * Attributes and the cache preference of @kernel also apply to launches with an offset. Each launch
+ * with an offset waits for the preceding launch with an offset of the same program, on any stream
+ * (CUDA: cuStreamWaitEvent, cuMemcpyHtoDAsync, cuEventRecord).
  *
  * A grid with a size of 0 in any dimension is empty, and an error by default. With
  * %GPU_LAUNCH_FLAGS_ALLOW_EMPTY, this function checks such a launch like any other. Submitting it
