@@ -295,36 +295,35 @@ def run_interruptible(function):
 
 # --- await ---------------------------------------------------------------------------------------
 
-_await_lock = threading.Lock()
-_await_context = None
+class LoopThread:
+    """A thread that runs a main context of its own. It starts at the first use of the context."""
+
+    def __init__(self, name):
+        self._name = name
+        self._forget()
+        # A forked child has none of the other threads.
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self):
+        self._lock = threading.Lock()
+        self._context = None
+
+    def _run(self):
+        self._context.push_thread_default()
+        while True:
+            self._context.iteration(True)
+
+    def get_context(self):
+        """Returns the main context."""
+        with self._lock:
+            if self._context is None:
+                self._context = GLib.MainContext.new()
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            return self._context
 
 
-def _serve(context):
-    context.push_thread_default()
-    while True:
-        context.iteration(True)
-
-
-def _get_await_context():
-    """Returns the main context of the helper thread, so that asyncio programs need no GLib main
-    loop."""
-    global _await_context
-    with _await_lock:
-        if _await_context is None:
-            _await_context = GLib.MainContext.new()
-            threading.Thread(target=_serve, args=(_await_context,), name="gpumem-await",
-                             daemon=True).start()
-        return _await_context
-
-
-def _forget_thread():
-    global _await_lock, _await_context
-    _await_lock = threading.Lock()
-    _await_context = None
-
-
-# A forked child has none of the other threads.
-os.register_at_fork(after_in_child=_forget_thread)
+# The helper thread, so that asyncio programs need no GLib main loop
+_get_await_context = LoopThread("gpumem-await").get_context
 
 
 async def wait_for(begin, finish, progress=None):

@@ -2,41 +2,14 @@
 """Functions that a thread of the overrides calls when an event has completed."""
 
 import concurrent.futures
-import os
-import threading
 
 from gi.repository import GLib
 
-_lock = threading.Lock()
-_context = None
+from ._gpumem import LoopThread
 
-
-def _serve(context):
-    context.push_thread_default()
-    while True:
-        context.iteration(True)
-
-
-def _get_context():
-    """Returns the main context of the thread gpumem-call. asyncio and the release of data have a
-    thread of their own, because a function of the program may block this thread."""
-    global _context
-    with _lock:
-        if _context is None:
-            _context = GLib.MainContext.new()
-            threading.Thread(target=_serve, args=(_context,), name="gpumem-call",
-                             daemon=True).start()
-        return _context
-
-
-def _forget_thread():
-    global _lock, _context
-    _lock = threading.Lock()
-    _context = None
-
-
-# A forked child has none of the other threads.
-os.register_at_fork(after_in_child=_forget_thread)
+# asyncio and the release of data have a thread of their own, because a function of the program may
+# block this thread.
+_get_context = LoopThread("gpumem-call").get_context
 
 
 class CallFuture(concurrent.futures.Future):
