@@ -4,6 +4,7 @@
 import faulthandler
 import gc
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -256,6 +257,17 @@ def run_case(func, device):
             func(Fixture(device))
     finally:
         sys.settrace(None)
+
+
+def run_without_fast(file, *words, **environment):
+    """Runs the tests of a file again, in a process without the C module."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        raise Skip("this run has no C module")
+    result = subprocess.run([sys.executable, file, *words], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", **environment),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+    assert "\nok" in result.stdout, result.stdout
 
 
 def main(functions, form="{device}/{test}"):

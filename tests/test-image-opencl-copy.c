@@ -29,12 +29,6 @@ pitched[] =
   { GPU_IMAGE_TYPE_IMAGE_3D, { 10, 1, 3 }, 52, 104 }
 };
 
-static gboolean
-is_nvidia (TestFixture *fixture)
-{
-  return strstr (test_get_string (fixture->device, "platform"), "NVIDIA") != NULL;
-}
-
 /* Removes the gaps between rows. */
 static guint8 *
 pack (gconstpointer data,
@@ -186,7 +180,7 @@ for_host_bytes (TestFixture *fixture)
                                             pitched[i].type, &extent, bytes,
                                             pitched[i].row_pitch, pitched[i].slice_pitch,
                                             &error);
-      if (image == NULL && is_nvidia (fixture))
+      if (image == NULL && test_is_nvidia_opencl (fixture))
         {
           test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gaps between slices", "312");
           continue;

@@ -4,13 +4,12 @@ Interface."""
 
 import ctypes
 import gc
-import os
 import subprocess
 import sys
 import threading
 import weakref
 
-from python_util import Skip, equal, main, need_numpy, np, raises, spin
+from python_util import Skip, equal, main, need_numpy, np, raises, run_without_fast, spin
 from gi.repository import Gpu
 
 
@@ -632,12 +631,7 @@ def plain_at_exit():
 
 def plain_without_fast():
     """Repeats all tests of this file without the C module."""
-    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
-        raise Skip("this run has no C module")
-    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
-                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+    run_without_fast(__file__, GPUMEM_TEST="host")
 
 
 class Foreign:

@@ -6,12 +6,11 @@ import asyncio
 import copy
 import os
 import pickle
-import subprocess
 import sys
 
 from gi.module import get_introspection_module
 
-from python_util import Gpu, Skip, equal, main, need, spin
+from python_util import Gpu, equal, main, need, run_without_fast, spin
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -350,13 +349,7 @@ def test_allocator(fixture):
 
 def plain_without_fast():
     """Repeats all tests of this file without the C module."""
-    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
-        raise Skip("this run has no C module")
-    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
-                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0"),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
-    assert "\nok" in result.stdout, result.stdout
+    run_without_fast(__file__)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,10 @@ Tests sizes and offsets that are not integers, strings with a null character, se
 outside their limits, and every method of uninitialised objects."""
 
 import fractions
-import os
 import subprocess
 import sys
 
-from python_util import Skip, equal, main, np, raises
+from python_util import Skip, equal, main, np, raises, run_without_fast
 import gi
 from gi._gi import TypeTag
 from gi.module import get_introspection_module
@@ -187,13 +186,7 @@ def test_optional_arguments(fixture):
 
 def plain_without_fast():
     """Repeats all tests of this file without the C module."""
-    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
-        raise Skip("this run has no C module")
-    result = subprocess.run([sys.executable, __file__, "host/"], timeout=600, text=True,
-                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
-    assert "\nok" in result.stdout, result.stdout
+    run_without_fast(__file__, "host/", GPUMEM_TEST="host")
 
 
 # --- strings -------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ gpointer      test_get_object     (gpointer       object,
  * from OpenCL. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
 gboolean      test_is_intel_cpu   (TestFixture   *fixture);
+gboolean      test_is_nvidia_opencl (TestFixture *fixture);
 /* Skips the test, with a reason, unless the device ignores kernel writes outside of images. */
 gboolean      test_drops_writes   (TestFixture   *fixture);
 

@@ -362,6 +362,7 @@ create_device (cl_device_id    id,
   device->base.driver_version = g_strdup ("unknown");
   device->base.platform = g_strdup (platform_name);
   device->base.base_alignment = 1;
+  device->base.has_short_ids = _gpu_opencl_device_is_nvidia (device);
   read_device (device);
 
   return device;

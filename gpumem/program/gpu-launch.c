@@ -74,21 +74,25 @@ fail_extent (const char       *what,
 
 /* The sum of offset and grid must be in range, too, because kernels may compute it. */
 static gboolean
-check_offset (const GpuLaunch  *launch,
-              GError          **error)
+check_offset (const GpuLaunch        *launch,
+              const GpuNativeDevice  *device,
+              GError                **error)
 {
   const GpuExtent *grid = launch->grid;
   const GpuExtent *offset = launch->offset;
+  const gsize most = device->has_short_ids ? G_MAXUINT32 : G_MAXSIZE;
 
-  if (offset->width <= G_MAXSIZE - grid->width && offset->height <= G_MAXSIZE - grid->height
-      && offset->depth <= G_MAXSIZE - grid->depth)
+  if (grid->width <= most && offset->width <= most - grid->width
+      && grid->height <= most && offset->height <= most - grid->height
+      && grid->depth <= most && offset->depth <= most - grid->depth)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
                G_GSIZE_FORMAT ", global offset %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT ", %"
-               G_GSIZE_FORMAT ": the sum exceeds the range of gsize", grid->width, grid->height,
-               grid->depth, offset->width, offset->height, offset->depth);
+               G_GSIZE_FORMAT ": the sum exceeds %" G_GSIZE_FORMAT ", the largest on %s",
+               grid->width, grid->height, grid->depth, offset->width, offset->height,
+               offset->depth, most, device->id);
 
   return FALSE;
 }
@@ -124,7 +128,7 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
            || !g_size_checked_mul (&n_items, n_items, grid->depth))
     return fail_extent ("the number of work-items exceeds the range of gsize", launch, error);
 
-  if (G_UNLIKELY (launch->offset != NULL) && !check_offset (launch, error))
+  if (G_UNLIKELY (launch->offset != NULL) && !check_offset (launch, device, error))
     return FALSE;
 
   if (block == NULL)
@@ -370,8 +374,8 @@ prepare_offset (GpuKernelCore  *core,
  *   the device does not support @shared_size or @flags (OpenCL and the host support neither), or if
  *   @global_offset is not 0, on CUDA, and @kernel is not in the portable dialect, or its program
  *   was linked or has a variable at program scope; %GPU_ERROR_INVALID_ARGUMENT for unknown flags,
- *   or if the sum of @global_offset and @grid exceeds the range of #gsize; or an error of
- *   gpu_stream_launch_arguments()
+ *   or if the sum of @global_offset and @grid exceeds the range of #gsize (NVIDIA's OpenCL:
+ *   2^32 - 1); or an error of gpu_stream_launch_arguments()
  *
  * Since: 0.1
  */
