@@ -82,16 +82,16 @@ def add_events(context, stream):
     past = stream.record()
     stream.synchronize()
 
-    def complete():
-        Gpu.Event.new_user(context).complete()
-
-    return {
+    calls = {
         "record an event": stream.record,
         "record an event, and wait": lambda: stream.record().wait(),
         "wait for an event that is complete": past.wait,
         "let a stream wait for an event": lambda: stream.wait_event(past),
-        "make and complete an event of the program": complete,
         "make a stream": lambda: Gpu.Stream(context)}
+    if context.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+        calls["make and complete an event of the program"] = (
+            lambda: Gpu.Event.new_user(context).complete())
+    return calls
 
 
 def add_svm(context, stream):
