@@ -31,7 +31,7 @@ def get_calls(name):
     cp.cuda.Device(indices[0]).use()
     stream = cp.cuda.Stream(non_blocking=True)
     stream.use()
-    return stream.synchronize, {**add_frequent(stream), **add_events(stream), **add_arrays()}
+    return stream.synchronize, {**add_frequent(stream), **add_events(stream), **add_arrays(stream)}
 
 
 def add_frequent(stream):
@@ -68,15 +68,20 @@ def add_events(stream):
         "make a stream": lambda: cp.cuda.Stream(non_blocking=True)}
 
 
-def add_arrays():
+def add_arrays(stream):
     array, other = cp.asarray(numbers), cp.asarray(numbers)
+
+    def write():
+        array.set(numbers)
+        stream.synchronize()
+
     return {
         "make an array of one of NumPy": lambda: cp.asarray(numbers),
         "make an array of zeros from a pool": lambda: cp.zeros(N, cp.float32),
         "make an empty array from a pool": lambda: cp.empty(N, cp.float32),
         "copy an array to NumPy": array.get,
         "copy an array into one of NumPy": lambda: array.get(out=numbers),
-        "copy an array from one of NumPy": lambda: array.set(numbers),
+        "copy an array from one of NumPy": write,
         "make a slice of an array": lambda: array[10:20],
         "make a copy of an array": array.copy,
         "fill an array": lambda: array.fill(two),

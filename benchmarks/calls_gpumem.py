@@ -139,5 +139,5 @@ def add_arrays(context, stream):
         "copy an array from one of NumPy": lambda: array.write(numbers),
         "make a slice of an array": lambda: array[10:20],
         "make a copy of an array": lambda: array.copy(stream=stream),
-        "fill an array": lambda: array.fill(two),
+        "fill an array": lambda: array.fill(two, stream=stream),
         "copy between arrays": lambda: stream.copy_array(other, array)}

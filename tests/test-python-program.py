@@ -46,8 +46,11 @@ def test_options_list(fixture):
     """A list of options gives each option and value to the compiler as it is."""
     need(fixture, CAPABILITIES.SOURCE)
     need_numpy()
-    is_opencl = fixture.device.backend == "opencl"
-    folder = "$inc" if is_opencl else "$inc 'a' \"b\" \\ #"
+    if fixture.device.backend != "opencl":
+        folder = "$inc 'a' \"b\" \\ #"
+    else:
+        # NVIDIA's driver refuses options with a folder whose path contains a dollar sign.
+        folder = "inc" if "NVIDIA" in fixture.device.platform else "$inc"
     with tempfile.TemporaryDirectory() as parent:
         path = os.path.join(parent, folder)
         os.mkdir(path)
