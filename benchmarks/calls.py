@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Measures the ten most frequent calls from C, Vala, JavaScript, Python, and Python without the C
-module, and the other calls from Python only. Compares their times with those of PyOpenCL and CuPy on the same device.
+module, and the other calls from Python only. Compares their times with those of PyOpenCL and CuPy
+on the same device.
 
     benchmarks/calls.py [--python FILE] [DEVICE]
 
