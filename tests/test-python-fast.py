@@ -884,6 +884,37 @@ def plain_without_fast():
     run_without_fast(__file__, GPUMEM_TEST="host")
 
 
+SUBINTERPRETER = """
+import sys
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+else:
+    import _xxsubinterpreters as interpreters
+code = '''
+import importlib.machinery, importlib.util
+loader = importlib.machinery.ExtensionFileLoader("gi.overrides._gpumem_fast", FILE)
+spec = importlib.util.spec_from_loader("gi.overrides._gpumem_fast", loader)
+try:
+    importlib.util.module_from_spec(spec)
+except ImportError as error:
+    print(error)
+'''
+child = interpreters.create()
+interpreters.run_string(child, code.replace("FILE", repr(sys.argv[1])))
+interpreters.destroy(child)
+"""
+
+
+def plain_subinterpreter():
+    """A subinterpreter cannot import the C module. PyGObject itself hangs in a subinterpreter when
+    it imports GLib, or cannot be imported there."""
+    need_fast()
+    result = subprocess.run([sys.executable, "-c", SUBINTERPRETER, _gpumem_fast.__file__],
+                            capture_output=True, text=True, timeout=60)
+    equal(result.returncode, 0, result.stderr)
+    assert "subinterpreter" in result.stdout, result
+
+
 def plain_fork():
     """A forked child exits at once, and its parent continues."""
     pool = Gpu.MemoryPool(Gpu.Context("host"))

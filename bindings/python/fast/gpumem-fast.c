@@ -224,12 +224,20 @@ static struct PyModuleDef module_def = {
 
 PyMODINIT_FUNC PyInit__gpumem_fast (void);
 
+/* The types and caches of the module, and those of PyGObject, belong to one interpreter. */
 PyMODINIT_FUNC
 PyInit__gpumem_fast (void)
 {
-  PyObject *gobject = pygobject_init (3, 42, 0);
+  PyObject *gobject;
   PyObject *module;
 
+  if (PyInterpreterState_Get () != PyInterpreterState_Main ())
+    {
+      PyErr_SetString (PyExc_ImportError, "gpumem cannot be imported in a subinterpreter");
+      return NULL;
+    }
+
+  gobject = pygobject_init (3, 42, 0);
   if (gobject == NULL)
     return NULL;
 
