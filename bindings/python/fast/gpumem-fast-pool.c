@@ -68,6 +68,7 @@ gpu_fast_init_pool (void)
 
   instance_data = g_quark_from_static_string ("PyGObject::instance-data");
   gpu_fast_buffer_base.tp_base = &PyGObject_Type;
+  gpu_fast_buffer_base.tp_basicsize = PyGObject_Type.tp_basicsize;  /* debug builds check it */
 
   return PyType_Ready (&gpu_fast_buffer_base) == 0;
 }
