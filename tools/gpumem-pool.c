@@ -270,7 +270,7 @@ run_replay_command (char **arguments)
     { "limit", 'l', 0, G_OPTION_ARG_STRING, &options.limit,
       "Maximum size of the pool in bytes", "SIZE" },
     { "fragmentation-target", 0, 0, G_OPTION_ARG_DOUBLE, &options.target,
-      "Fragmentation above which the pool moves memory [0.03]", "X" },
+      "Fragmentation above which the pool moves memory [0.01]", "X" },
     { "blocks", 0, 0, G_OPTION_ARG_NONE, &options.blocks, "Allocate blocks, or fail", NULL },
     { "buffers", 0, 0, G_OPTION_ARG_NONE, &options.buffers,
       "Allocate buffers [blocks, if supported]", NULL },

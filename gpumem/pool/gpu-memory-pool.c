@@ -18,7 +18,7 @@
 #define FUNCTION             "gpu_memory_pool_new"
 #define MAX_LEADING_BITS     GPU_POOL_BINS_MAX_BITS
 #define DEFAULT_LEADING_BITS GPU_POOL_BINS_BITS
-#define DEFAULT_WASTE        0.03
+#define DEFAULT_WASTE        0.01
 
 /**
  * GpuMemoryPool:

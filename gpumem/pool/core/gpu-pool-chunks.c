@@ -17,9 +17,9 @@
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
  * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
  * has all the memory that its program needs. */
-#define PATIENCE       1.3
+#define PATIENCE       4.0
 /* The number of granules by which a pool may exceed the allowed memory. */
-#define SLACK          4
+#define SLACK          1
 
 static void
 start (GpuPoolGrowth        *growth,

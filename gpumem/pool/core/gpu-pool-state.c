@@ -8,11 +8,13 @@
 #define CACHED_BYTES  (1024 * 1024)
 /* The maximum size of a thread's cache in bytes. All threads share 1/CACHE_DIVISOR of the managed
  * bytes equally, but each thread may cache at least CACHE_BUDGET and at most MAX_CACHE_BUDGET. */
-#define CACHE_BUDGET  (16 * 1024 * 1024)
-#define CACHE_DIVISOR 8
+#define CACHE_BUDGET  (8 * 1024 * 1024)
+#define CACHE_DIVISOR 64
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
 /* In a pool with a limit, a thread caches at most 1/LIMIT_DIVISOR of the limit. */
 #define LIMIT_DIVISOR 64
+/* The maximum size of a small block in bytes. */
+#define SMALL_BYTES   (256 * 1024)
 
 __thread GpuPoolCache *_gpu_pool_cache_current;
 
@@ -245,14 +247,20 @@ _gpu_pool_set_refused (GpuPool               *pool,
 
 /* --- cutting requested blocks from free ranges --------------------------------------- */
 
+/* Returns the units before the requested block in @node. Small blocks come from the end of a range,
+ * so that fewer of them lie between large ones. */
 static guint32
 get_pad (GpuPool              *pool,
          const GpuPoolNode    *node,
          const GpuPoolRequest *request)
 {
   guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
+  guint64 at = first + node->offset;
 
-  return -(first + node->offset) & (request->align - 1);
+  if (request->units <= SMALL_BYTES >> pool->unit_shift)
+    return ((at + node->units - request->units) & -(guint64) request->align) - at;
+
+  return -at & (request->align - 1);
 }
 
 GpuPoolNode *
@@ -260,7 +268,7 @@ _gpu_pool_serve_from (GpuPool              *pool,
                       GpuPoolNode          *node,
                       const GpuPoolRequest *request)
 {
-  guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
+  guint32 pad = get_pad (pool, node, request);
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
 

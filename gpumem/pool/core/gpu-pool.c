@@ -31,7 +31,7 @@ _gpu_pool_new (const GpuPoolConfig    *config,
   pool->owner = owner;
   pool->unit_shift = choose_unit_shift (config);
   pool->is_holding = TRUE;
-  pool->limits = (GpuPoolLimits) { .release_threshold = G_MAXUINT64, .waste = 0.03 };
+  pool->limits = (GpuPoolLimits) { .release_threshold = G_MAXUINT64, .waste = 0.01 };
 
   _gpu_pool_lock_init (&pool->growth_lock);
   _gpu_pool_lock_init (&pool->lock);
