@@ -11,7 +11,7 @@ C = "{http://www.gtk.org/introspection/c/1.0}"
 GLIB = "{http://www.gtk.org/introspection/glib/1.0}"
 
 BASIC = {"gboolean": "bool", "gdouble": "float", "gfloat": "float", "none": "None",
-         "utf8": "str", "filename": "str", "gpointer": "Any", "gconstpointer": "Any",
+         "utf8": "str", "filename": "str", "gpointer": "int", "gconstpointer": "int",
          "GType": "type", "gunichar": "str"}
 INTEGERS = re.compile(r"g?u?(char|short|int|long|int(8|16|32|64)|size|intptr|offset)$"
                       r"|gssize$|GLib.Quark$")
@@ -115,12 +115,12 @@ class Function:
         parameters = []
         for number, one in enumerate(shown):
             may_be_none = self._may_be_none(one)
-            type_ = "tuple[Any, ...]" if self._all.index(one) in self._middle else type_of(one)
+            type_ = "tuple[object, ...]" if self._all.index(one) in self._middle else type_of(one)
             type_ += " | None" if may_be_none else ""
             parameters.append(Parameter(one.get("name"), type_,
                                         "None" if number >= required else None))
         if any(one.get("scope") and one.get("closure") for one in shown):
-            parameters.append(Parameter("user_data", "Any", star="*"))
+            parameters.append(Parameter("user_data", "object", star="*"))
         return parameters
 
     @staticmethod
@@ -198,6 +198,14 @@ class Namespace:
                           for one in root.findall(CORE + "callback")}
         self.enums = {one.get("name"): Enum(one) for tag in ("enumeration", "bitfield")
                       for one in root.findall(CORE + tag)}
+
+    def find_property(self, class_name, name):
+        """Finds the type of a property of a class or of one of its ancestors."""
+        found = self.classes.get(class_name)
+        if found is None:
+            return None
+        inherited = (self.find_property(base, name) for base in found.bases)
+        return found.properties.get(name) or next(filter(None, inherited), None)
 
     def find(self, class_name, name):
         """Finds a function of a class or of one of its ancestors."""

@@ -6,24 +6,13 @@ import builtins
 import os
 
 from stubs_gir import Parameter
+from stubs_types import PARAMETERS, PARAMETERS_OF, RESULTS_OF
 
-# Types of parameters by name, used if there is no other source
-KNOWN = {"stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
-         "headers": "dict[str, str] | None",
-         "options": "str | Sequence[str] | None",
-         "offset": "int", "size": "int | None", "callback": "Gio.AsyncReadyCallback | None",
-         "progress_callback": "Gio.FileProgressCallback | None",
-         "progress_data": "tuple[Any, ...] | None",
-         "progress": "Callable[[int, int], object] | None", "order": "str", "dialect": "str",
-         "shape": "int | Sequence[int]", "other": "object", "upstream": "Allocator",
-         "context": "Context | Allocator | Callable[[int], Memory]",
-         "allocator": "Allocator | Callable[[int], Memory]",
-         "image_type": "ImageType", "memo": "dict[int, Any]", "traceback": "TracebackType | None"}
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
            "__int__": "int", "__len__": "int", "__ne__": "bool", "__repr__": "str",
            "__contains__": "bool", "__float__": "float", "__complex__": "complex",
            "__str__": "str"}
-ANY_METHOD = {"__await__": "Generator[Any, Any, Any]", "__exit__": "None"}
+ANY_METHOD = {"__exit__": "None", "__aexit__": "None", "__bytes__": "bytes"}
 
 
 class Member:
@@ -43,6 +32,7 @@ class Overrides:
         self._classes = {}
         self._functions = {}
         self.with_properties = set()            # classes with properties as attributes
+        self._used = set()                      # entries of PARAMETERS_OF and RESULTS_OF
         folder = os.path.dirname(path)
         self._main = self._parse(path)
         for name in sorted(os.listdir(folder)):
@@ -120,18 +110,42 @@ class Overrides:
         kind = "method"
         for known in ("property", "classmethod", "staticmethod"):
             kind = known if known in decorators else kind
-        result = self._result(node, class_name)
+        result = self._find(RESULTS_OF, class_name, node.name) or self._result(node, class_name)
         if "contextlib.contextmanager" in decorators:
-            result = "AbstractContextManager[Any]"
-        return Member(kind, self._parameters(node, class_name is not None), result,
+            result = f"AbstractContextManager[{self._yielded(node, class_name)}]"
+        return Member(kind, self._parameters(node, class_name), result,
                       ast.get_docstring(node) or "", isinstance(node, ast.AsyncFunctionDef))
+
+    def _yielded(self, node, class_name):
+        """Returns the type of the only value that a function for a with statement yields."""
+        value = next(one for one in ast.walk(node) if isinstance(one, ast.Yield)).value
+        known = self._find(RESULTS_OF, class_name, node.name)
+        return known or ("None" if value is None else self._expression(value, class_name))
+
+    def _find(self, table, class_name, *names):
+        """Returns the entry of a table for a function, or for a parameter of a function."""
+        for key in (".".join(filter(None, (class_name, *names))),
+                    ".".join(filter(None, (class_name, "*", names[-1])))):
+            if key in table:
+                self._used.add(key)
+                return table[key]
+        return None
+
+    def list_unused(self):
+        """Returns the entries of the tables that no class or function has."""
+        return sorted({*PARAMETERS_OF, *RESULTS_OF} - self._used)
 
     def _member(self, class_name, node, found):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name, self.function(node, class_name)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                yield target.id, self._assigned(class_name, node.value, found)
+                if ast.unparse(node.value).startswith("object."):
+                    continue                    # inherited
+                member = self._assigned(class_name, node.value, found)
+                known = self._find(RESULTS_OF, class_name, target.id)
+                yield target.id, Member(member.kind, member.parameters, known or member.result,
+                                        member.doc, member.is_async)
         elif isinstance(node, ast.AnnAssign):
             yield node.target.id, Member("value", [], ast.literal_eval(node.annotation))
 
@@ -141,8 +155,8 @@ class Overrides:
             return found[value.id]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
             argument = value.args[0]
-            if value.func.id == "_get":
-                return Member("property", [], self._native(class_name, "get_" + argument.value))
+            if value.func.id in ("_get", "_property"):
+                return Member("property", [], self._property(class_name, argument.value))
             if isinstance(argument, ast.Name) and argument.id in found:
                 return Member("property", [], found[argument.id].result)
             if isinstance(argument, ast.Lambda):
@@ -157,27 +171,50 @@ class Overrides:
         function = self._namespace.find(class_name, name)
         return function.result if function is not None else "Any"
 
-    def _parameters(self, node, is_member):
+    def _property(self, class_name, name):
+        """Returns the type of a property: the result of its getter, or else the GObject property.
+        The getters of objects return None only before the construction."""
+        native = self._native(class_name, "get_" + name)
+        if native != "Any":
+            return native
+        return self._namespace.find_property(class_name, name.replace("-", "_")) or "Any"
+
+    def _parameters(self, node, class_name):
+        is_member = class_name is not None
         static = any(ast.unparse(one) == "staticmethod" for one in node.decorator_list)
         named = (node.args.posonlyargs + node.args.args)[is_member and not static:]
         defaults = [None] * (len(named) - len(node.args.defaults)) + node.args.defaults
         defaults = defaults[len(defaults) - len(named):]
-        parameters = [self._parameter(*both) for both in zip(named, defaults)]
+        of = (class_name, node.name)
+        parameters = [self._parameter(of, *both) for both in zip(named, defaults)]
         if node.args.vararg is not None:
-            parameters.append(Parameter(node.args.vararg.arg, "Any", star="*"))
+            parameters.append(self._star(of, node.args.vararg.arg, "*"))
         elif node.args.kwonlyargs:
             parameters.append(Parameter("", "", star="*"))
-        parameters += [self._parameter(*both)
+        parameters += [self._parameter(of, *both)
                        for both in zip(node.args.kwonlyargs, node.args.kw_defaults)]
         if node.args.kwarg is not None:
-            parameters.append(Parameter(node.args.kwarg.arg, "Any", star="**"))
+            parameters.append(self._star(of, node.args.kwarg.arg, "**"))
         return parameters
 
-    def _parameter(self, argument, default):
+    def _star(self, of, name, star):
+        """Returns the parameter for further arguments."""
+        known = self._find(PARAMETERS_OF, *of, star + name)
+        return Parameter(name, known or PARAMETERS.get(star + name, "Any"), star=star)
+
+    def _of_native(self, of, name):
+        """Returns the type that the function of the library has for a parameter."""
+        class_name, function = of
+        native = self._namespace.find(class_name, "new" if function == "__new__" else function)
+        return next((one.type for one in native.parameters if one.name == name), None) \
+            if native is not None else None
+
+    def _parameter(self, of, argument, default):
         text = ast.unparse(default) if isinstance(default, ast.Constant) else default and "..."
         if argument.annotation is not None:
             return Parameter(argument.arg, ast.unparse(argument.annotation), text)
-        known = KNOWN.get(argument.arg, "Any")
+        known = self._find(PARAMETERS_OF, *of, argument.arg)
+        known = known or PARAMETERS.get(argument.arg) or self._of_native(of, argument.arg) or "Any"
         if isinstance(default, ast.Attribute):
             known = ast.unparse(default).removeprefix("Gpu.").rsplit(".", 1)[0]
         elif isinstance(default, ast.Constant) and known == "Any" \
@@ -214,9 +251,15 @@ class Overrides:
             return class_name or "Any"
         if isinstance(node, ast.Compare):
             return "bool"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tuple", "_last"):
+            found = self._expression(node.args[0], class_name)
+            is_last = ast.unparse(node.func) == "_last" and found.startswith("tuple[")
+            return found[:-1].rsplit(", ", 1)[-1] if is_last else found
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = ast.unparse(node.func.value)
             if owner in ("self", "cls"):
+                if node.func.attr == "get_property":
+                    return self._property(class_name, node.args[0].value)
                 return self._native(class_name, node.func.attr)
             if owner == "Gpu" and node.func.attr in self._namespace.classes:
                 return node.func.attr

@@ -6,18 +6,25 @@ import re
 import textwrap
 
 from stubs_gir import Parameter
+from stubs_types import ALIASES
 
 HEAD = '''\
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Made by bindings/python/make-stubs
 # mypy: disable-error-code="override", no-warn-unused-ignores
 import builtins
-from collections.abc import Callable, Generator, Sequence
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from enum import IntEnum, IntFlag
-from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from types import EllipsisType, TracebackType
+from typing import (Any, Generic, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar,
+                    overload)
 
+import numpy as np  # type: ignore
+import numpy.typing as npt  # type: ignore
+from _typeshed import ReadableBuffer, WriteableBuffer
 from gi.repository import Gio, GLib, GObject
 
 class _Enum(IntEnum):  # type: ignore[misc]
@@ -41,23 +48,23 @@ _R = TypeVar("_R")
 _AllocatorT = TypeVar("_AllocatorT", bound="Allocator")
 
 class _Memoized(Generic[_P, _R]):
-    cache: Any
+    cache: Sized
     def cache_clear(self) -> None: ...
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     @overload
-    def __get__(self, owner: None, kind: Any = None) -> _Memoized[_P, _R]: ...
+    def __get__(self, owner: None, kind: type | None = None) -> _Memoized[_P, _R]: ...
     @overload
-    def __get__(self, owner: object, kind: Any = None) -> Callable[..., _R]: ...
+    def __get__(self, owner: object, kind: type | None = None) -> Callable[..., _R]: ...
 '''
 
 # Parameters and result of generic functions
 GENERIC = {
     "memoize": [("function: Callable[_P, _R]", "_Memoized[_P, _R]"),
-                ("function: None = None, *, key: Callable[..., Any] | None = None",
+                ("function: None = None, *, key: Callable[..., object] | None = None",
                  "Callable[[Callable[_P, _R]], _Memoized[_P, _R]]")],
-    "pinned": [("context: Context, data: Any, /, *, flags: HostMemoryFlags = ...",
+    "pinned": [("context: Context, data: _Readable, /, *, flags: HostMemoryFlags = ...",
                 "AbstractContextManager[HostMemory]"),
-               ("context: Context, first: Any, second: Any, /, *more: Any, "
+               ("context: Context, first: _Readable, second: _Readable, /, *more: _Readable, "
                 "flags: HostMemoryFlags = ...",
                 "AbstractContextManager[builtins.list[HostMemory]]")],
     "using_allocator": [("allocator: _AllocatorT", "AbstractContextManager[_AllocatorT]")],
@@ -101,7 +108,7 @@ class Writer:
         self._overrides = overrides
 
     def module(self):
-        parts = [HEAD]
+        parts = [HEAD + ALIASES]
         parts += [f"{name}: {kind}" for name, kind in sorted(self._namespace.constants.items())]
         parts += [self._callback(*item) for item in sorted(self._namespace.callbacks.items())]
         parts.append("")
@@ -164,10 +171,10 @@ class Writer:
                                 function.result, function.doc)
 
     def _member(self, name, member, native):
-        if member.kind == "value":
-            return f"    {name}: {'Any' if member.result == 'None' else member.result}"
         if name in ("__iter__", "__hash__") and member.result == "None":
             return f"    {name}: None  # type: ignore"
+        if member.kind == "value":
+            return f"    {name}: {member.result}"
         decorators = [] if member.kind == "method" else ["    @" + member.kind]
         first = {"classmethod": "cls", "staticmethod": None}.get(member.kind, "self")
         doc = member.doc or (native.doc if native is not None else "")
