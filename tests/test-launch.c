@@ -375,22 +375,32 @@ launch_invalid_launches (TestFixture *fixture)
   arguments = add_arguments (buffer, 1);
   g_assert_null (gpu_launch_new (kernel, &nothing, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch", "grid 0");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new: grid 0");
   g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, none,
                                  &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new: kernel add takes");
   g_assert_null (gpu_launch_new (empty, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new", "never initialised");
   g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, 1 << 10, arguments, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new: ",
+                         "launch flags 0x400");
+  g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &nothing, NULL, arguments,
+                                               &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch_arguments: grid 0");
+  g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &nothing, NULL, arguments,
+                                               NULL));
 
   launch = prepare (kernel, buffer, 1);
   context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   stream = gpu_context_get_default_stream (context);
   g_assert_false (gpu_stream_launch_prepared (stream, launch, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "different contexts");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch_prepared: ",
+                         "different contexts");
+  g_assert_null (gpu_stream_launch_timed (stream, launch, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch_timed: ",
+                         "different contexts");
 }
 
 /* --- offsets ------------------------------------------------------------------------------- */
@@ -916,12 +926,12 @@ launch_shared_memory_and_flags (TestFixture *fixture)
                    &error))
     assert_ints (buffer, 2);
   else
-    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch");
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_launch_new: ");
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_COOPERATIVE) != 0)
     return;
   g_assert_false (test_launch (fixture->stream, kernel, &grid, NULL, 0,
                                GPU_LAUNCH_FLAGS_COOPERATIVE, arguments, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_launch_new: ");
 }
 
 static void

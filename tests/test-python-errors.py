@@ -154,6 +154,53 @@ def test_messages_of_methods(fixture):
     check_message(lambda: buffer.write(b"1"), Gpu.ReleasedError, "gpu_buffer_write_bytes: ")
 
 
+def test_messages_name_wrong_types(fixture):
+    """An argument of a wrong type raises an error with the name of the argument and the value."""
+    stream, buffer, context = fixture.stream, fixture.buffer(64), fixture.context
+    for call, words in [
+            (lambda: stream.wait_event(None), "event must be of type Event, not None"),
+            (lambda: stream.wait_event(5), "event must be of type Event, not 5"),
+            (lambda: stream.launch(None, 4), "kernel must be of type Kernel, not None"),
+            (lambda: stream.launch("scale", 4), "kernel must be of type Kernel, not 'scale'"),
+            (lambda: stream.launch_prepared(None), "launch must be of type Launch, not None"),
+            (lambda: Gpu.Stream(context, "x"), "flags must be of type StreamFlags, not 'x'"),
+            (lambda: Gpu.Stream(None), "context must be of type Context, not None"),
+            (lambda: Gpu.Buffer("host", 4), "context must be of type Context, not 'host'"),
+            (lambda: Gpu.Svm(None, 4), "context must be of type Context, not None"),
+            (lambda: Gpu.Array(None, 4), "context must be a Gpu.Context or a Gpu.Allocator"),
+            (lambda: Gpu.Array("x", 4), "a Gpu.Allocator, not 'x'"),
+            (lambda: Gpu.Program(context, None), "source must be a str, not None"),
+            (lambda: Gpu.Program(context, "", flags=5), "flags must be of type ProgramFlags"),
+            (lambda: Gpu.MemoryPool(context).alloc_buffer(4, 5), "stream must be of type Stream"),
+            (lambda: stream.migrate(buffer), "memories must be a list of memory, not <Gpu.Buffer"),
+            (lambda: stream.migrate(Gpu.Array(context, 4)), "pass [memory]"),
+            (lambda: stream.migrate(None), "memories must be a list of memory, not None"),
+            (lambda: stream.migrate([5]), "not 'int'")]:
+        check_message(call, TypeError, words)
+
+
+def plain_messages_of_new_errors():
+    """A code in the place of the message raises an error that shows how to pass it."""
+    for kind, value in ((Gpu.Error, 3), (Gpu.Error, Gpu.Error.BUSY), (Gpu.BusyError, None)):
+        check_message(lambda: kind(value), TypeError, f"message must be a str, not {value!r}",
+                      "code=Gpu.Error.BUSY")
+
+
+def test_messages_name_launches(fixture):
+    """Errors of launches name the function that the program called, however Python launches."""
+    kernel, buffer = fixture.program().get_kernel("scale"), fixture.buffer(64)
+    args, stream = (buffer, 2.0), fixture.stream
+    for call, name in [(lambda: stream.launch(kernel, 0, args=args), "gpu_stream_launch"),
+                       (lambda: stream.launch(kernel, 0, None, [buffer, 2.0]), "gpu_stream_launch"),
+                       (lambda: stream.launch(kernel, 0, None, args, global_offset=1),
+                        "gpu_stream_launch"),
+                       (lambda: kernel(stream, 0, None, *args), "gpu_stream_launch"),
+                       (lambda: kernel.prepare(0, None, args), "gpu_launch_new")]:
+        check_message(call, Gpu.InvalidArgumentError, f"{name}: grid 0 x 1 x 1")
+    check_message(lambda: kernel(None, 4), TypeError, "stream must be of type Stream, not None")
+    check_message(lambda: kernel.timed(5, 4), TypeError, "stream must be of type Stream, not 5")
+
+
 def test_messages_of_new_buffers(fixture):
     """Arguments of an array get advice to create one."""
     for shape in ((3, 4), [3, 4]):

@@ -91,6 +91,31 @@ def plain_signatures():
     equal(str(inspect.signature(Gpu.staging_get_n_threads)), "()")
 
 
+def plain_constructors():
+    """inspect.signature() of a class has the parameters of its constructor."""
+    for kind, expected in ((Gpu.Buffer, "context size_or_data flags"),
+                           (Gpu.Stream, "context flags"),
+                           (Gpu.Svm, "context size svm_flags flags alignment"),
+                           (Gpu.HostMemory, "context size flags"),
+                           (Gpu.MemoryPool, "context kind flags"),
+                           (Gpu.Array, "context shape dtype order allocator stream strides"),
+                           (Gpu.Image, "context format extent image_type flags n_levels"),
+                           (Gpu.Program, "context source options names headers flags"),
+                           (Gpu.Context, "device flags"), (Gpu.Device, "name"),
+                           (Gpu.Launch, "kernel grid block global_offset shared_size flags "
+                                        "arguments"),
+                           (Gpu.Extent, "width height depth")):
+        equal(" ".join(inspect.signature(kind).parameters), expected, kind.__name__)
+
+
+def plain_native_handles():
+    """help() shows the text of properties that have no getter in C."""
+    for kind, word in ((Gpu.Event, "CUevent"), (Gpu.Program, "CUmodule")):
+        text = pydoc.plain(pydoc.render_doc(kind))
+        assert re.search(rf"native_handle\n.*\n?.*{word}|native_handle\n(.*\n){{1,3}}.*{word}",
+                         text), text[text.find("native_handle"):][:300]
+
+
 def plain_classes():
     """The module and all its classes have docstrings. Without the C module, enumerations have
     none."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from python_util import GLib, Gpu, equal, main, need, need_numpy, np, raises, spin
+from python_util import Gio, GLib, Gpu, equal, main, need, need_numpy, np, raises, spin
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -266,6 +266,26 @@ def test_headers_refused(fixture):
     if fixture.device.backend == "host":
         with raises(Gpu.Error.INVALID_ARGUMENT, "'program.cl'"):
             Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"program.cl": ""})
+
+
+def test_headers_everywhere(fixture):
+    """Each constructor from source takes headers, flags and names. Others name the right one."""
+    need(fixture, CAPABILITIES.SOURCE)
+    need_numpy()
+    context, flags = fixture.context, Gpu.ProgramFlags.NO_CACHE
+    keywords = {"flags": flags, "headers": HEADERS}
+    for build in (lambda: Gpu.Program(context, OPTIONS_SOURCE, ["-DSIGN=-1"], **keywords),
+                  lambda: Gpu.Program.new_from_source(context, OPTIONS_SOURCE, None, **keywords),
+                  lambda: Gpu.Program.new_from_source_full(context, OPTIONS_SOURCE, **keywords),
+                  lambda: asyncio.run(Gpu.Program.new_from_source_async(
+                      context, OPTIONS_SOURCE, **keywords))):
+        program = build()
+        equal((program.get_property("flags"), program.headers), (flags, HEADERS))
+        equal(built_numbers(fixture, program)[0], 5)
+    for name, argument in (("new_from_binary", b""), ("new_from_il", b""), ("new_linked", []),
+                           ("new_from_file", Gio.File.new_for_path("none"))):
+        with raises(TypeError, f"Program.{name}() takes no flags and no headers", "Gpu.Program()"):
+            getattr(Gpu.Program, name)(context, argument, **keywords)
 
 
 def test_headers_leave_no_files(fixture):

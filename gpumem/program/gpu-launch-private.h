@@ -108,4 +108,9 @@ gboolean _gpu_launch_fail_host_only (const char        *what,
                                      GpuNativeContext  *context,
                                      GError           **error);
 
+/* The checks of launches begin their messages with gpu_stream_launch. Replaces this name with
+ * @function, which the program called. Returns FALSE. */
+gboolean _gpu_launch_name_error     (const char        *function,
+                                     GError           **error);
+
 G_END_DECLS

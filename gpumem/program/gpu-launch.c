@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
@@ -68,6 +70,24 @@ fail_extent (const char       *what,
                G_GSIZE_FORMAT ", block %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
                G_GSIZE_FORMAT ": %s", grid->width, grid->height, grid->depth, block->width,
                block->height, block->depth, what);
+
+  return FALSE;
+}
+
+#define SHARED_PREFIX "gpu_stream_launch: "
+
+GPU_COLD gboolean
+_gpu_launch_name_error (const char  *function,
+                        GError     **error)
+{
+  char *message;
+
+  if (error == NULL || *error == NULL || !g_str_has_prefix ((*error)->message, SHARED_PREFIX))
+    return FALSE;
+
+  message = g_strdup_printf ("%s: %s", function, (*error)->message + strlen (SHARED_PREFIX));
+  g_free ((*error)->message);
+  (*error)->message = message;
 
   return FALSE;
 }
@@ -427,7 +447,10 @@ gpu_launch_new (GpuKernel        *kernel,
       || (launch->offset != NULL && !prepare_offset (core, error))
       || !_gpu_launch_resolve (launch, launch->arguments, error)
       || !set_buffers (launch, error))
-    return NULL;
+    {
+      _gpu_launch_name_error ("gpu_launch_new", error);
+      return NULL;
+    }
 
   return g_steal_pointer (&launch);
 }

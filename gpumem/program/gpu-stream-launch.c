@@ -458,7 +458,8 @@ gpu_stream_launch_arguments (GpuStream        *stream,
   launch_init (&launch, kernel, grid, block);
   timeline = check_launch (stream, &launch, error);
 
-  return timeline != NULL && launch_once (timeline, &launch, arguments, error);
+  return (timeline != NULL && launch_once (timeline, &launch, arguments, error))
+         || _gpu_launch_name_error ("gpu_stream_launch_arguments", error);
 }
 
 /**
@@ -486,7 +487,8 @@ gpu_stream_launch_prepared (GpuStream  *stream,
 
   timeline = check_prepared (stream, launch, error);
 
-  return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
+  return (timeline != NULL && launch_prepared (timeline, launch, NULL, error))
+         || _gpu_launch_name_error ("gpu_stream_launch_prepared", error);
 }
 
 /* Submits the launch to a profiling stream. On such a stream, the native event of the launch
@@ -514,6 +516,26 @@ launch_profiled (GpuStream    *stream,
   return _gpu_event_new_for_point (gpu_stream_get_context (stream), timeline, seq, timed);
 }
 
+static GpuEvent *
+launch_between_events (GpuStream    *stream,
+                       GpuTimeline  *timeline,
+                       GpuLaunch    *launch,
+                       GError      **error)
+{
+  g_autoptr (GpuEvent) start = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+  GpuEvent *event;
+
+  if (start == NULL || !launch_prepared (timeline, launch, NULL, error))
+    return NULL;
+
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+
+  if (event != NULL)
+    _gpu_event_set_start (event, _gpu_event_get_timed (start));
+
+  return event;
+}
+
 /**
  * gpu_stream_launch_timed:
  * @stream: a #GpuStream
@@ -539,7 +561,6 @@ gpu_stream_launch_timed (GpuStream  *stream,
                          GpuLaunch  *launch,
                          GError    **error)
 {
-  g_autoptr (GpuEvent) start = NULL;
   GpuTimeline *timeline;
   GpuEvent *event;
 
@@ -549,20 +570,14 @@ gpu_stream_launch_timed (GpuStream  *stream,
   timeline = check_prepared (stream, launch, error);
 
   if (timeline == NULL)
-    return NULL;
+    event = NULL;
+  else if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0 && !_gpu_launch_is_empty (launch))
+    event = launch_profiled (stream, timeline, launch, error);
+  else
+    event = launch_between_events (stream, timeline, launch, error);
 
-  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0 && !_gpu_launch_is_empty (launch))
-    return launch_profiled (stream, timeline, launch, error);
-
-  start = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
-
-  if (start == NULL || !launch_prepared (timeline, launch, NULL, error))
-    return NULL;
-
-  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
-
-  if (event != NULL)
-    _gpu_event_set_start (event, _gpu_event_get_timed (start));
+  if (event == NULL)
+    _gpu_launch_name_error ("gpu_stream_launch_timed", error);
 
   return event;
 }

@@ -137,6 +137,7 @@ PARAMETERS_OF = {
     "Image.from_array.n_channels": "int | None",
     "Image.new_wrapped.handle": "int",
     "Kernel.*.*args": "_Argument",
+    "Kernel.*.stream": "Stream",
     "LoggingAllocator.__new__.output": "_Path | Gio.OutputStream",
     "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",

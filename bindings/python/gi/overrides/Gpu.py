@@ -39,7 +39,7 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
-from ._gpumem_arrays import memory_of, to_range
+from ._gpumem_arrays import is_over_memory, memory_of, to_range
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
@@ -48,7 +48,7 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
                              OutOfMemoryError, ReleasedError, TimedOutError)
-from ._gpumem_help import name_methods
+from ._gpumem_help import ConstructorSignature, name_methods
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
@@ -101,10 +101,10 @@ def _get(name):
     return property(lambda self: getattr(self, "get_" + name)())
 
 
-def _property(name):
+def _property(name, doc=None):
     """A read-only property of Python that reads the GObject property."""
     name = name.replace("_", "-")
-    return property(lambda self: self.get_property(name))
+    return property(lambda self: self.get_property(name), doc=doc)
 
 
 class Device(Gpu.Device, _Attributes):
@@ -1088,7 +1088,11 @@ class Event(Gpu.Event):
     """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
     watch for its completion."""
     context = _property("context")
-    native_handle = _property("native_handle")
+    native_handle = _property("native_handle",
+                              """The driver's handle of the event, an int, for waits and queries of
+                              other libraries: a cl_event on OpenCL, a CUevent on CUDA. The event
+                              owns the handle. 0 if the event needs no driver's event because it has
+                              already completed or failed, or if the driver cannot create one.""")
 
     def connect(self, signal, *args):
         """Connects a function, and further arguments for it, to a signal. Connecting to "completed"
@@ -1178,17 +1182,20 @@ def _last(result):
 
 
 class Program(ProgramMethods, Gpu.Program):
-    """Gpu.Program(context, source). program.scale returns a new Gpu.Kernel named scale.
+    """Gpu.Program(context, source, options). program.scale returns a new Gpu.Kernel named scale.
 
     Options are a string, which each compiler splits by its own rules, or a list of strings with one
     option or value each: ["-DN=4", "-I", path]. headers maps the names of headers, which the source
-    may include, to their texts: {"types.h": "typedef float number;"}. Binaries are bytes-like
-    objects."""
+    may include, to their texts: {"types.h": "typedef float number;"}. names lists the templates,
+    overloads and variables that the program looks up later. Binaries are bytes-like objects."""
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
     headers = _property("headers")
-    native_handle = _property("native_handle")
+    native_handle = _property("native_handle",
+                              """The driver's handle of the program, an int: a cl_program on
+                              OpenCL, a CUmodule on CUDA, 0 on the host. The program and its
+                              kernels own the handle.""")
     options = _property("options")
     source = _property("source")
     kernels = property(lambda self: self.list_kernels())
@@ -1207,6 +1214,7 @@ class Kernel(Gpu.Kernel, _Attributes):
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
                  flags=Gpu.LaunchFlags.NONE, allow_empty=False, global_offset=None):
+        stream = checked(stream, Gpu.Stream, "stream")
         return stream.launch(self, grid, block, args, shared_size, flags, allow_empty=allow_empty,
                              global_offset=global_offset)
 
@@ -1221,6 +1229,7 @@ class Kernel(Gpu.Kernel, _Attributes):
               allow_empty=False, global_offset=None):
         """Launches the kernel. Returns a function that waits for the kernel and returns the seconds
         that it took."""
+        stream = checked(stream, Gpu.Stream, "stream")
         launch = self.prepare(grid, block, args, shared_size, flags, allow_empty=allow_empty,
                               global_offset=global_offset)
         event = stream.launch_timed(launch)
@@ -1251,6 +1260,7 @@ class Launch(Gpu.Launch):
 
 
 Launch = override(Launch)
+Launch.__signature__ = ConstructorSignature()
 
 
 class Stream(AsyncStream, Gpu.Stream):
@@ -1357,7 +1367,12 @@ class Stream(AsyncStream, Gpu.Stream):
                                       to_extent(extent), to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
-        """Moves memory, or arrays over memory, to the device of the stream, or to the host."""
+        """Moves a list of memory, or of arrays over memory, to the device of the stream, or to the
+        host."""
+        if isinstance(memories, (Gpu.Memory, Gpu.Array)) or is_over_memory(memories) \
+                or not hasattr(memories, "__iter__"):
+            raise TypeError(f"memories must be a list of memory, not {reprlib.repr(memories)}"
+                            f"{'' if memories is None else ': pass [memory]'}")
         return Gpu.Stream.migrate(self, [memory_of(memory) for memory in memories], flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
@@ -1518,6 +1533,7 @@ def _install_fast():
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
     for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Stream, Svm):
         kind.__init__ = object.__init__
+        kind.__signature__ = ConstructorSignature()
 
 
 sys.modules["gi.repository.Gpu"].__doc__ = __doc__

@@ -10,7 +10,7 @@ from gi.repository import GLib, GObject
 from ..module import get_introspection_module
 from ._gpumem import wait_for
 from ._gpumem_arrays import to_range
-from ._gpumem_values import to_options
+from ._gpumem_values import to_headers, to_options
 
 Gpu = get_introspection_module("Gpu")
 
@@ -137,8 +137,14 @@ class AsyncProgram:
     @staticmethod
     @_with_options
     @_or_callback("Program", "new_from_source_async")
-    async def new_from_source_async(context, source, options=None):
-        """Builds a program on another thread, for asyncio."""
+    async def new_from_source_async(context, source, options=None, flags=Gpu.ProgramFlags.NONE,
+                                    names=None, headers=None):
+        """new_from_source() on another thread, for asyncio."""
+        if flags != Gpu.ProgramFlags.NONE or names is not None or headers is not None:
+            import asyncio
+            return await asyncio.to_thread(
+                Gpu.Program.new_from_source_full, context, source, options, flags,
+                None if names is None else list(names), to_headers(headers))
         return await wait_for(
             lambda cancellable, callback: Gpu.Program.new_from_source_async(
                 context, source, options, cancellable, callback),

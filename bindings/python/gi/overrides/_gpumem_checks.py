@@ -193,9 +193,57 @@ def _list_parameters(info, has_self):
     return ", ".join(first + parameters), ", ".join(first + passed)
 
 
+def _name_type(type_info):
+    """Returns the name of the type of an argument, or None for a type without a name."""
+    tag = type_info.get_tag()
+    if tag in _STRINGS:
+        return "a str"
+    if tag != TypeTag.INTERFACE:
+        return None
+    interface = type_info.get_interface()
+    namespace = interface.get_namespace()
+    return f"of type {'' if namespace == 'Gpu' else namespace + '.'}{interface.get_name()}"
+
+
+def _is_of_type(type_info, value):
+    """Returns whether a value is of a type of the library. Other types are not checked."""
+    if type_info.get_tag() != TypeTag.INTERFACE:
+        return True
+    interface = type_info.get_interface()
+    kind = getattr(Gpu, interface.get_name(), None) if interface.get_namespace() == "Gpu" else None
+    return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _explain_type(info, error, values):
+    """Returns an exception that names the argument of a wrong type, and its value. PyGObject
+    reports the position of None only, and not all arguments by name."""
+    # An error of a function that PyGObject called has further frames
+    if error.__traceback__.tb_next is not None:
+        return error
+    for argument in _list_arguments(info):
+        type_info, name = _type_of(argument), argument.get_name()
+        if name not in values or values[name] is None and argument.may_be_null():
+            continue
+        expected = _name_type(type_info)
+        if values[name] is None:
+            what = "None" if expected is None else f"{expected}, not None"
+            return TypeError(f"{name} must {'not be' if expected is None else 'be'} {what}")
+        if not _is_of_type(type_info, values[name]):
+            return TypeError(f"{name} must be {expected}, not {values[name]!r}")
+    return error
+
+
+def _explain(info, error, values):
+    """Returns an exception that names the argument that PyGObject has rejected. values has the
+    arguments by name."""
+    if isinstance(error, OverflowError):
+        return _explain_overflow(info, error, values)
+    return _explain_type(info, error, values)
+
+
 def _explain_overflow(info, error, values):
-    """Returns an exception that names the argument that is out of range. values has the integers
-    by the name of the argument. PyGObject only reports the value."""
+    """Returns an exception that names the argument that is out of range. PyGObject only reports
+    the value."""
     for argument in _list_arguments(info):
         type_info, name = _type_of(argument), argument.get_name()
         value = values.get(name)
@@ -214,15 +262,15 @@ def _strict(info, checks, has_self):
     parameters, passed = _list_parameters(info, has_self)
     lines = [f"def {info.__name__}({parameters}):"]
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
-    values = ", ".join(f"{name!r}: {name}" for name, check in checks
-                       if check in (to_index, to_indices))
+    values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
     if values:
         lines += [f"try: return call_({passed})",
-                  f"except OverflowError as error_: explained_ = explain_(error_, {{{values}}})",
+                  "except (OverflowError, TypeError) as error_:"
+                  f" explained_ = explain_(error_, {{{values}}})",
                   "raise explained_"]
     else:
         lines.append(f"return call_({passed})")
-    names = dict(_NAMES, call_=info, explain_=functools.partial(_explain_overflow, info))
+    names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info))
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]
     owner = info.get_container().get_name() if info.get_container() is not None else ""

@@ -14,7 +14,9 @@ _Code = Gpu.Error                               # the enumeration of the typelib
 # Functions that read() and write() of a buffer try first. Messages must name functions that the
 # program calls.
 _INNER = {"gpu_buffer_try_read_address:": "gpu_buffer_read_bytes:",
-          "gpu_buffer_try_write_address:": "gpu_buffer_write_bytes:"}
+          "gpu_buffer_try_write_address:": "gpu_buffer_write_bytes:",
+          "gpu_stream_launch_arguments:": "gpu_stream_launch:",
+          "gpu_program_new_from_source_full:": "gpu_program_new_from_source:"}
 
 _DOMAIN = GLib.quark_to_string(Gpu.error_quark())
 
@@ -45,6 +47,9 @@ class Error(GLib.Error):
 
     def __init__(self, message: str = "unknown error", domain: "str | None" = None,
                  code: "int | None" = None):
+        if not isinstance(message, str):
+            raise TypeError(f"message must be a str, not {message!r}: pass the code after it, as "
+                            f"in Gpu.Error(\"no space\", code=Gpu.Error.BUSY)")
         for inner, name in _INNER.items():
             message = message.replace(inner, name, 1) if message.startswith(inner) else message
         super().__init__(message, _DOMAIN if domain is None else domain,

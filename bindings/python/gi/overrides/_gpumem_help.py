@@ -25,6 +25,21 @@ _generate_other_doc = gi.docstring.get_doc_string_generator()
 gi.docstring.set_doc_string_generator(_generate_doc)
 
 
+class ConstructorSignature:
+    """The attribute __signature__ of a class whose constructor is __new__(). Without this
+    attribute, inspect.signature() finds object.__init__(), which has no signature, or takes the
+    first argument of a constructor of a structure for the class."""
+
+    def __get__(self, thing, owner=None):
+        is_struct = isinstance(getattr(owner, "__info__", None), StructInfo)
+        if thing is not None:
+            raise AttributeError("__signature__")       # objects are not callable
+        import inspect
+        signature = inspect.signature(owner.__new__)
+        parameters = list(signature.parameters.values())
+        return signature.replace(parameters=parameters[0 if is_struct else 1:])
+
+
 def _is_of_overrides(kind):
     return kind.__module__.startswith("gi.overrides.")
 

@@ -2,6 +2,7 @@
 """Gpu.Array and Gpu.DType: device arrays with the interface of NumPy arrays."""
 
 import operator
+import reprlib
 
 from gi.repository import GLib
 
@@ -218,6 +219,9 @@ def _source(context, allocator):
     """Returns (context, allocator). An allocator is accepted in place of the context."""
     if isinstance(context, Gpu.Allocator):
         return None, context
+    if allocator is None and not isinstance(context, Gpu.Context):
+        raise TypeError("context must be a Gpu.Context or a Gpu.Allocator, not "
+                        f"{reprlib.repr(context)}")
     if allocator is None:
         return context, get_current_allocator(context)
     return context, to_allocator(context, allocator)

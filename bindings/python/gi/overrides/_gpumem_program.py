@@ -1,68 +1,74 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Constructors of programs: options as lists, and binaries as bytes-like objects."""
 
+import functools
+
 from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import to_glib_bytes
 from ._gpumem_async import AsyncProgram
-from ._gpumem_checks import checked, to_text
-from ._gpumem_values import to_options
+from ._gpumem_values import to_headers, to_options
 
 Gpu = get_introspection_module("Gpu")
 
 
-def _to_headers(headers):
-    """Returns a dictionary from the names of headers to their texts."""
-    if headers is None:
-        return None
-    headers = dict(headers)
-    for name, text in headers.items():
-        to_text(checked(name, str, "the name of a header"), "the name of a header")
-        to_text(checked(text, str, f"headers[{name!r}]"), f"headers[{name!r}]")
-    return headers
+_FOR_SOURCE = {"flags", "headers", "names"}
+
+
+def _without_source(function):
+    """Decorates a constructor for other code than source text: its error for parameters of source
+    text names the right constructor."""
+    @functools.wraps(function)
+    def method(cls, *args, **kwargs):
+        wrong = sorted(_FOR_SOURCE & kwargs.keys())
+        if wrong:
+            raise TypeError(f"{method.__qualname__}() takes no {' and no '.join(wrong)}, which "
+                            "only source text needs: pass the text of the source to Gpu.Program()")
+        return function(cls, *args, **kwargs)
+    return method
 
 
 class ProgramMethods(AsyncProgram):
 
-    def __new__(cls, context, source, options=None, names=None, headers=None):
-        options = to_options(context, options)
-        if names is not None or headers is not None:
-            return Gpu.Program.new_from_source_full(context, source, options,
-                                                    Gpu.ProgramFlags.NONE,
-                                                    None if names is None else list(names),
-                                                    _to_headers(headers))
-        return Gpu.Program.new_from_source(context, source, options)
+    def __new__(cls, context, source, options=None, names=None, headers=None,
+                flags=Gpu.ProgramFlags.NONE):
+        return cls.new_from_source(context, source, options, flags, names, headers)
 
     def __init__(self, *args, **kwargs):
         pass
 
     @classmethod
-    def new_from_source(cls, context, source, options=None):
-        """Builds a program from source text. The options are a string or a list of strings. Raises
-        Gpu.BuildFailedError with the compiler's log."""
-        return Gpu.Program.new_from_source(context, source, to_options(context, options))
+    def new_from_source(cls, context, source, options=None, flags=Gpu.ProgramFlags.NONE,
+                        names=None, headers=None):
+        """Builds a program from source text. The options are a string or a list of strings. names
+        lists the templates, overloads and variables that the program looks up later. headers maps
+        the names of headers to their texts. Raises Gpu.BuildFailedError with the compiler's log."""
+        return Gpu.Program.new_from_source_full(context, source, to_options(context, options),
+                                                flags, None if names is None else list(names),
+                                                to_headers(headers))
 
     @classmethod
     def new_from_source_full(cls, context, source, options=None, flags=Gpu.ProgramFlags.NONE,
                              names=None, headers=None):
-        """Builds a program with flags. names lists the templates, overloads and variables that the
-        program looks up later. headers maps the names of headers to their texts."""
-        return Gpu.Program.new_from_source_full(context, source, to_options(context, options),
-                                                flags, names, _to_headers(headers))
+        """The same as new_from_source()."""
+        return cls.new_from_source(context, source, options, flags, names, headers)
 
     @classmethod
+    @_without_source
     def new_from_binary(cls, context, binary, options=None):
         """Loads a program from a bytes-like object."""
         return Gpu.Program.new_from_binary(context, to_glib_bytes(binary),
                                            to_options(context, options))
 
     @classmethod
+    @_without_source
     def new_from_il(cls, context, il, options=None):
         """Builds a program from SPIR-V, a bytes-like object."""
         return Gpu.Program.new_from_il(context, to_glib_bytes(il), to_options(context, options))
 
     @classmethod
+    @_without_source
     def new_from_file(cls, context, file, options=None):
         """Loads or builds a program from a Gio.File."""
         return Gpu.Program.new_from_file(context, file, to_options(context, options))
@@ -72,9 +78,10 @@ class ProgramMethods(AsyncProgram):
         """Compiles source to bytes for Gpu.Program.new_linked(). headers maps the names of headers
         to their texts."""
         return Gpu.Program.compile(context, source, to_options(context, options),
-                                   _to_headers(headers)).get_data()
+                                   to_headers(headers)).get_data()
 
     @classmethod
+    @_without_source
     def new_linked(cls, context, images, options=None):
         """Links bytes-like objects from Gpu.Program.compile()."""
         return Gpu.Program.new_linked(context, [to_glib_bytes(image) for image in images],

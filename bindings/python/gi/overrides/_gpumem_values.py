@@ -219,6 +219,17 @@ def to_shape(shape, dtype, size):
     return tuple(count if length < 0 else length for length in lengths)
 
 
+def to_headers(headers):
+    """Returns a dictionary from the names of headers to their texts."""
+    if headers is None:
+        return None
+    headers = dict(headers)
+    for name, text in headers.items():
+        to_text(checked(name, str, "the name of a header"), "the name of a header")
+        to_text(checked(text, str, f"headers[{name!r}]"), f"headers[{name!r}]")
+    return headers
+
+
 def _quote_for_opencl(word, index):
     """Returns a word for the options of an OpenCL driver. OpenCL does not specify how drivers split
     options. Drivers accept double quotes around a value with blanks, and differ in other quotes and
