@@ -263,6 +263,12 @@ def test_headers_refused(fixture):
             Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=headers)
     with raises(Gpu.Error.BUILD_FAILED, "five.h"):
         Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"four.h": ""})
+    # A name that is also a folder, on back ends with and without files
+    for headers in ({"a": "", "a/b": ""}, {"a/b/c.h": "", "a-b": "", "a/b": ""}):
+        name = max(headers, key=len)
+        folder = name.rpartition("/")[0]
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"header '{folder}' cannot", f"header '{name}'"):
+            Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=headers)
     if fixture.device.backend == "host":
         with raises(Gpu.Error.INVALID_ARGUMENT, "'program.cl'"):
             Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"program.cl": ""})

@@ -86,9 +86,22 @@ def test_errors(fixture):
             ("one", [("a", object)], ValueError, "'a'", "object"),
             ("one", {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]},
              ValueError, "'b'", "overlaps"),
-            ("int", [("a", "i4")], Gpu.Error.BUILD_FAILED)):
+            ("int", [("a", "i4")], ValueError, "'int'", "a structure", "OpenCL C"),
+            ("one", [("a", "i4"), ("kernel", "i4")], ValueError, "'kernel'", "a field"),
+            ("one", [("a", [("struct", "i4")])], ValueError, "'struct'", "a field"),
+            ("one", [("FLT_MAX", "i4")], ValueError, "'FLT_MAX'", "OpenCL C")):
         with raises(error, *words):
             match(fixture, name, record)
+    for field in ("class", "template"):
+        if fixture.device.backend == "cuda":
+            with raises(ValueError, repr(field), "a field", "CUDA C++"):
+                match(fixture, "one", [(field, "i4")])
+        else:
+            equal(match(fixture, "one", [(field, "i4")])[0].names, (field,))
+        with raises(ValueError, repr(field)):
+            match(fixture, "one", [(field, "i4")], dialect="cuda")
+    for field in ("uint", "float4", "sqrt", "x", "M", "image"):
+        equal(match(fixture, "one", [("a", "i1"), (field, "i4")])[0].names, ("a", field))
     with raises(TypeError, "'int'"):
         Gpu.match_dtype_to_c_struct(5, "one", [("a", "i4")])
     with raises(ValueError, "'fortran'"):

@@ -87,6 +87,28 @@ check_header (const char  *name,
   return FALSE;
 }
 
+/* A back end that writes the headers into a folder cannot have a file and a folder of one name. */
+static gboolean
+check_folders (const char  *name,
+               GHashTable  *table,
+               GError     **error)
+{
+  for (const char *end = strchr (name, '/'); end != NULL; end = strchr (end + 1, '/'))
+    {
+      g_autofree char *folder = g_strndup (name, end - name);
+
+      if (!g_hash_table_contains (table, folder))
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "the header '%s' cannot have the name of the folder of the header '%s'", folder,
+                   name);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
 gboolean
 _gpu_program_list_headers (GHashTable   *table,
                            char       ***headers,
@@ -101,7 +123,7 @@ _gpu_program_list_headers (GHashTable   *table,
     {
       const char *text = g_hash_table_lookup (table, iter->data);
 
-      if (!check_header (iter->data, text, error))
+      if (!check_header (iter->data, text, error) || !check_folders (iter->data, table, error))
         return FALSE;
 
       g_ptr_array_add (array, g_strdup (iter->data));

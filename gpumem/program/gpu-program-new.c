@@ -58,11 +58,12 @@ gpu_program_new_from_source (GpuContext  *context,
  * gpu_program_get_global() accept the listed names. A kernel that is neither a template nor
  * overloaded need not be in @names.
  *
- * @headers maps the names of headers, such as `types.h` or `mine/types.h`, to their texts. The
- * source and other headers can include them by these names, in quotes or angle brackets, without a
- * folder on disk. They precede headers of the same name in the folders of @options. The cache on
- * disk stores the program, unless it includes other files. The back ends for OpenCL and for the
- * host write the headers to a temporary folder, and remove it after the build (CUDA:
+ * @headers maps the names of headers, such as `types.h` or `mine/types.h`, to their texts. No
+ * header can have the name of a folder of another header, such as `mine` here. The source and other
+ * headers can include them by these names, in quotes or angle brackets, without a folder on disk.
+ * They precede headers of the same name in the folders of @options. The cache on disk stores the
+ * program, unless it includes other files. The back ends for OpenCL and for the host write the
+ * headers to a temporary folder, and remove it after the build (CUDA:
  * nvrtcCreateProgram). On OpenCL, the path of `TMPDIR` must have no blanks, quotes or backslashes.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with an error of

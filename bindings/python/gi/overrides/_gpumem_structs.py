@@ -15,13 +15,41 @@ _VECTORS = {"complex64": "float2", "complex128": "double2"}
 _HALF = "ushort"                                # has the same size and alignment
 _COUNT = 256                                    # of known layouts
 
+# Names of fields that a declaration cannot have: keywords of C and OpenCL C, and macros of OpenCL C
+_RESERVED = frozenset("""
+    auto break case char const continue default do double else enum extern float for goto if inline
+    int long register restrict return short signed sizeof static struct switch typedef union
+    unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary
+    _Noreturn _Static_assert _Thread_local asm typeof
+    kernel __kernel global __global local __local constant __constant private __private generic
+    __generic read_only __read_only write_only __write_only read_write __read_write uniform pipe
+    half bool true false vec_step __attribute__ NULL INFINITY NAN MAXFLOAT linux unix
+    """.split())
+_RESERVED_CUDA = frozenset("""
+    alignas alignof and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return
+    co_yield compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast
+    explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    protected public reinterpret_cast requires static_assert static_cast template this thread_local
+    throw try typeid typename using virtual wchar_t xor xor_eq
+    __device__ __global__ __host__ __shared__ __constant__ __managed__ __restrict__
+    threadIdx blockIdx blockDim gridDim warpSize
+    """.split())
+# Constants of OpenCL C, which are macros, and types of images
+_CONSTANT = re.compile(r"(M|CL|FP|FLT|DBL|HALF|HUGE|CLK|CHAR|SCHAR|UCHAR|SHRT|USHRT|U?INT|U?LONG)"
+                       r"_[A-Z0-9_]+\Z|image\w*_t\Z")
+
 _lock = threading.Lock()
 _layouts = {}
 
 
-def _check_name(name, what):
+def _check_name(name, what, is_cuda):
     if not isinstance(name, str) or not _NAME.match(name):
         raise ValueError(f"{name!r} is not a valid name of {what} in C")
+    is_reserved = name in _RESERVED or _CONSTANT.match(name)
+    if is_reserved or is_cuda and name in _RESERVED_CUDA:
+        language = "OpenCL C" if is_reserved else "CUDA C++"
+        raise ValueError(f"{name!r} is not a valid name of {what}: it has another meaning in "
+                         f"{language}")
 
 
 def _number(name):
@@ -35,8 +63,8 @@ class _Struct:
     """The structure of one record. Nested records are structures of their own, declared first.
     names is the set of the names of all structures so far."""
 
-    def __init__(self, name, dtype, names):
-        _check_name(name, "a structure")
+    def __init__(self, name, dtype, names, is_cuda):
+        _check_name(name, "a structure", is_cuda)
         if dtype.names is None or not dtype.names:
             raise TypeError(f"a structure needs a dtype with fields, not {dtype}")
         self.name = next(one for one in _number(name) if one not in names)
@@ -45,14 +73,14 @@ class _Struct:
         self.nested = {}                        # structure by field
         end = 0
         for field in dtype.names:
-            _check_name(field, "a field")
+            _check_name(field, "a field", is_cuda)
             kind, offset = dtype.fields[field][:2]
             if offset < end:
                 raise ValueError(f"the field '{field}' at offset {offset} overlaps another field, "
                                  "or lies before it: C has no such structure")
             end = offset + kind.itemsize
             if kind.base.names is not None:
-                self.nested[field] = _Struct(f"{self.name}_{field}", kind.base, names)
+                self.nested[field] = _Struct(f"{self.name}_{field}", kind.base, names, is_cuda)
             self.fields.append((field, kind.base, kind.shape))
 
     def list_all(self):
@@ -118,7 +146,8 @@ def match_dtype_to_c_struct(context, name, dtype, dialect="portable"):
     typedef of the name. array.astype(dtype) adds the padding to an array. The declaration is in
     OpenCL C for the dialect "opencl", in CUDA C++ for "cuda", and in the portable dialect by
     default. Nested records become structures, too, named after the record and the field, with
-    a number if another one has that name. Complex numbers become vectors of two numbers.
+    a number if another one has that name. Complex numbers become vectors of two numbers. Names of
+    fields must be identifiers of C without another meaning in OpenCL C, and in CUDA C++ on CUDA.
 
     The first argument is a context or a device. The call builds a small program, and waits for it,
     unless it did so before for this device and these fields."""
@@ -130,10 +159,12 @@ def match_dtype_to_c_struct(context, name, dtype, dialect="portable"):
     if not isinstance(context, Gpu.Context):
         raise TypeError(f"a context or a device is required, not '{type(context).__name__}'")
     record = dtype.numpy() if isinstance(dtype, Gpu.DType) else numpy.dtype(dtype)
-    struct = _Struct(name, record, set())
+    device = context.get_device()
+    is_cuda = dialect == "cuda" or device.get_backend() == "cuda"
+    struct = _Struct(name, record, set(), is_cuda)
     structs = struct.list_all()
     declaration = "\n".join(one.declare(dialect) for one in structs)
-    key = context.get_device().get_id(), tuple(one.declare("portable", _HALF) for one in structs)
+    key = device.get_id(), tuple(one.declare("portable", _HALF) for one in structs)
     numbers = _layouts.get(key)
     if numbers is None:
         numbers = _measure(context, structs)
