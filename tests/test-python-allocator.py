@@ -5,9 +5,12 @@ of the program, and adaptors of both."""
 import _thread
 import gc
 import os
+import signal
 import sys
 import tempfile
 import threading
+import traceback
+import weakref
 
 from python_util import equal, main, need_numpy, np, raises, spin
 from gi.module import get_introspection_module
@@ -155,6 +158,90 @@ def test_functions(fixture):
     pool = Gpu.MemoryPool.new_for_allocator(allocator)
     equal(Gpu.StatisticsAllocator(pool)(100).size, 100)
     equal(len(made), 1)
+
+
+def list_allocations(context, function):
+    """Returns calls that allocate by a function: through C functions that Python calls directly,
+    functions of PyGObject, pools and adaptors."""
+    allocator = Gpu.FunctionAllocator(context, function)
+    pool = Gpu.MemoryPool.new_for_allocator(allocator)
+    return [lambda: allocator(64), lambda: Gpu.Array(context, 5, allocator=function),
+            lambda: Gpu.Array.zeros(context, (5, 1), "int32", allocator=function),
+            lambda: Gpu.Array.from_numpy(context, [1, 2], allocator=function),
+            lambda: Gpu.LimitAllocator(allocator, 1000)(64), lambda: pool(64),
+            lambda: pool.alloc_buffer(64, stream=None)]
+
+
+def test_interrupts(fixture):
+    """Ctrl-C in a Python allocator raises KeyboardInterrupt in the call that allocates. So does
+    sys.exit() with SystemExit."""
+    need_numpy()
+
+    def interrupt(size):
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            pass
+
+    def leave(size):
+        sys.exit(size)
+
+    for function, kind in ((interrupt, KeyboardInterrupt), (leave, SystemExit)):
+        for call in list_allocations(fixture.context, function):
+            try:
+                result = call()
+            except BaseException as error:
+                equal(type(error), kind, error)
+                lines = traceback.extract_tb(error.__traceback__)
+                assert any(line.name == function.__name__ for line in lines), lines
+                continue
+            raise AssertionError(f"{kind} was lost: {result!r}")
+    # Later errors of the library are not affected.
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        fixture.buffer(64).slice(0, 100)
+
+
+def test_causes(fixture):
+    """The error of an allocation has the exception of the Python allocator as its cause, and
+    nothing else keeps that exception."""
+    need_numpy()
+
+    class Mistake(Exception):
+        pass
+
+    class Content:
+        pass
+
+    def fail(size):
+        content = Content()
+        contents.append(weakref.ref(content))
+        raise Mistake(f"{size} bytes")
+
+    contents = []
+    for call in list_allocations(fixture.context, fail):
+        try:
+            call()
+        except Gpu.Error as error:
+            equal(type(error.__cause__), Mistake)
+            assert str(error.__cause__) in error.message, error
+        else:
+            raise AssertionError("no error")
+    gc.collect()
+    equal([one() for one in contents], [None] * len(contents))
+
+
+def test_handled_failures(fixture):
+    """A failure that another allocator has handled is no cause of later errors."""
+    def allocate(size):
+        sizes.append(size)
+        if len(sizes) == 1:
+            raise MemoryError("once")
+        return fixture.buffer(size)
+
+    sizes = []
+    oom = Gpu.OomAllocator(Gpu.FunctionAllocator(fixture.context, allocate))
+    oom.connect("out-of-memory", lambda *args: True)
+    equal((oom(64).size, sizes), (64, [64, 64]))
+    equal(Gpu.Error(f"the allocator {allocate!r}: MemoryError: once").__cause__, None)
 
 
 def test_wrong_functions(fixture):

@@ -36,7 +36,7 @@ try_move (PyObject   *self,
   Py_END_ALLOW_THREADS
 
   if (error != NULL)
-    pyg_error_check (&error);
+    gpu_fast_raise (error);
 
   return moved;
 }
@@ -81,7 +81,7 @@ hold (Py_buffer *data)
   if (bytes == NULL)
     {
       release_held (held);
-      pyg_error_check (&error);
+      gpu_fast_raise (error);
     }
 
   return bytes;

@@ -84,8 +84,6 @@ PyObject     *gpu_fast_forward       (PyObject          *callable,
                                       PyObject *const   *args,
                                       size_t             n_args,
                                       PyObject          *names);
-/* Raises and frees the error. */
-PyObject     *gpu_fast_raise         (GError            *error);
 /* Returns a tuple of the type of PyGObject. Takes ownership of the items. */
 PyObject     *gpu_fast_pack          (PyObject          *callable,
                                       PyObject         **items,

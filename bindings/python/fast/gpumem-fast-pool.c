@@ -89,9 +89,7 @@ alloc (GpuMemoryPool *pool,
   if (G_LIKELY (buffer != NULL))
     return pygobject_new_full (G_OBJECT (buffer), TRUE, NULL);
 
-  pyg_error_check (&error);
-
-  return NULL;
+  return gpu_fast_raise (error);
 }
 
 static PyObject *

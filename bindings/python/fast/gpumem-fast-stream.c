@@ -222,10 +222,7 @@ stream_record (PyObject         *self,
   Py_END_ALLOW_THREADS
 
   if (event == NULL)
-    {
-      pyg_error_check (&error);
-      return NULL;
-    }
+    return gpu_fast_raise (error);
 
   return pygobject_new_full ((GObject *) event, TRUE, NULL);
 }

@@ -105,8 +105,8 @@ PyObject *
 gpu_fast_finish (gboolean  success,
                  GError   *error)
 {
-  if (G_UNLIKELY (error != NULL) && pyg_error_check (&error))
-    return NULL;
+  if (G_UNLIKELY (error != NULL))
+    return gpu_fast_raise (error);
 
   return PyBool_FromLong (success);
 }

@@ -75,6 +75,8 @@ gboolean  gpu_fast_parse    (const GpuFastCall *call,
                              PyObject         **values);
 /* Calls the original method. */
 PyObject *gpu_fast_pass_on  (const GpuFastCall *call);
+/* Raises and frees the error. Returns NULL. */
+PyObject *gpu_fast_raise    (GError            *error);
 /* Converts the result of a function of the library as introspection does: returns True or False, or
  * NULL with an exception if @error is not NULL. */
 PyObject *gpu_fast_finish   (gboolean           success,

@@ -769,8 +769,9 @@ Allocator = override(Allocator)
 
 class FunctionAllocator(GObject.Object, Allocator):
     """Gpu.FunctionAllocator(context, function): an allocator that calls function(size), which must
-    return Gpu.Memory of the context, of size bytes or more, or raise an exception. The last
-    reference to the memory frees it.
+    return Gpu.Memory of the context, of size bytes or more, or raise an exception, which becomes
+    the __cause__ of the Gpu.Error of the call that allocates. KeyboardInterrupt, from Ctrl-C,
+    reaches the caller unchanged. The last reference to the memory frees it.
 
     Gpu.Array and Gpu.Context also accept such a function in place of an allocator."""
     __gtype_name__ = "GpuFunctionAllocator"

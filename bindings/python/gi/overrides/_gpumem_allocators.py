@@ -11,7 +11,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import GENERATED, to_index, to_property
-from ._gpumem_errors import Error, OutOfHostMemoryError
+from ._gpumem_errors import Error, OutOfHostMemoryError, forget_cause, keep_cause
 
 Gpu = get_introspection_module("Gpu")
 
@@ -20,17 +20,20 @@ def _to_error(exception, name="do_alloc"):
     """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
     raised."""
     kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
-    return kind(f"{name}: {type(exception).__name__}: {exception}")
+    error = kind(f"{name}: {type(exception).__name__}: {exception}")
+    keep_cause(error, exception)
+    return error
 
 
 def _guarded(do_alloc):
     @functools.wraps(do_alloc)
     def guarded(self, size, stream):
+        forget_cause()
         try:
             return do_alloc(self, size, stream)
         except GLib.Error:
             raise
-        except Exception as exception:
+        except BaseException as exception:
             raise _to_error(exception, getattr(self, "_name", "do_alloc")) from exception
     return guarded
 
@@ -39,8 +42,9 @@ class AllocatorMethods:
     """A source of memory: allocator(size) returns memory, or None for a size of 0.
 
     To implement an allocator in Python, derive from GObject.Object and Gpu.Allocator, and define
-    do_get_context() and do_alloc(size, stream). alloc() raises exceptions of do_alloc() as
-    Gpu.Error: a MemoryError as Gpu.OutOfHostMemoryError."""
+    do_get_context() and do_alloc(size, stream). If do_alloc() raises an exception, the call that
+    allocates raises Gpu.Error with that exception as its __cause__, or Gpu.OutOfHostMemoryError for
+    a MemoryError. KeyboardInterrupt and SystemExit reach the caller unchanged."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -82,11 +86,12 @@ class ExternalAllocatorMethods:
 
     def __new__(cls, context, alloc, free):
         def guarded(size, stream, *data):
+            forget_cause()
             try:
                 return alloc(size, stream)
             except GLib.Error:
                 raise
-            except Exception as exception:
+            except BaseException as exception:
                 raise _to_error(exception) from exception
         # PyGObject requires a tuple as the user data of every function except the last
         return Gpu.ExternalAllocator.new(context, guarded, (),

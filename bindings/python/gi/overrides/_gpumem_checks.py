@@ -12,7 +12,7 @@ import sys
 
 from gi._gi import Direction, FunctionInfo, TypeTag
 from gi._gi import GObject as _GObject
-from gi.repository import GObject
+from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem_native import fast
@@ -170,7 +170,8 @@ _LINES = {
 GENERATED = "<gi.overrides.Gpu>"                # the file of generated functions in tracebacks
 
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
-          "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts}
+          "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
+          "errors_": (OverflowError, TypeError, GLib.Error)}
 
 
 def _list_parameters(info, has_self):
@@ -233,11 +234,20 @@ def _explain_type(info, error, values):
     return error
 
 
+def _find_interrupt(error):
+    """Returns KeyboardInterrupt or SystemExit of Python code that the library called, such as an
+    allocator, in place of the error of the library."""
+    cause = error.__cause__
+    return error if cause is None or isinstance(cause, Exception) else cause
+
+
 def _explain(info, error, values):
     """Returns an exception that names the argument that PyGObject has rejected. values has the
     arguments by name."""
     if isinstance(error, OverflowError):
         return _explain_overflow(info, error, values)
+    if isinstance(error, GLib.Error):
+        return _find_interrupt(error)
     return _explain_type(info, error, values)
 
 
@@ -263,13 +273,10 @@ def _strict(info, checks, has_self):
     lines = [f"def {info.__name__}({parameters}):"]
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
     values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
-    if values:
-        lines += [f"try: return call_({passed})",
-                  "except (OverflowError, TypeError) as error_:"
-                  f" explained_ = explain_(error_, {{{values}}})",
-                  "raise explained_"]
-    else:
-        lines.append(f"return call_({passed})")
+    lines += [f"try: return call_({passed})",
+              "except errors_ as error_:"
+              f" explained_ = explain_(error_, {{{values}}})",
+              "raise explained_"]
     names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info))
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]
