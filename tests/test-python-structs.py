@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Structures of kernels for NumPy records, on every device that GPUMEM_TEST selects."""
 
+import ctypes
 import re
 import sys
 
@@ -106,6 +107,63 @@ def test_errors(fixture):
         Gpu.match_dtype_to_c_struct(5, "one", [("a", "i4")])
     with raises(ValueError, "'fortran'"):
         match(fixture, "one", [("a", "i4")], dialect="fortran")
+
+
+VALUES = """
+typedef struct { int a; float b; } pair;
+__kernel void
+values (__global int *out, pair p, float4 v, int3 t)
+{
+  out[0] = p.a;
+  out[1] = (int) p.b;
+  out[2] = (int) v.w;
+  out[3] = t.z;
+}
+"""
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_float)]
+
+
+class Longer(ctypes.Structure):
+    _fields_ = [*Pair._fields_, ("c", ctypes.c_int)]
+
+
+def test_sizes_of_values(fixture):
+    """A value of a wrong size raises an error with both sizes: vectors always, and structures if
+    the back end knows their size or the program has declared it."""
+    need(fixture, Gpu.Capabilities.SOURCE)
+    need_numpy()
+    kernel = Gpu.Program(fixture.context, VALUES).get_kernel("values")
+    out = fixture.buffer(16)
+    vector, numbers = np.array([1, 2, 3, 4], "f4"), np.array([5, 6, 7, 8], "i4")
+
+    def launch(pair, vector=vector.tobytes(), numbers=numbers.tobytes()):
+        kernel(fixture.stream, 1, None, out, pair, vector, numbers)
+
+    pair = Pair(9, 10.5)
+    record = np.array([(9, 10.5)], [("a", "i4"), ("b", "f4")])[0]
+    for value in (pair, bytes(pair), record):
+        out.fill(0)
+        launch(value)
+        equal(out.to_numpy("int32").tolist(), [9, 10, 4, 7])
+    for size in (4, 12, 15, 17, 32):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "(v) of kernel values is a float4 of 16 "
+                    f"bytes, not {size} bytes"):
+            launch(pair, vector=bytes(size))
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"an int3 of 16 bytes, not {size} bytes"):
+            launch(pair, numbers=bytes(size))
+    if fixture.device.backend == "opencl":      # the driver does not describe structures
+        kernel.declare_arguments("pv8vv")
+    longer = np.zeros(1, [("a", "i4"), ("b", "f4"), ("c", "i4")])[0]
+    for value in (Longer(), bytes(12), longer, bytes(7), bytes(4)):
+        size = memoryview(value).nbytes
+        with raises(Gpu.Error.INVALID_ARGUMENT, "argument 1 (p) of kernel values is a pair of 8 "
+                    f"bytes, not {size} bytes"):
+            launch(value)
+    launch(pair)
+    equal(out.to_numpy("int32").tolist(), [9, 10, 4, 7])
 
 
 if __name__ == "__main__":

@@ -394,6 +394,11 @@ gpu_arguments_add_local (GpuArguments *arguments,
  *
  * Adds a value of any type by its bytes, for example a structure or a vector. The bytes are copied.
  *
+ * Launches check the size of numbers and vectors on every device. On OpenCL, only the driver knows
+ * the size of a type that the program defines, such as a structure. Drivers must refuse another
+ * size, but PoCL accepts it, and the kernel then reads undefined bytes. To have the size checked,
+ * declare it with gpu_kernel_declare_arguments(), as in `v12`.
+ *
  * Since: 0.1
  */
 void

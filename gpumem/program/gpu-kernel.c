@@ -584,7 +584,7 @@ check_count (GpuKernel   *kernel,
  *   `q` `Q`: long, ulong (64 bits)
  * - `e` `f` `d`: half, float, double
  * - `v`: any other value, passed as its bytes; a number after the letter is the size in bytes, as
- *   in `v12`
+ *   in `v12`. On OpenCL, declare the size of structures: drivers do not describe it
  *
  * The letters for numeric types are those of Python's `struct` module.
  *

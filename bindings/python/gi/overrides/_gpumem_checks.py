@@ -274,8 +274,9 @@ def _strict(info, checks, has_self):
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
     values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
     lines += [f"try: return call_({passed})",
-              "except errors_ as error_:"
+              "except errors_ as error_:",
               f" explained_ = explain_(error_, {{{values}}})",
+              " if explained_ is error_: raise",
               "raise explained_"]
     names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info))
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
