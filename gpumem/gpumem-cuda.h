@@ -177,6 +177,55 @@ gpu_stream_new_for_cu_stream (GpuContext   *context,
 }
 
 /**
+ * gpu_event_get_cu_event: (skip)
+ * @event: an event
+ *
+ * Gets the CUDA event of @event. The first call may record an event, which may complete later than
+ * @event, but not before: see #GpuEvent:native-handle. Any thread may call this function.
+ *
+ * Returns: (nullable): the handle, owned by @event; %NULL if @event is not a CUDA event, or needs
+ *   no CUDA event because it has completed or failed
+ *
+ * Since: 0.1
+ */
+static inline CUevent
+gpu_event_get_cu_event (GpuEvent *event)
+{
+  GpuContext *context = NULL;
+  guint64 handle = 0;
+
+  g_object_get (event, "context", &context, NULL);
+  if (context != NULL && gpu_context_get_cu_context (context) != NULL)
+    g_object_get (event, "native-handle", &handle, NULL);
+  g_clear_object (&context);
+
+  return (CUevent) (guintptr) handle;
+}
+
+/**
+ * gpu_event_new_for_cu_event: (skip)
+ * @context: the context of @handle
+ * @handle: an event that the program recorded
+ * @mode: whether the program keeps @handle, or the new object destroys it
+ * @error: return location for a #GError
+ *
+ * Creates an object for an existing CUDA event: gpu_event_new_wrapped() with a typed handle. If the
+ * call fails, the caller keeps ownership of @handle for every @mode.
+ *
+ * Returns: (transfer full): the event, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuEvent *
+gpu_event_new_for_cu_event (GpuContext   *context,
+                            CUevent       handle,
+                            GpuWrapMode   mode,
+                            GError      **error)
+{
+  return gpu_event_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
+}
+
+/**
  * gpu_buffer_get_cu_deviceptr: (skip)
  * @buffer: a buffer
  *
@@ -332,6 +381,51 @@ gpu_image_new_for_cu_array (GpuContext            *context,
                             GError               **error)
 {
   return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, format, mode, NULL, error);
+}
+
+/**
+ * gpu_program_get_cu_module: (skip)
+ * @program: a program
+ *
+ * Gets the CUDA module of @program. Any thread may call this function.
+ *
+ * Returns: (nullable): the handle, owned by @program and its kernels; %NULL if @program is not a
+ *   CUDA program
+ *
+ * Since: 0.1
+ */
+static inline CUmodule
+gpu_program_get_cu_module (GpuProgram *program)
+{
+  guint64 handle = 0;
+
+  if (gpu_context_get_cu_context (gpu_program_get_context (program)) != NULL)
+    g_object_get (program, "native-handle", &handle, NULL);
+
+  return (CUmodule) (guintptr) handle;
+}
+
+/**
+ * gpu_program_new_for_cu_module: (skip)
+ * @context: the context of @handle
+ * @handle: a module that the program loaded
+ * @mode: whether the program keeps @handle, or the new object unloads it
+ * @error: return location for a #GError
+ *
+ * Creates an object for an existing CUDA module: gpu_program_new_wrapped() with a typed handle. If
+ * the call fails, the caller keeps ownership of @handle for every @mode.
+ *
+ * Returns: (transfer full): the program, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuProgram *
+gpu_program_new_for_cu_module (GpuContext   *context,
+                               CUmodule      handle,
+                               GpuWrapMode   mode,
+                               GError      **error)
+{
+  return gpu_program_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
 }
 
 /**

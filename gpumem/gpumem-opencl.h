@@ -169,6 +169,55 @@ gpu_stream_new_for_cl_queue (GpuContext        *context,
 }
 
 /**
+ * gpu_event_get_cl_event: (skip)
+ * @event: an event
+ *
+ * Gets the OpenCL event of @event. The first call may enqueue a marker, which may complete later
+ * than @event, but not before: see #GpuEvent:native-handle. Any thread may call this function.
+ *
+ * Returns: (nullable): the handle, owned by @event; %NULL if @event is not an OpenCL event, or
+ *   needs no OpenCL event because it has completed or failed
+ *
+ * Since: 0.1
+ */
+static inline cl_event
+gpu_event_get_cl_event (GpuEvent *event)
+{
+  GpuContext *context = NULL;
+  guint64 handle = 0;
+
+  g_object_get (event, "context", &context, NULL);
+  if (context != NULL && gpu_context_get_cl_context (context) != NULL)
+    g_object_get (event, "native-handle", &handle, NULL);
+  g_clear_object (&context);
+
+  return (cl_event) (guintptr) handle;
+}
+
+/**
+ * gpu_event_new_for_cl_event: (skip)
+ * @context: the context of @handle
+ * @handle: an event that the program created
+ * @mode: whether the new object takes a reference of its own or takes over the caller's
+ * @error: return location for a #GError
+ *
+ * Creates an object that wraps an OpenCL event, like gpu_event_new_wrapped() with a typed handle.
+ * If the call fails, the caller keeps its reference for every @mode.
+ *
+ * Returns: (transfer full): the event, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuEvent *
+gpu_event_new_for_cl_event (GpuContext   *context,
+                            cl_event      handle,
+                            GpuWrapMode   mode,
+                            GError      **error)
+{
+  return gpu_event_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
+}
+
+/**
  * gpu_buffer_get_cl_mem: (skip)
  * @buffer: a buffer
  *
@@ -302,6 +351,54 @@ gpu_sampler_new_for_cl_sampler (GpuContext   *context,
                                 GError      **error)
 {
   return gpu_sampler_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
+}
+
+/**
+ * gpu_program_get_cl_program: (skip)
+ * @program: a program
+ *
+ * Gets the OpenCL program of @program. Any thread may call this function.
+ *
+ * Returns: (nullable): the handle, owned by @program and its kernels; %NULL if @program is not an
+ *   OpenCL program
+ *
+ * Since: 0.1
+ */
+static inline cl_program
+gpu_program_get_cl_program (GpuProgram *program)
+{
+  guint64 handle = 0;
+
+  if (gpu_context_get_cl_context (gpu_program_get_context (program)) != NULL)
+    g_object_get (program, "native-handle", &handle, NULL);
+
+  return (cl_program) (guintptr) handle;
+}
+
+/**
+ * gpu_program_new_for_cl_program: (skip)
+ * @context: the context of @handle
+ * @handle: a built program that the program created
+ * @mode: whether the new object takes a reference of its own or takes over the caller's
+ * @error: return location for a #GError
+ *
+ * Creates an object that wraps an OpenCL program, like gpu_program_new_wrapped() with a typed
+ * handle. If the call fails, the caller keeps its reference for every @mode.
+ *
+ * To wrap a cl_kernel, wrap its CL_KERNEL_PROGRAM with %GPU_WRAP_MODE_BORROW, and get the kernel
+ * with gpu_program_get_kernel().
+ *
+ * Returns: (transfer full): the program, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuProgram *
+gpu_program_new_for_cl_program (GpuContext   *context,
+                                cl_program    handle,
+                                GpuWrapMode   mode,
+                                GError      **error)
+{
+  return gpu_program_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
 }
 
 /**

@@ -136,6 +136,34 @@ other_kinds (GpuContext *context, GError **error)
 }
 
 static gboolean
+wrap_event (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GpuEvent) wrapped = NULL;
+  const guint8 value = 5;
+  guint64 handle = 0;
+
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
+  if (buffer == NULL
+      || !gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, error))
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, error);
+  if (event == NULL)
+    return FALSE;
+  g_object_get (event, "native-handle", &handle, NULL);
+  if (handle == 0 || g_str_equal (gpu_device_get_backend (gpu_context_get_device (context)),
+                                  "host"))
+    return TRUE;
+  wrapped = gpu_event_new_wrapped (context, handle, GPU_WRAP_MODE_BORROW, error);
+  return wrapped != NULL && gpu_stream_wait_event (stream, wrapped, error)
+         && gpu_event_wait (wrapped, NULL, error) && gpu_event_wait (event, NULL, error);
+}
+
+static gboolean
 has (GpuContext *context, GpuCapabilities capability)
 {
   return (gpu_device_get_capabilities (gpu_context_get_device (context)) & capability) != 0;
@@ -189,7 +217,7 @@ basic (GpuContext *context, GError **error)
 {
   return tell (context, error) && read_and_write (context, error) &&
          slice_and_map (context, error) && other_kinds (context, error) &&
-         near_host (context, error) &&
+         wrap_event (context, error) && near_host (context, error) &&
          (!has (context, GPU_CAPABILITIES_STREAM_ORDERED) || ordered (context, error));
 }
 

@@ -87,6 +87,26 @@ launch (GpuContext *context, GpuProgram *program, guint8 value, GError **error)
 }
 
 static gboolean
+wrap_and_launch (GpuContext *context, GpuProgram *program, GError **error)
+{
+  g_autoptr (GpuProgram) wrapped = NULL;
+  gboolean success;
+  guint64 handle = 0;
+
+  g_object_get (program, "native-handle", &handle, NULL);
+  if (handle == 0)
+    return TRUE;
+  wrapped = gpu_program_new_wrapped (context, handle, GPU_WRAP_MODE_BORROW, error);
+  if (wrapped == NULL)
+    return FALSE;
+  success = launch (context, wrapped, 5, error);
+  /* After a failure, launches may be pending: they borrow the module of @program. */
+  if (!success)
+    gpu_context_synchronize (context, NULL);
+  return success;
+}
+
+static gboolean
 build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
 {
   g_autoptr (GpuProgram) program = gpu_program_new_from_source_full (context, source, NULL, flags,
@@ -104,7 +124,8 @@ build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
   if (binary == NULL)
     return FALSE;
   again = gpu_program_new_from_binary (context, binary, NULL, error);
-  return again != NULL && launch (context, again, 9, error);
+  return again != NULL && launch (context, again, 9, error) &&
+         wrap_and_launch (context, again, error);
 }
 
 static gboolean

@@ -831,6 +831,37 @@ event_unreported (TestFixture *fixture)
   assert_status (event, GPU_EVENT_STATUS_FAILED);
 }
 
+/* test-opencl-wrapped.c and test-cuda-wrapped.c test events of the driver. */
+static void
+event_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = test_record (fixture->stream);
+  g_autoptr (GpuEvent) wrapped = NULL;
+  guint64 handle = 0;
+
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      g_assert_null (gpu_event_new_wrapped (fixture->context, 1, GPU_WRAP_MODE_BORROW, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_new_wrapped", "host");
+      return;
+    }
+
+  g_assert_null (gpu_event_new_wrapped (fixture->context, 0, GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_event_new_wrapped", "0");
+  handle = test_get_number (event, "native-handle");
+
+  if (handle == 0)
+    return;
+
+  wrapped = gpu_event_new_wrapped (fixture->context, handle, GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_assert_false (test_get_number (wrapped, "user"));
+  test_assert_ok (gpu_event_wait (wrapped, NULL, &error), error);
+  g_assert_cmpuint (test_get_number (wrapped, "native-handle"), ==, handle);
+  assert_status (event, GPU_EVENT_STATUS_COMPLETE);
+}
+
 static void
 event_run_unreported (TestFixture *fixture)
 {
@@ -860,6 +891,7 @@ main (int argc, char **argv)
   test_add ("watch", event_watch);
   test_add ("profiling", event_profiling);
   test_add ("elapsed", event_elapsed);
+  test_add ("wrapped", event_wrapped);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);
   return test_run ();

@@ -1027,6 +1027,35 @@ program_cache_processes (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* test-opencl-wrapped.c and test-cuda-wrapped.c test programs of the driver. */
+static void
+program_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuProgram) wrapped = NULL;
+
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      g_assert_null (gpu_program_new_wrapped (fixture->context, 1, GPU_WRAP_MODE_BORROW, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_program_new_wrapped", "host");
+      return;
+    }
+
+  g_assert_null (gpu_program_new_wrapped (fixture->context, 0, GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_program_new_wrapped", "0");
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  program = test_program (fixture, set_source);
+  wrapped = gpu_program_new_wrapped (fixture->context, test_get_number (program, "native-handle"),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (run_program (fixture, wrapped), ==, 1);
+  g_assert_null (test_get_string (wrapped, "source"));
+  g_assert_false (gpu_program_is_from_cache (wrapped));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1062,6 +1091,7 @@ main (int argc, char **argv)
   test_add ("sigchld-ignored", program_sigchld_ignored);
   test_add ("cache-unwritable", program_cache_unwritable);
   test_add ("cache-processes", program_cache_processes);
+  test_add ("wrapped", program_wrapped);
   test_add ("subprocess/shared", program_shared_child);
   status = test_run ();
   g_strfreev (environment);

@@ -10,6 +10,8 @@ struct _GpuNativeEvent
 {
   const GpuBackend *backend;
   gatomicrefcount   refs;           /* managed by _gpu_native_event_ref() and _unref() */
+  gboolean          is_user;        /* set by wrap() for an event that the program completes with a
+                                     * driver call */
 };
 
 typedef GBytes *GpuEventExportHandleOp (GpuNativeEvent *event,
@@ -28,6 +30,12 @@ typedef struct
                                           GError            **error);
   gboolean         (*set_user)           (GpuNativeEvent     *event,
                                           gboolean            success,
+                                          GError            **error);
+  /* any thread; may be NULL. Creates an object for an event of the program. If the op fails, the
+   * caller keeps the ownership of @handle. */
+  GpuNativeEvent * (*wrap)               (GpuNativeContext   *context,
+                                          guint64             handle,
+                                          GpuWrapMode         mode,
                                           GError            **error);
   /* any thread. Called after the last reference was dropped. Frees the structure itself. */
   void             (*free)               (GpuNativeEvent     *event);

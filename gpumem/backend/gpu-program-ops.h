@@ -61,6 +61,13 @@ typedef struct
   GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
                                        GBytes            *binary,
                                        GError           **error);
+  /* any thread; may be NULL. Creates an object for a program that was built outside this library.
+   * Fails if the program is not built for each device of @context. If the op fails, the caller
+   * keeps the ownership of @handle. */
+  GpuNativeProgram * (*wrap)          (GpuNativeContext  *context,
+                                       guint64            handle,
+                                       GpuWrapMode        mode,
+                                       GError           **error);
   /* any thread; may be NULL: programs are then not cached. Appends a description of device, driver
    * and compiler to @text, because the result of a build depends on them as well as on source and
    * options. */

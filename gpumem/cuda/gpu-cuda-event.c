@@ -17,11 +17,11 @@ event_free (GpuNativeEvent *native)
     {
       _gpu_cuda_host_wait_free (event);
     }
-  else if (!event->interprocess)
+  else if (!event->is_foreign)
     {
       _gpu_cuda_recycle_event (context, event->timing, event->event);
     }
-  else if (_gpu_cuda_enter_again (context, &entered, NULL))
+  else if (!event->is_borrowed && _gpu_cuda_enter_again (context, &entered, NULL))
     {
       _gpu_cuda.cuEventDestroy (event->event);
       _gpu_cuda_leave (entered);
@@ -97,15 +97,74 @@ event_wait (GpuNativeEvent  *native,
 }
 
 static gboolean
+is_wrapped (const GpuCudaEvent *event)
+{
+  return event->is_foreign && event->timing;
+}
+
+/* The driver does not report the flags of an event, but refuses to measure from an event that
+ * records no times. */
+static gboolean
+wrapped_has_times (GpuCudaEvent  *event,
+                   gboolean      *has_times,
+                   GError       **error)
+{
+  float milliseconds = 0;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter (event->context, &entered, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuEventElapsedTime (&milliseconds, event->event, event->event);
+  _gpu_cuda_leave (entered);
+  *has_times = code != CUDA_ERROR_INVALID_HANDLE;
+
+  return !*has_times || _gpu_cuda_check (code, "cuEventElapsedTime", error);
+}
+
+static gboolean
 check_timing (GpuCudaEvent  *event,
               GError       **error)
 {
-  if (event->timing)
-    return TRUE;
+  gboolean has_times = event->timing;
 
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "the event records no times");
+  if (is_wrapped (event) && !wrapped_has_times (event, &has_times, error))
+    return FALSE;
 
-  return FALSE;
+  if (!has_times)
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "the event records no times");
+
+  return has_times;
+}
+
+static gboolean
+read_clock (GpuCudaEvent  *event,
+            CUevent        moment,
+            guint64       *nanoseconds,
+            GError       **error)
+{
+  GpuCudaClock *clock;
+  gboolean success;
+  gboolean entered;
+
+  if (event->clock != NULL)
+    return _gpu_cuda_clock_read (event->clock, moment, nanoseconds, error);
+
+  /* A wrapped event has no clock. The clock may be younger than the event. */
+  if (!_gpu_cuda_enter (event->context, &entered, error))
+    return FALSE;
+
+  clock = _gpu_cuda_clock_get (event->context, error);
+  _gpu_cuda_leave (entered);
+
+  if (clock == NULL)
+    return FALSE;
+
+  success = _gpu_cuda_clock_read (clock, moment, nanoseconds, error);
+  _gpu_cuda_clock_unref (clock);
+
+  return success;
 }
 
 /* The driver does not record the times when a command was queued or submitted. For both, return the
@@ -125,7 +184,7 @@ event_get_profiling_time (GpuNativeEvent     *native,
   if (point != GPU_PROFILING_POINT_ENDED && event->start != NULL)
     moment = event->start;
 
-  return _gpu_cuda_clock_read (event->clock, moment, nanoseconds, error);
+  return read_clock (event, moment, nanoseconds, error);
 }
 
 static gboolean
@@ -169,6 +228,14 @@ event_get_duration (GpuNativeEvent  *native,
   GpuCudaEvent *event = (GpuCudaEvent *) native;
   gint64 duration = 0;
 
+  if (is_wrapped (event))
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "the event is wrapped and marks the end of an operation only; "
+                           "measure from an event that the program recorded before the operation");
+      return FALSE;
+    }
+
   if (!check_timing (event, error)
       || (event->start != NULL && !measure (event, event->start, &duration, error)))
     return FALSE;
@@ -176,6 +243,38 @@ event_get_duration (GpuNativeEvent  *native,
   *nanoseconds = duration;
 
   return TRUE;
+}
+
+/* The driver does not report the context of an event, but fails for an invalid event. */
+static GpuNativeEvent *
+event_wrap (GpuNativeContext  *native,
+            guint64            handle,
+            GpuWrapMode        mode,
+            GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  CUevent cu_event = (CUevent) (guintptr) handle;
+  GpuCudaEvent *event;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  code = _gpu_cuda.cuEventQuery (cu_event);
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
+    {
+      _gpu_cuda_set_error (error, "cuEventQuery", code, "event %p", (gpointer) cu_event);
+      return NULL;
+    }
+
+  event = _gpu_cuda_event_new_for (context, cu_event);
+  event->timing = TRUE;
+  event->is_borrowed = mode == GPU_WRAP_MODE_BORROW;
+
+  return &event->base;
 }
 
 static GBytes *
@@ -232,6 +331,7 @@ event_import (GpuNativeContext  *native,
 
 const GpuEventOps _gpu_cuda_event_ops =
 {
+  .wrap               = event_wrap,
   .free               = event_free,
   .get_handle         = event_get_handle,
   .query              = event_query,

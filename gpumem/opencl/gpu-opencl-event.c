@@ -202,6 +202,74 @@ event_create_user (GpuNativeContext  *context,
   return &event->base;
 }
 
+static gboolean
+get_info (cl_event        event,
+          cl_event_info   info,
+          gpointer        value,
+          gsize           size,
+          GError        **error)
+{
+  cl_int code = clGetEventInfo (event, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetEventInfo", code, "event %p, info 0x%04x", (gpointer) event,
+                         info);
+  return FALSE;
+}
+
+static gboolean
+check_context (GpuNativeContext  *context,
+               cl_event           event,
+               GError           **error)
+{
+  cl_context its_context = NULL;
+
+  if (!get_info (event, CL_EVENT_CONTEXT, &its_context, sizeof its_context, error))
+    return FALSE;
+
+  if (its_context == _gpu_opencl_context_handle (context))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "event %p is of context %p, not of context %p", (gpointer) event,
+               (gpointer) its_context, (gpointer) _gpu_opencl_context_handle (context));
+  return FALSE;
+}
+
+/* The event has no queue, because OpenCL does not keep the queue of a completed command alive. */
+static GpuNativeEvent *
+event_wrap (GpuNativeContext  *context,
+            guint64            handle,
+            GpuWrapMode        mode,
+            GError           **error)
+{
+  cl_event event = (cl_event) (guintptr) handle;
+  cl_command_type type = 0;
+  GpuNativeEvent *native;
+  cl_int code;
+
+  if (!_gpu_backend_check_process (error) || !check_context (context, event, error)
+      || !get_info (event, CL_EVENT_COMMAND_TYPE, &type, sizeof type, error))
+    return NULL;
+
+  if (mode == GPU_WRAP_MODE_BORROW)
+    {
+      code = clRetainEvent (event);
+      if (code != CL_SUCCESS)
+        {
+          _gpu_opencl_set_error (error, "clRetainEvent", code, "event %p", (gpointer) event);
+          return NULL;
+        }
+    }
+
+  native = _gpu_opencl_event_new (NULL, event);
+  native->is_user = type == CL_COMMAND_USER;
+
+  return native;
+}
+
 /* After a user event fails, Intel's CPU runtime still runs the dependent work on in-order queues,
  * and crashes or hangs on out-of-order queues. On that runtime the driver's event therefore
  * completes, and only the timeline reports the failure. */
@@ -301,14 +369,7 @@ get_status (cl_event   event,
             cl_int    *status,
             GError   **error)
 {
-  cl_int code = clGetEventInfo (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof *status, status,
-                                NULL);
-
-  if (code == CL_SUCCESS)
-    return TRUE;
-
-  _gpu_opencl_set_error (error, "clGetEventInfo", code, "event %p", (gpointer) event);
-  return FALSE;
+  return get_info (event, CL_EVENT_COMMAND_EXECUTION_STATUS, status, sizeof *status, error);
 }
 
 /* Enqueues a marker behind all work of the queue, and returns the marker's status: pending if it
@@ -545,6 +606,7 @@ const GpuEventOps _gpu_opencl_event_ops =
 {
   .create_user        = event_create_user,
   .set_user           = event_set_user,
+  .wrap               = event_wrap,
   .free               = event_free,
   .get_handle         = event_get_handle,
   .query              = event_query,

@@ -659,6 +659,117 @@ program_create_kernel (GpuNativeContext  *context,
   return NULL;
 }
 
+/* --- wrapping --------------------------------------------------------------------------------- */
+
+static gboolean
+check_context (GpuNativeContext  *context,
+               cl_program         program,
+               GError           **error)
+{
+  cl_context its_context = NULL;
+
+  if (!get_program_info (program, CL_PROGRAM_CONTEXT, &its_context, sizeof its_context, error))
+    return FALSE;
+
+  if (its_context == _gpu_opencl_context_handle (context))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "program %p is of context %p, not of context %p", (gpointer) program,
+               (gpointer) its_context, (gpointer) _gpu_opencl_context_handle (context));
+  return FALSE;
+}
+
+static gboolean
+fail_unbuilt (GpuNativeDevice  *device,
+              cl_program        program,
+              cl_build_status   status,
+              GError          **error)
+{
+  g_autofree char *log = NULL;
+
+  if (status == CL_BUILD_IN_PROGRESS)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "program %p is still being built for device %s; wait for the end of the build",
+                 (gpointer) program, device->id);
+  else if (status != CL_BUILD_ERROR)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "program %p is not built for device %s; call clBuildProgram() or "
+                 "clLinkProgram() first", (gpointer) program, device->id);
+  else
+    {
+      log = get_device_log (program, ((GpuOpenclDevice *) device)->id);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
+                   "the build of program %p for device %s has failed%s%s", (gpointer) program,
+                   device->id, log != NULL ? ":\n" : ", and the compiler wrote no log",
+                   log != NULL ? log : "");
+    }
+
+  return FALSE;
+}
+
+/* A compiled program that was not linked also has the status CL_BUILD_SUCCESS, so checks the type
+ * of the binary, too. Drivers of OpenCL 1.0 and 1.1 have no such type. */
+static gboolean
+check_built (GpuNativeDevice  *device,
+             cl_program        program,
+             GError          **error)
+{
+  cl_device_id id = ((GpuOpenclDevice *) device)->id;
+  cl_program_binary_type type = CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
+  cl_build_status status = CL_BUILD_NONE;
+  cl_int code = clGetProgramBuildInfo (program, id, CL_PROGRAM_BUILD_STATUS, sizeof status,
+                                       &status, NULL);
+
+  /* The driver returns CL_INVALID_DEVICE if the program is not for the device. */
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetProgramBuildInfo", code, "program %p, device %s",
+                             (gpointer) program, device->id);
+      return FALSE;
+    }
+
+  if (status == CL_BUILD_SUCCESS
+      && clGetProgramBuildInfo (program, id, CL_PROGRAM_BINARY_TYPE, sizeof type, &type, NULL)
+         == CL_SUCCESS
+      && type != CL_PROGRAM_BINARY_TYPE_EXECUTABLE)
+    status = CL_BUILD_NONE;
+
+  return status == CL_BUILD_SUCCESS || fail_unbuilt (device, program, status, error);
+}
+
+static GpuNativeProgram *
+program_wrap (GpuNativeContext  *context,
+              guint64            handle,
+              GpuWrapMode        mode,
+              GError           **error)
+{
+  cl_program program = (cl_program) (guintptr) handle;
+  cl_int code;
+
+  if (!_gpu_backend_check_process (error) || !check_context (context, program, error))
+    return NULL;
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      if (!check_built (context->devices[i], program, error))
+        return NULL;
+    }
+
+  if (mode == GPU_WRAP_MODE_BORROW)
+    {
+      code = clRetainProgram (program);
+      if (code != CL_SUCCESS)
+        {
+          _gpu_opencl_set_error (error, "clRetainProgram", code, "program %p",
+                                 (gpointer) program);
+          return NULL;
+        }
+    }
+
+  return program_new (program, get_log (context, program));
+}
+
 static guint64
 program_get_handle (GpuNativeProgram *program)
 {
@@ -672,6 +783,7 @@ const GpuProgramOps _gpu_opencl_program_ops =
   .load_il       = program_load_il,
   .compile       = program_compile,
   .link          = program_link,
+  .wrap          = program_wrap,
   .fingerprint   = program_fingerprint,
   .free          = program_free,
   .get_binary    = program_get_binary,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 #include "gpumem/program/gpu-program-cache-private.h"
@@ -400,4 +401,30 @@ _gpu_program_core_build (GpuNativeContext        *context,
   native = load (context, inputs, error);
 
   return native != NULL ? core_new (context, native) : NULL;
+}
+
+GpuProgramCore *
+_gpu_program_core_wrap (GpuNativeContext  *context,
+                        guint64            handle,
+                        GpuWrapMode        mode,
+                        const char        *function,
+                        GError           **error)
+{
+  const GpuProgramOps *ops = context->backend->program;
+  GpuNativeProgram *native = NULL;
+  GError *failure = NULL;
+
+  if (ops->wrap == NULL)
+    _gpu_backend_fail (context->backend, function, "programs to wrap", error);
+  else if (handle == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
+  else
+    {
+      native = ops->wrap (context, handle, mode, &failure);
+
+      if (_gpu_native_context_end (context, function, failure, error))
+        return core_new (context, native);
+    }
+
+  return NULL;
 }

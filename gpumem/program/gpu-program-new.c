@@ -6,6 +6,8 @@
 #include <gpumem/gpumem.h>
 
 #include "gpumem/base/gpu-workers-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/program/gpu-program-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
 /* The maximum number of asynchronous builds that run at the same time; other builds wait for
@@ -390,4 +392,61 @@ gpu_program_new_from_file (GpuContext  *context,
     return gpu_program_new_from_binary (context, bytes, options, error);
 
   return gpu_program_new_from_source (context, text, options, error);
+}
+
+/**
+ * gpu_program_new_wrapped:
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_program on OpenCL, a CUmodule on CUDA
+ * @mode: whether the caller keeps the ownership of @handle, or the program takes it
+ * @error: return location for a #GError
+ *
+ * Creates an object for a program that was built outside this library (OpenCL: clGetProgramInfo,
+ * clGetProgramBuildInfo, clRetainProgram if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuModuleGetGlobal). gpu_program_get_kernel() creates its kernels. Does not block. If the call
+ * fails, the caller keeps ownership of @handle, even if @mode is %GPU_WRAP_MODE_ADOPT.
+ *
+ * On OpenCL, the program must be built for each device of @context. Unless it was built with
+ * `-cl-kernel-arg-info`, many drivers do not describe the arguments of its kernels: see
+ * gpu_kernel_declare_arguments(). For a cl_kernel, wrap its CL_KERNEL_PROGRAM.
+ *
+ * On CUDA, the driver returns no binary for gpu_program_get_binary(), and kernels take no global
+ * offset. Drivers before CUDA 12.4 only create the kernels of the portable dialect. If @mode is
+ * %GPU_WRAP_MODE_BORROW, @handle must be valid until the last object of the program and its kernels
+ * is finalized, and their launches have completed. The driver does not report the context of
+ * @handle. If @handle is of another context, launches fail with the driver's error. Otherwise,
+ * @handle must be a handle of the driver: drivers may crash on other values.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle
+ *   is 0, is not a program, belongs to another context of OpenCL or is not built,
+ *   %GPU_ERROR_BUILD_FAILED with the log if its build has failed, %GPU_ERROR_BUSY during its build,
+ *   %GPU_ERROR_NOT_SUPPORTED if the back end has no programs to wrap, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_wrapped (GpuContext   *context,
+                         guint64       handle,
+                         GpuWrapMode   mode,
+                         GError      **error)
+{
+  const char *function = "gpu_program_new_wrapped";
+  GpuProgramCore *core;
+  GpuProgram *program;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  core = _gpu_program_core_wrap (_gpu_context_get_native (context), handle, mode, function, error);
+
+  if (core == NULL)
+    return NULL;
+
+  program = g_object_new (GPU_TYPE_PROGRAM, "context", context, NULL);
+  _gpu_program_set_core (program, core);
+
+  return program;
 }

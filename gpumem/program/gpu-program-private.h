@@ -41,6 +41,12 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
+/* Creates the core of a program that was built outside this library. */
+GpuProgramCore *_gpu_program_core_wrap  (GpuNativeContext        *context,
+                                         guint64                  handle,
+                                         GpuWrapMode              mode,
+                                         const char              *function,
+                                         GError                 **error);
 /* Returns the name in the binary for @name, which is a name in the source. Returns @name itself if
  * the two names do not differ. */
 const char     *_gpu_program_core_lower (GpuProgramCore    *core,
@@ -52,6 +58,9 @@ GpuProgramCore *_gpu_program_get_core   (GpuProgram        *program);
 gboolean        _gpu_program_check_built (GpuProgram       *program,
                                          const char        *function,
                                          GError           **error);
+/* Makes @program a built program. Takes ownership of @core. */
+void            _gpu_program_set_core   (GpuProgram        *program,
+                                         GpuProgramCore    *core);
 /* Sets the parts to link. Must be called before @program is initialised. */
 void            _gpu_program_set_images (GpuProgram        *program,
                                          GBytes           **images,

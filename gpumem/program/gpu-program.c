@@ -499,6 +499,13 @@ _gpu_program_get_core (GpuProgram *program)
 }
 
 void
+_gpu_program_set_core (GpuProgram     *program,
+                       GpuProgramCore *core)
+{
+  program->core = core;
+}
+
+void
 _gpu_program_set_images (GpuProgram  *program,
                          GBytes     **images,
                          gsize        n_images)

@@ -53,6 +53,11 @@ GpuProgram  *gpu_program_new_from_file          (GpuContext           *context,
                                                  const char           *options,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuProgram  *gpu_program_new_wrapped            (GpuContext           *context,
+                                                 guint64               handle,
+                                                 GpuWrapMode           mode,
+                                                 GError              **error);
+GPU_AVAILABLE_IN_0_1
 GBytes      *gpu_program_compile                (GpuContext           *context,
                                                  const char           *source,
                                                  const char           *options,

@@ -3,6 +3,11 @@
  * Waits for events that the driver of a stream does not know: those of another driver, or of
  * another OpenCL context. The stream waits for a user event of its own context, the mirror. After
  * the other event has completed or failed, a thread of the library completes or fails the mirror.
+ *
+ * A stream also waits for a mirror of a wrapped user event. The library protects its own user
+ * events from faults of drivers, and knows that work that waits for them may not depend on the
+ * device alone. It has no such protection and knowledge of user events of the program.
+ *
  * The waiter must not set the mirror itself, because the thread that calls the waiter may hold the
  * failure lock of the context.
  */
@@ -54,11 +59,35 @@ mirror_end (gpointer      data,
 }
 
 static gboolean
+has_user_events (GpuNativeContext *context)
+{
+  return context->backend->event->create_user != NULL
+         && (context->devices[0]->capabilities & GPU_CAPABILITIES_USER_EVENTS) != 0;
+}
+
+gboolean
+_gpu_event_can_wait (GpuEvent         *event,
+                     GpuNativeContext *context)
+{
+  GpuUserEvent *user = _gpu_event_get_user (event);
+  const GpuPoint *point = _gpu_event_get_point (event);
+  GpuNativeEvent *wrapped = _gpu_event_get_wrapped (event);
+
+  if (user != NULL)
+    return user->context == context;
+
+  if (point->timeline->context == context)
+    return wrapped == NULL || !wrapped->is_user || !has_user_events (context);
+
+  return point->timeline->context->backend == context->backend
+         && context->backend->stream->foreign_events;
+}
+
+static gboolean
 check_support (GpuNativeContext  *context,
                GError           **error)
 {
-  if (context->backend->event->create_user != NULL
-      && (context->devices[0]->capabilities & GPU_CAPABILITIES_USER_EVENTS) != 0)
+  if (has_user_events (context))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,

@@ -18,6 +18,11 @@ void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,
                                           GpuNativeEvent  *start);
+/* Sets the event of gpu_event_new_wrapped(). */
+void            _gpu_event_set_wrapped   (GpuEvent        *event,
+                                          GpuNativeEvent  *wrapped);
+/* (transfer none) (nullable) */
+GpuNativeEvent *_gpu_event_get_wrapped   (GpuEvent        *event);
 /* (transfer none) (nullable): the event of _gpu_event_set_shared(), and the event that records the
  * times. */
 GpuNativeEvent *_gpu_event_get_shared    (GpuEvent        *event);
@@ -29,6 +34,10 @@ gboolean        _gpu_event_check         (GpuEvent        *event,
 /* Returns NULL for an event of a stream. */
 GpuUserEvent   *_gpu_event_get_user      (GpuEvent        *event);
 const GpuPoint *_gpu_event_get_point     (GpuEvent        *event);
+/* Returns whether the driver of @context can wait for @event. Otherwise, streams wait for
+ * _gpu_event_mirror(). */
+gboolean        _gpu_event_can_wait      (GpuEvent          *event,
+                                          GpuNativeContext  *context);
 /* Returns a user event of @context that completes or fails soon after @event. Fails if @context has
  * no user events, or if no thread can be started. */
 GpuUserEvent   *_gpu_event_mirror        (GpuEvent          *event,

@@ -51,6 +51,7 @@ struct _GpuEvent
   GpuNativeEvent *timed;            /* nullable; records the times of the event */
   GpuNativeEvent *start;            /* nullable; records the start time if `timed` does not */
   GpuNativeEvent *shared;           /* nullable; the event for gpu_event_export_handle() */
+  GpuNativeEvent *wrapped;          /* nullable; the event of gpu_event_new_wrapped() */
   gpointer        handle_owner;     /* atomic; nullable; the GpuNativeEvent whose handle
                                      * GpuEvent:native-handle returned */
   gint            watched;          /* atomic; whether gpu_event_watch() was called */
@@ -92,7 +93,9 @@ get_native (GpuEvent *event)
       return native;
     }
 
-  native = event->shared != NULL ? event->shared : event->timed;
+  native = event->wrapped != NULL ? event->wrapped : event->shared;
+  if (native == NULL)
+    native = event->timed;
   if (native != NULL)
     return _gpu_native_event_ref (native);
 
@@ -207,6 +210,7 @@ gpu_event_finalize (GObject *object)
   g_clear_pointer (&event->timed, _gpu_native_event_unref);
   g_clear_pointer (&event->start, _gpu_native_event_unref);
   g_clear_pointer (&event->shared, _gpu_native_event_unref);
+  g_clear_pointer (&event->wrapped, _gpu_native_event_unref);
   g_clear_pointer (&event->handle_owner, _gpu_native_event_unref);
 
   if (event->point.timeline != NULL)
@@ -228,6 +232,8 @@ install_handle (void)
    * The driver's handle of the event: a `cl_event` on OpenCL, a `CUevent` on CUDA, for waits and
    * queries of other libraries. On the host back end, the handle is a number for use with this
    * library only. The event owns the handle, which is valid as long as the event.
+   *
+   * For an event of gpu_event_new_wrapped(), the value is the wrapped handle.
    *
    * The value is 0 if the event needs no driver's event, because it has already completed or
    * failed, or if the driver cannot create one. Otherwise the first read records a driver's event,
@@ -263,7 +269,7 @@ gpu_event_class_init (GpuEventClass *klass)
   /**
    * GpuEvent:user:
    *
-   * Whether the event is a user event, which the program completes.
+   * Whether the event is an event of gpu_event_new_user(), which the program completes.
    *
    * Since: 0.1
    */
@@ -363,6 +369,19 @@ _gpu_event_set_shared (GpuEvent       *event,
 }
 
 void
+_gpu_event_set_wrapped (GpuEvent       *event,
+                        GpuNativeEvent *wrapped)
+{
+  event->wrapped = _gpu_native_event_ref (wrapped);
+}
+
+GpuNativeEvent *
+_gpu_event_get_wrapped (GpuEvent *event)
+{
+  return event->wrapped;
+}
+
+void
 _gpu_event_set_start (GpuEvent       *event,
                       GpuNativeEvent *start)
 {
@@ -441,8 +460,9 @@ set_user (GpuEvent      *event,
 
   if (event->user == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the event belongs to a stream; the program can only complete user events",
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, event->wrapped != NULL
+                   ? "%s: the event is wrapped; set its status with the driver's function"
+                   : "%s: the event belongs to a stream; the program can only complete user events",
                    function);
       return FALSE;
     }

@@ -22,6 +22,11 @@ GpuEvent       *gpu_event_new_from_handle    (GpuContext           *context,
                                               GBytes               *handle,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuEvent       *gpu_event_new_wrapped        (GpuContext           *context,
+                                              guint64               handle,
+                                              GpuWrapMode           mode,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
 GBytes         *gpu_event_export_handle      (GpuEvent             *event,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1

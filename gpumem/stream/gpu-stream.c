@@ -748,23 +748,7 @@ end_call (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns whether the driver of @context can wait for @event. */
-static gboolean
-can_wait (GpuNativeContext *context,
-          GpuEvent         *event)
-{
-  GpuUserEvent *user = _gpu_event_get_user (event);
-  const GpuPoint *point = _gpu_event_get_point (event);
-
-  if (user != NULL)
-    return user->context == context;
-
-  return point->timeline->context == context
-         || (point->timeline->context->backend == context->backend
-             && context->backend->stream->foreign_events);
-}
-
-/* Waits for an event that the driver of the stream does not know. */
+/* Waits for an event that the driver of the stream cannot wait for. */
 static gboolean
 wait_mirror (GpuTimeline  *timeline,
              GpuEvent     *event,
@@ -810,9 +794,9 @@ wait_mirror (GpuTimeline  *timeline,
  *
  * @event may also belong to another context: of CUDA if @stream is of CUDA, and of any back end if
  * the device of @stream has %GPU_CAPABILITIES_USER_EVENTS, such as the host and most devices of
- * OpenCL. If the driver of @stream does not know @event, a thread of the library waits for @event,
- * and then lets @stream continue (OpenCL: clCreateUserEvent, clSetUserEventStatus). That takes
- * longer than the wait of a driver.
+ * OpenCL. If the driver of @stream does not know @event, or @event wraps a user event of the
+ * program, a thread of the library waits for @event, and then lets @stream continue (OpenCL:
+ * clCreateUserEvent, clSetUserEventStatus). That takes longer than the wait of a driver.
  *
  * Returns: %TRUE, or %FALSE with the error of @event if it has already failed
  *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_NOT_SUPPORTED for an
@@ -838,7 +822,7 @@ gpu_stream_wait_event (GpuStream  *stream,
   if (timeline == NULL || !_gpu_event_check (event, "gpu_stream_wait_event", error))
     return FALSE;
 
-  if (!can_wait (timeline->context, event))
+  if (!_gpu_event_can_wait (event, timeline->context))
     return wait_mirror (timeline, event, error);
 
   submission.user_event = _gpu_event_get_user (event);

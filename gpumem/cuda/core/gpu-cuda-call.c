@@ -18,9 +18,9 @@ _gpu_cuda_event_new (GpuCudaContext  *context,
   gboolean made;
 
   event->timing = (flags & GPU_EVENT_FLAGS_TIMING) != 0;
-  event->interprocess = (flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0;
+  event->is_foreign = (flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0;
 
-  if (event->interprocess)
+  if (event->is_foreign)
     made = _gpu_cuda_check (_gpu_cuda.cuEventCreate (&event->event, CU_EVENT_INTERPROCESS
                                                                     | CU_EVENT_DISABLE_TIMING
                                                                     | CU_EVENT_BLOCKING_SYNC),
@@ -57,7 +57,7 @@ _gpu_cuda_event_new_for (GpuCudaContext *context,
 
   _gpu_native_event_init (&event->base, &_gpu_cuda_backend);
   event->event = handle;
-  event->interprocess = TRUE;
+  event->is_foreign = TRUE;
   event->context = context;
   _gpu_native_context_ref (&context->base);
 

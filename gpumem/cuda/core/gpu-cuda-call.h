@@ -90,7 +90,7 @@ GpuCudaEvent *
             _gpu_cuda_event_new    (GpuCudaContext  *context,
                                     GpuEventFlags    flags,
                                     GError         **error);
-/* Takes ownership of an event that another process records. */
+/* Takes ownership of an event that another process or the program records. */
 GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);

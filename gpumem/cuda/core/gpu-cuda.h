@@ -111,8 +111,9 @@ typedef struct _GpuCudaEvent
   CUevent               event;
   CUevent               start;          /* recorded before a timed operation; nullable */
   struct _GpuCudaClock *clock;          /* time base of the timings; nullable */
-  gboolean              timing;
-  gboolean              interprocess;   /* shared with other processes; never recycled */
+  gboolean              timing;         /* for a wrapped event: TRUE, but times may be missing */
+  gboolean              is_foreign;     /* shared with other processes or wrapped: never recycled */
+  gboolean              is_borrowed;    /* wrapped; the program destroys it */
   guint32              *word;           /* the word of a host-signalled wait; nullable */
   guint32               value;          /* the value of the word that ends the wait */
 } GpuCudaEvent;

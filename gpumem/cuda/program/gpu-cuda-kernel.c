@@ -286,7 +286,7 @@ describe_sizes (GpuCudaKernel  *kernel,
       if (sizes == NULL)
         return FALSE;
     }
-  else
+  else if (kernel->module->image != NULL)
     sizes = _gpu_cuda_binary_get_sizes (kernel->module->image, native_name);
 
   if (sizes == NULL)

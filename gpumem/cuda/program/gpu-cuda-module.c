@@ -7,6 +7,9 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
+/* The name of a variable that no program defines. */
+#define NO_VARIABLE "_gpumem_no_variable"
+
 G_LOCK_DEFINE_STATIC (limits);
 
 static GpuCudaModule *
@@ -19,7 +22,7 @@ module_new (GpuCudaContext *context,
   g_atomic_ref_count_init (&module->refs);
   module->context = context;
   module->module = handle;
-  module->image = g_bytes_ref (image);
+  module->image = image != NULL ? g_bytes_ref (image) : NULL;
   module->limits = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&module->offset_lock);
 
@@ -52,13 +55,14 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
 
   if (has_context)
     {
-      _gpu_cuda.cuModuleUnload (module->module);
+      if (!module->is_borrowed)
+        _gpu_cuda.cuModuleUnload (module->module);
       _gpu_cuda_leave (entered);
     }
 
   g_mutex_clear (&module->offset_lock);
   g_hash_table_unref (module->limits);
-  g_bytes_unref (module->image);
+  g_clear_pointer (&module->image, g_bytes_unref);
   g_free (module);
 }
 
@@ -151,6 +155,37 @@ _gpu_cuda_module_load (GpuCudaContext  *context,
     }
 
   _gpu_cuda_jit_clear (&jit);
+
+  return module;
+}
+
+/* The driver does not report the context of a module, but fails for an invalid module. */
+GpuCudaModule *
+_gpu_cuda_module_wrap (GpuCudaContext  *context,
+                       CUmodule         handle,
+                       GpuWrapMode      mode,
+                       GError         **error)
+{
+  GpuCudaModule *module;
+  CUdeviceptr address;
+  gboolean entered;
+  CUresult code;
+  gsize size;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  code = _gpu_cuda.cuModuleGetGlobal (&address, &size, handle, NO_VARIABLE);
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_FOUND)
+    {
+      _gpu_cuda_set_error (error, "cuModuleGetGlobal", code, "module %p", (gpointer) handle);
+      return NULL;
+    }
+
+  module = module_new (context, handle, NULL);
+  module->is_borrowed = mode == GPU_WRAP_MODE_BORROW;
 
   return module;
 }
@@ -351,7 +386,7 @@ _gpu_cuda_module_list (GpuCudaModule  *module,
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
     return list_names (module, error);
 
-  names = _gpu_cuda_binary_list_kernels (module->image);
+  names = module->image != NULL ? _gpu_cuda_binary_list_kernels (module->image) : NULL;
   if (names == NULL)
     _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);
 

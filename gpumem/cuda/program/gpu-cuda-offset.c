@@ -46,6 +46,15 @@ check_variables (const GpuCudaKernel  *kernel,
 {
   g_autofree char *name = NULL;
 
+  if (kernel->module->image == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "kernel \"%s\": on CUDA, a wrapped program takes no global offset, because "
+                   "the driver does not return its binary; pass the offset as an argument",
+                   kernel->name);
+      return FALSE;
+    }
+
   if (!_gpu_cuda_binary_find_variable (kernel->module->image, &name))
     return TRUE;
 

@@ -116,6 +116,17 @@ program_link (GpuNativeContext  *context,
                                              log, error), log);
 }
 
+static GpuNativeProgram *
+program_wrap (GpuNativeContext  *context,
+              guint64            handle,
+              GpuWrapMode        mode,
+              GError           **error)
+{
+  return program_new (_gpu_cuda_module_wrap ((GpuCudaContext *) context,
+                                             (CUmodule) (guintptr) handle, mode, error),
+                      g_string_new (NULL));
+}
+
 static void
 program_fingerprint (GpuNativeContext *context,
                      GString          *text)
@@ -139,9 +150,18 @@ program_free (GpuNativeContext *context G_GNUC_UNUSED,
 static GBytes *
 program_get_binary (GpuNativeContext  *context G_GNUC_UNUSED,
                     GpuNativeProgram  *program,
-                    GError           **error G_GNUC_UNUSED)
+                    GError           **error)
 {
-  return g_bytes_ref (((GpuCudaProgram *) program)->module->image);
+  const GpuCudaModule *module = ((GpuCudaProgram *) program)->module;
+
+  if (module->image != NULL)
+    return g_bytes_ref (module->image);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "CUDA does not return the binary of module %p, which is wrapped",
+               (gpointer) module->module);
+
+  return NULL;
 }
 
 /* Lists each kernel under its name in the source. If this name is not unique, lists the kernel
@@ -257,6 +277,7 @@ const GpuProgramOps _gpu_cuda_program_ops =
   .build_names   = program_build_names,
   .compile       = program_compile,
   .link          = program_link,
+  .wrap          = program_wrap,
   .load_cached   = program_load_cached,
   .fingerprint   = program_fingerprint,
   .assembly_is_closed = TRUE,

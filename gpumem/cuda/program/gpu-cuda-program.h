@@ -34,7 +34,9 @@ struct _GpuCudaModule
   gatomicrefcount  refs;
   GpuCudaContext  *context;     /* outlives the module */
   CUmodule         module;
-  GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX */
+  GBytes          *image;       /* the loaded binary: cubin, fatbin or PTX; NULL for a wrapped
+                                 * module */
+  gboolean         is_borrowed; /* wrapped; the program unloads it */
   GHashTable      *limits;      /* CUfunction to gint: the limit of dynamic shared memory; guarded
                                  * by a static lock of gpu-cuda-module.c */
   GMutex           offset_lock; /* guards `offset`, and `with_offset` of the kernels */
@@ -76,6 +78,11 @@ GpuCudaModule    *_gpu_cuda_module_link        (GpuCudaContext      *context,
                                                 guint                n_images,
                                                 const char          *options,
                                                 GString             *log,
+                                                GError             **error);
+/* Creates an object for a module of the program. */
+GpuCudaModule    *_gpu_cuda_module_wrap        (GpuCudaContext      *context,
+                                                CUmodule             handle,
+                                                GpuWrapMode          mode,
                                                 GError             **error);
 /* Returns the names by which the driver finds the kernels. Fails if neither the driver nor the
  * binary lists the kernels. */
