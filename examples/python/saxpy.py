@@ -40,7 +40,7 @@ def run():
 
     # The array accesses the memory of the buffer without a copy.
     with y.map(Gpu.MapFlags.READ) as mapping:
-        numbers = np.asarray(mapping).view(np.float32)
+        numbers = mapping.to_numpy("float32")
         right = np.array_equal(numbers, 2.5 * np.arange(N, dtype=np.float32) + 1)
         text = f"{numbers[0]}, {numbers[1]}, {numbers[2]} ... {numbers[-1]}"
         del numbers                             # otherwise the with statement raises BufferError

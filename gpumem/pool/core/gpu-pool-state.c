@@ -257,7 +257,7 @@ get_pad (GpuPool              *pool,
   guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
   guint64 at = first + node->offset;
 
-  if (request->units <= SMALL_BYTES >> pool->unit_shift)
+  if (request->units <= (guint32) SMALL_BYTES >> pool->unit_shift)
     return ((at + node->units - request->units) & -(guint64) request->align) - at;
 
   return -at & (request->align - 1);
