@@ -199,6 +199,31 @@ event_user_fails (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_stream_wait_event", "-40");
 }
 
+/* The program may fail an event with any code. The codes of a missing device and of missing memory
+ * say nothing about the context, which remains usable. */
+static void
+event_user_fails_like_device (TestFixture *fixture)
+{
+  static const cl_int statuses[] = { CL_DEVICE_NOT_AVAILABLE, CL_MEM_OBJECT_ALLOCATION_FAILURE };
+
+  for (guint i = 0; i < G_N_ELEMENTS (statuses); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GpuEvent) event = NULL;
+      cl_event handle = user_event (fixture);
+
+      event = wrap_event (fixture, handle, GPU_WRAP_MODE_ADOPT);
+      set_status (handle, statuses[i]);
+      g_assert_false (gpu_event_wait (event, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED);
+      g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_FAILED);
+      test_assert_gpu_error (error, GPU_ERROR_FAILED);
+      buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+      g_assert_no_error (error);
+    }
+}
+
 static cl_command_queue
 get_queue (TestFixture *fixture, cl_command_queue_properties properties)
 {
@@ -597,6 +622,7 @@ static const Test tests[] =
   TEST (event_user),
   TEST (event_user_out_of_order),
   TEST (event_user_fails),
+  TEST (event_user_fails_like_device),
   TEST (event_commands),
   TEST (event_without_times),
   TEST (event_watched),

@@ -172,6 +172,26 @@ def list_allocations(context, function):
             lambda: pool.alloc_buffer(64, stream=None)]
 
 
+class Interrupted(GObject.Object, Gpu.Allocator):
+    context = None
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        raise KeyboardInterrupt
+
+
+class Fallback(Interrupted):
+    """Handles errors of the library, but must not handle an interrupt."""
+
+    def do_alloc(self, size, stream):
+        try:
+            return super().do_alloc(size, stream)
+        except Gpu.Error:
+            return Gpu.Buffer(self.context, size)
+
+
 def test_interrupts(fixture):
     """Ctrl-C in a Python allocator raises KeyboardInterrupt in the call that allocates. So does
     sys.exit() with SystemExit."""
@@ -195,6 +215,12 @@ def test_interrupts(fixture):
                 assert any(line.name == function.__name__ for line in lines), lines
                 continue
             raise AssertionError(f"{kind} was lost: {result!r}")
+    fallback = Fallback()
+    fallback.context = fixture.context
+    try:
+        raise AssertionError(f"KeyboardInterrupt was lost: {fallback(100)!r}")
+    except KeyboardInterrupt:
+        pass
     # Later errors of the library are not affected.
     with raises(Gpu.Error.INVALID_ARGUMENT):
         fixture.buffer(64).slice(0, 100)

@@ -4,9 +4,11 @@ library has the class of its code, on every path on which Python gets an error."
 
 import asyncio
 import copy
+import gc
 import os
 import pickle
 import sys
+import weakref
 
 from gi.module import get_introspection_module
 
@@ -392,6 +394,36 @@ def test_allocator(fixture):
         error = catch(kind, Gpu.LimitAllocator(refusing, 1 << 20), 16)
         check_class(error, kind)
         assert "the arena is full" in error.message, error.message
+
+
+def test_frames(fixture):
+    """A failed call keeps no reference to the frames of its callers."""
+    class Content:
+        pass
+
+    class Odd:
+        def __repr__(self):
+            raise ZeroDivisionError
+
+    def fail(call):
+        content = Content()
+        try:
+            call()
+        except (GLib.Error, TypeError) as error:
+            assert len(str(error)) < 500, str(error)[:500]
+            return weakref.ref(content)
+        raise AssertionError("the call did not fail")
+
+    gc.disable()
+    try:
+        for call in (lambda: fixture.stream.migrate([5]),
+                     lambda: Gpu.Context.new_for_devices([]),
+                     lambda: Gpu.Event.new_wrapped(list(range(1000000)), 5, 0),
+                     lambda: Gpu.Event.new_wrapped(Odd(), 5, 0),
+                     lambda: Gpu.Program.new_linked(fixture.context, [], None)):
+            equal(fail(call)(), None)
+    finally:
+        gc.enable()
 
 
 def plain_without_fast():

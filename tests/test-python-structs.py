@@ -101,7 +101,7 @@ def test_errors(fixture):
             equal(match(fixture, "one", [(field, "i4")])[0].names, (field,))
         with raises(ValueError, repr(field)):
             match(fixture, "one", [(field, "i4")], dialect="cuda")
-    for field in ("uint", "float4", "sqrt", "x", "M", "image"):
+    for field in ("uint", "float4", "sqrt", "x", "M", "image", "M_TOT", "INT_ID", "image_t"):
         equal(match(fixture, "one", [("a", "i1"), (field, "i4")])[0].names, ("a", field))
     with raises(TypeError, "'int'"):
         Gpu.match_dtype_to_c_struct(5, "one", [("a", "i4")])

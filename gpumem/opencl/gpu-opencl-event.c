@@ -329,12 +329,14 @@ event_get_handle (GpuNativeEvent *native)
 
 /* The status of a command never refers to an argument of the caller, so codes such as
  * INVALID_ARGUMENT become FAILED. PoCL sets the status of a command whose wait list failed to -1,
- * which is also the code of CL_DEVICE_NOT_FOUND. */
+ * which is also the code of CL_DEVICE_NOT_FOUND. The program may set any status of a user event,
+ * which does not mean that memory or the device is missing. */
 static void
-set_status_error (GError **error,
-                  cl_int   status)
+set_status_error (GError   **error,
+                  cl_int     status,
+                  gboolean   is_user)
 {
-  GpuError meaning = _gpu_opencl_error_map (status);
+  GpuError meaning = is_user ? GPU_ERROR_FAILED : _gpu_opencl_error_map (status);
 
   switch (meaning)
     {
@@ -360,7 +362,7 @@ check_user (GpuNativeEvent  *native,
   if (!g_atomic_int_get (&((GpuOpenclEvent *) native)->failed))
     return TRUE;
 
-  set_status_error (error, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  set_status_error (error, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FALSE);
   return FALSE;
 }
 
@@ -448,7 +450,7 @@ event_query (GpuNativeEvent  *native,
   if (status < 0)
     {
       delay_failure ((GpuOpenclEvent *) native);
-      set_status_error (error, status);
+      set_status_error (error, status, native->is_user);
       return GPU_EVENT_STATUS_FAILED;
     }
 
@@ -505,6 +507,7 @@ wait_after_refusal (GpuOpenclQueue *queue,
 static gboolean
 wait_failed (GpuOpenclQueue  *queue,
              cl_event         event,
+             gboolean         is_user,
              cl_int           failed,
              GError         **error)
 {
@@ -513,7 +516,7 @@ wait_failed (GpuOpenclQueue  *queue,
   if (failed == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
       && get_status (event, &status, NULL) && status < CL_COMPLETE)
     {
-      set_status_error (error, status);
+      set_status_error (error, status, is_user);
       return FALSE;
     }
 
@@ -539,7 +542,7 @@ event_wait (GpuNativeEvent  *native,
   if (code != CL_SUCCESS)
     {
       delay_failure ((GpuOpenclEvent *) native);
-      return wait_failed (((GpuOpenclEvent *) native)->queue, event, code, error);
+      return wait_failed (((GpuOpenclEvent *) native)->queue, event, native->is_user, code, error);
     }
 
   /* Check the status, because some drivers return success from the wait although the command
@@ -549,7 +552,7 @@ event_wait (GpuNativeEvent  *native,
   if (status < CL_COMPLETE)
     {
       delay_failure ((GpuOpenclEvent *) native);
-      set_status_error (error, status);
+      set_status_error (error, status, native->is_user);
       return FALSE;
     }
 
@@ -567,7 +570,7 @@ _gpu_opencl_wait_and_release (GpuNativeStream  *stream,
 {
   GpuOpenclQueue *queue = ((GpuOpenclStream *) stream)->shared_queue;
   cl_int code = clWaitForEvents (1, &event);
-  gboolean success = G_LIKELY (code == CL_SUCCESS) || wait_failed (queue, event, code, error);
+  gboolean success = G_LIKELY (code == CL_SUCCESS) || wait_failed (queue, event, FALSE, code, error);
 
   clReleaseEvent (event);
 

@@ -369,10 +369,10 @@ install_notify_interval (void)
  * exactly. Other pools update it when a program reads the counters of the pool, and when a thread
  * allocates memory that is not in the thread's cache of freed blocks. If the bytes in use rise
  * between two updates only because threads allocate from their caches, the peak is missed. The
- * value is then too small by at most the size of the caches. The caches of all threads share an
- * eighth of #GpuMemoryPool:managed-bytes equally, but the cache of each thread may hold at least 16
- * MiB and at most 64 MiB. Caches of a pool with a limit are smaller.
- * #GpuMemoryPool:peak-managed-bytes is exact.
+ * value is then too small by at most the size of the caches. The caches of all threads share 1/64
+ * of #GpuMemoryPool:managed-bytes equally, but the cache of each thread may hold at least 8 MiB and
+ * at most 64 MiB. Caches of a pool with a limit are smaller. #GpuMemoryPool:peak-managed-bytes is
+ * exact.
  *
  * Since: 0.1
  */

@@ -435,6 +435,7 @@ gpu_program_new_wrapped (GpuContext   *context,
   GpuProgram *program;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (mode == GPU_WRAP_MODE_BORROW || mode == GPU_WRAP_MODE_ADOPT, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   if (!_gpu_context_check (context, function, error))

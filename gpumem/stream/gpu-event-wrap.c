@@ -21,14 +21,16 @@
  * On OpenCL, @handle may be a user event. The program completes it with clSetUserEventStatus(),
  * because gpu_event_complete() only completes events of gpu_event_new_user(). A command starts
  * only after its queue was flushed, so the program must call clFlush() before it waits for the
- * event of a command.
+ * event of a command. Each stream that waits for a user event of the program needs a thread until
+ * the event is complete.
  *
  * On CUDA, the object stands for the last cuEventRecord() before this call. The program must not
  * record @handle again before the object is complete. An event that was never recorded is
  * complete. If @mode is %GPU_WRAP_MODE_BORROW, @handle must be valid until the object is finalized
- * and the event has completed. The driver does not report the context of @handle, which may be any
- * context of CUDA. Otherwise, @handle must be a handle of the driver: drivers may crash on other
- * values.
+ * and all waits for it have ended: until calls that wait for it have returned, GpuEvent::completed
+ * was emitted if the object is watched, and streams that wait for it have started their next work.
+ * The driver does not report the context of @handle, which may be any context of CUDA. Otherwise,
+ * @handle must be a handle of the driver: drivers may crash on other values.
  *
  * gpu_event_get_elapsed() and gpu_event_get_profiling_time() work if the program recorded the event
  * with timing (OpenCL: on a queue with CL_QUEUE_PROFILING_ENABLE; CUDA: without
@@ -54,6 +56,8 @@ gpu_event_new_wrapped (GpuContext   *context,
   GpuEvent *event;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (mode == GPU_WRAP_MODE_BORROW || mode == GPU_WRAP_MODE_ADOPT, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
   if (!_gpu_context_check (context, function, error))
     return NULL;

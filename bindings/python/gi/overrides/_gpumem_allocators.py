@@ -16,13 +16,28 @@ from ._gpumem_errors import Error, OutOfHostMemoryError, forget_cause, keep_caus
 Gpu = get_introspection_module("Gpu")
 
 
+class _Interrupt(GLib.Error):
+    """Stands for KeyboardInterrupt or SystemExit until the library has returned. It is no
+    Gpu.Error, because code that handles errors of the library must not handle an interrupt."""
+
+
 def _to_error(exception, name="do_alloc"):
     """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
     raised."""
-    kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
-    error = kind(f"{name}: {type(exception).__name__}: {exception}")
+    text = f"{name}: {type(exception).__name__}: {exception}"
+    if isinstance(exception, Exception):
+        kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
+        error = kind(text)
+    else:
+        error = _Interrupt(text, Error(text).domain, Gpu.Error.FAILED)
     keep_cause(error, exception)
     return error
+
+
+def _keep_own(error):
+    """Keeps the cause of an error that a function raises itself."""
+    if error.__cause__ is not None:
+        keep_cause(error, error.__cause__)
 
 
 def _guarded(do_alloc):
@@ -31,7 +46,8 @@ def _guarded(do_alloc):
         forget_cause()
         try:
             return do_alloc(self, size, stream)
-        except GLib.Error:
+        except GLib.Error as error:
+            _keep_own(error)
             raise
         except BaseException as exception:
             raise _to_error(exception, getattr(self, "_name", "do_alloc")) from exception
@@ -89,7 +105,8 @@ class ExternalAllocatorMethods:
             forget_cause()
             try:
                 return alloc(size, stream)
-            except GLib.Error:
+            except GLib.Error as error:
+                _keep_own(error)
                 raise
             except BaseException as exception:
                 raise _to_error(exception) from exception

@@ -8,6 +8,7 @@ own."""
 import functools
 import numbers
 import operator
+import reprlib
 import sys
 
 from gi._gi import Direction, FunctionInfo, TypeTag
@@ -212,7 +213,11 @@ def _is_of_type(type_info, value):
         return True
     interface = type_info.get_interface()
     kind = getattr(Gpu, interface.get_name(), None) if interface.get_namespace() == "Gpu" else None
-    return not isinstance(kind, type) or isinstance(value, kind)
+    if not isinstance(kind, type) or isinstance(value, kind):
+        return True
+    # PyGObject takes 0 for flags, and numbers for enumerations
+    return isinstance(value, int) and (issubclass(kind, GObject.GEnum)
+                                       or issubclass(kind, GObject.GFlags) and value == 0)
 
 
 def _explain_type(info, error, values):
@@ -230,7 +235,7 @@ def _explain_type(info, error, values):
             what = "None" if expected is None else f"{expected}, not None"
             return TypeError(f"{name} must {'not be' if expected is None else 'be'} {what}")
         if not _is_of_type(type_info, values[name]):
-            return TypeError(f"{name} must be {expected}, not {values[name]!r}")
+            return TypeError(f"{name} must be {expected}, not {reprlib.repr(values[name])}")
     return error
 
 
@@ -276,8 +281,11 @@ def _strict(info, checks, has_self):
     lines += [f"try: return call_({passed})",
               "except errors_ as error_:",
               f" explained_ = explain_(error_, {{{values}}})",
-              " if explained_ is error_: raise",
-              "raise explained_"]
+              " if explained_ is error_:",
+              "  del explained_",                # otherwise a cycle keeps the frames of the callers
+              "  raise",
+              "try: raise explained_",
+              "finally: del explained_"]
     names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info))
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]

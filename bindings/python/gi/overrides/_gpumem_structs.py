@@ -35,8 +35,13 @@ _RESERVED_CUDA = frozenset("""
     threadIdx blockIdx blockDim gridDim warpSize
     """.split())
 # Constants of OpenCL C, which are macros, and types of images
-_CONSTANT = re.compile(r"(M|CL|FP|FLT|DBL|HALF|HUGE|CLK|CHAR|SCHAR|UCHAR|SHRT|USHRT|U?INT|U?LONG)"
-                       r"_[A-Z0-9_]+\Z|image\w*_t\Z")
+_CONSTANT = re.compile(
+    r"(M_(E|LOG2E|LOG10E|LN2|LN10|PI|PI_2|PI_4|1_PI|2_PI|2_SQRTPI|SQRT2|SQRT1_2)(_[FH])?"
+    r"|(FLT|DBL|HALF)_(DIG|MANT_DIG|MAX|MIN|EPSILON|RADIX|MAX_10_EXP|MAX_EXP|MIN_10_EXP|MIN_EXP)"
+    r"|HUGE_VALF?|CHAR_BIT|(CHAR|SCHAR|SHRT|INT|LONG)_(MAX|MIN)|(UCHAR|USHRT|UINT|ULONG)_MAX"
+    r"|FP_(FAST_)?(FMA|FMAF|FMA_HALF|ILOGB0|ILOGBNAN|CONTRACT)|CLK_\w+|CL_VERSION_\w+|cl_khr_\w+"
+    r"|image[123]d(_array|_buffer|_depth|_array_depth|_msaa|_array_msaa|_msaa_depth"
+    r"|_array_msaa_depth)?_t|__\w+)\Z")
 
 _lock = threading.Lock()
 _layouts = {}
