@@ -24,6 +24,10 @@ CONTAINERS = {"GLib.List": "builtins.list", "GLib.SList": "builtins.list",
 # None from the type of the result
 NEVER_NONE = ("get_context", "get_default_stream", "get_device")
 
+# Allocations return None only for a size of 0, which few programs request. With None in the type,
+# each use of an allocation would need a test. Implementations of do_alloc() may return None.
+ALLOCATIONS = ("alloc", "alloc_block", "alloc_buffer")
+
 
 def safe(name):
     """Appends an underscore to a keyword, as PyGObject does."""
@@ -109,8 +113,9 @@ class Function:
         shown = [one for number, one in enumerate(self._all)
                  if number not in hidden and one.get("direction", "in") != "out"
                  and one.find(CORE + "varargs") is None]
+        # PyGObject passes all parameters to an implementation in Python
         required = len(shown)
-        while required > 0 and self._may_be_none(shown[required - 1]):
+        while self.kind != "virtual" and required > 0 and self._may_be_none(shown[required - 1]):
             required -= 1
         parameters = []
         for number, one in enumerate(shown):
@@ -134,7 +139,8 @@ class Function:
         if value.get("skip") != "1":
             type_ = type_of(value, True)
             if type_ != "None":
-                may_be_none = value.get("nullable") == "1" and self.name not in NEVER_NONE
+                never = NEVER_NONE if self.kind == "virtual" else NEVER_NONE + ALLOCATIONS
+                may_be_none = value.get("nullable") == "1" and self.name not in never
                 results.append(type_ + (" | None" if may_be_none else ""))
         results += [type_of(one, True) for number, one in enumerate(self._all)
                     if one.get("direction", "in") != "in" and number not in hidden]

@@ -24,6 +24,7 @@ class Member:
         self.result = result
         self.doc = doc
         self.is_async = is_async
+        self.setter = None              # the parameter of the setter of a property
 
 
 class Overrides:
@@ -60,13 +61,14 @@ class Overrides:
         return ""
 
     def _chain(self, name):
-        """Returns the override class and its mixins, in the order of name lookup."""
+        """Returns the override class and its mixins, in the order of name lookup. The stubs inherit
+        from the bases that are classes of the library."""
         node = self._classes.get(name)
         if node is None:
             return []
         chain = [node]
         for base in node.bases:
-            if isinstance(base, ast.Name):
+            if isinstance(base, ast.Name) and base.id not in self._namespace.classes:
                 chain += self._chain(base.id)
         return chain
 
@@ -102,7 +104,7 @@ class Overrides:
         public = dict(self.exported())
         return [ast.unparse(base) for base in node.bases
                 if isinstance(base, ast.Attribute) or base.id in public
-                or hasattr(builtins, base.id)]
+                or base.id in self._namespace.classes or hasattr(builtins, base.id)]
 
     def function(self, node, class_name=None):
         """Converts a Python function to a member."""
@@ -137,7 +139,11 @@ class Overrides:
 
     def _member(self, class_name, node, found):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name, self.function(node, class_name)
+            member = self.function(node, class_name)
+            if f"{node.name}.setter" in map(ast.unparse, node.decorator_list):
+                found[node.name].setter = member.parameters[0]
+            else:
+                yield node.name, member
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 if ast.unparse(node.value).startswith("object."):
@@ -155,6 +161,9 @@ class Overrides:
             return found[value.id]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
             argument = value.args[0]
+            getter = self._getter(class_name, "get_" + str(getattr(argument, "value", "")))
+            if value.func.id == "_get" and getter is not None:
+                return Member("property", [], getter.result)
             if value.func.id in ("_get", "_property"):
                 return Member("property", [], self._property(class_name, argument.value))
             if isinstance(argument, ast.Name) and argument.id in found:
@@ -166,6 +175,14 @@ class Overrides:
             native = self._namespace.find(ast.unparse(value.value)[len("Gpu."):], value.attr)
             return Member("method", native.parameters, native.result, native.doc)
         return Member("value", [], self._expression(value, class_name))
+
+    def _getter(self, class_name, name):
+        """Returns the method of an override, which may follow the property that calls it."""
+        for node in self._chain(class_name):
+            for one in node.body:
+                if isinstance(one, ast.FunctionDef) and one.name == name:
+                    return self.function(one, class_name)
+        return None
 
     def _native(self, class_name, name):
         function = self._namespace.find(class_name, name)
@@ -235,6 +252,8 @@ class Overrides:
         kinds = {"None" if one is None else self._expression(one, class_name) for one in returns}
         if not kinds:
             return "None"
+        if node.name in ("__enter__", "__aenter__") and kinds == {class_name}:
+            return "Self"
         if len(kinds) == 1 and "Any" not in kinds:
             return kinds.pop()
         native = self._native(class_name, node.name)

@@ -55,6 +55,13 @@ _Described: TypeAlias = VectorArgument | ScalarArgument | OtherArgument
 _Description: TypeAlias = str | Iterable[_Described | str]
 '''
 
+# Classes without __getattr__() in the stubs. With it, type checkers accept misspelled names. The
+# driver attributes of memory are entries of memory.attributes.
+WITHOUT_GETATTR = ("Memory", "StatisticsAllocator")
+
+# Classes whose __getattr__() returns the values of properties
+COUNTERS = ("StatisticsAllocator",)
+
 # Parameters by name, used if no entry of PARAMETERS_OF applies
 PARAMETERS = {
     "stream": "Stream | None", "cancellable": "Gio.Cancellable | None",
@@ -118,6 +125,7 @@ PARAMETERS_OF = {
     "Buffer.__new__.size_or_data": "SupportsIndex | _Readable",
     "Buffer.copy_async.source": "_MemoryLike",
     "Buffer.export_fds.fds": "Gio.UnixFDList",
+    "Context.allocator.allocator": "_AllocatorLike | None",
     "Context.__new__.device": "Device | str | Iterable[Device | str] | None",
     "Context.new.device": "Device",
     "Context.new_async.device": "Device",
@@ -136,6 +144,7 @@ PARAMETERS_OF = {
     "Image.from_array.mode": "str | None",
     "Image.from_array.n_channels": "int | None",
     "Image.new_wrapped.handle": "int",
+    "ImageFormat.__new__.order": "ChannelOrder | str",
     "Kernel.*.*args": "_Argument",
     "Kernel.*.stream": "Stream",
     "LoggingAllocator.__new__.output": "_Path | Gio.OutputStream",
@@ -166,7 +175,7 @@ RESULTS_OF = {
     "Array.__array_interface__": "_Dictionary",
     "Array.__cuda_array_interface__": "_Dictionary",
     "Array.__deepcopy__": "Array",
-    "Array.__dlpack__": "object",
+    "Array.__dlpack__": "CapsuleType",
     "Array.__getitem__": "Array",
     "Array.__iter__": "Iterator[Array]",
     "Array.__reduce_ex__": "str | tuple[Any, ...]",
@@ -187,6 +196,7 @@ RESULTS_OF = {
     "Buffer.to_numpy": "_NDArray",
     "Color.__iter__": "Iterator[float]",
     "Color.__reduce__": "tuple[type[Color], tuple[float, ...]]",
+    "Context.allocator": "Allocator | None",
     "Context.new_async": "Context",
     "Context.using_allocator": "Allocator",
     "DType.fields": "dict[str, tuple[DType, int, tuple[int, ...]]]",
@@ -202,7 +212,6 @@ RESULTS_OF = {
     "FunctionAllocator.do_alloc": "Memory | None",
     "FunctionAllocator.do_get_context": "Context",
     "FunctionAllocator.function": "Callable[[int], Memory]",
-    "FunctionAllocator.get_memory_info": "tuple[int, int]",
     "HostMemory.__array_interface__": "_Dictionary",
     "HostMemory.empty": "_NDArray",
     "HostMemory.empty_like": "_NDArray",
@@ -245,7 +254,6 @@ RESULTS_OF = {
     "Program.compile": "bytes",
     "Program.new_from_source_async": "Program",
     "ScalarArgument.dtype": "_NumpyDType | None",
-    "StatisticsAllocator.__getattr__": "int",
     "StatisticsAllocator.counters": "dict[str, int]",
     "StatisticsAllocator.counting": "dict[str, int]",
     "StatisticsAllocator.pop": "dict[str, int]",
@@ -263,6 +271,7 @@ RESULTS_OF = {
     "Svm.zeros_like": "_NDArray",
     "TrackingAllocator.blocks": "builtins.list[_Dictionary]",
     "TrackingAllocator.report_usage": "str",
+    "TrackingAllocator.tag": "str | None",
     "TrackingAllocator.usage": "builtins.list[_Dictionary]",
     "OtherArgument.declare": "str",
     "VectorArgument.declare": "str",

@@ -6,7 +6,7 @@ import re
 import textwrap
 
 from stubs_gir import Parameter
-from stubs_types import ALIASES
+from stubs_types import ALIASES, COUNTERS, WITHOUT_GETATTR
 
 HEAD = '''\
 # SPDX-License-Identifier: LGPL-2.1-or-later
@@ -26,6 +26,7 @@ import numpy as np  # type: ignore
 import numpy.typing as npt  # type: ignore
 from _typeshed import ReadableBuffer, WriteableBuffer
 from gi.repository import Gio, GLib, GObject
+from typing_extensions import CapsuleType, Self  # type: ignore
 
 class _Enum(IntEnum):  # type: ignore[misc]
     @property
@@ -142,6 +143,8 @@ class Writer:
 
     def _class(self, found):
         overridden = self._overrides.members(found.name)
+        if found.name in WITHOUT_GETATTR:
+            overridden.pop("__getattr__")
         lines = [f"class {found.name}({self._bases(found)}):"]
         lines += docstring(self._overrides.doc(found.name) or found.doc, "    ")
         lines += [f"    {name}: {kind}" for name, kind in found.fields.items()
@@ -149,6 +152,9 @@ class Writer:
         if found.name in self._overrides.with_properties:
             lines += [f"    {name}: {kind}" for name, kind in sorted(found.properties.items())
                       if name not in overridden]
+        if found.name in COUNTERS:
+            lines += [f"    @property\n    def {name}(self) -> {kind}: ..."
+                      for name, kind in sorted(found.properties.items())]
         if found.properties:
             lines += ["    class Props(GObject.Object):"]
             lines += [f"        {name}: {kind}" for name, kind in sorted(found.properties.items())]
@@ -180,8 +186,12 @@ class Writer:
         doc = member.doc or (native.doc if native is not None else "")
         if name == "__getattr__":
             member.parameters = [Parameter("name", "str")]
-        return self._definition(decorators, "    ", name, "cls" if name == "__new__" else first,
+        text = self._definition(decorators, "    ", name, "cls" if name == "__new__" else first,
                                 member.parameters, member.result, doc, member.is_async)
+        if member.setter is None:
+            return text
+        return text + "\n" + self._definition([f"    @{name}.setter"], "    ", name, "self",
+                                              [member.setter], "None", "")
 
     @staticmethod
     def _definition(decorators, indent, name, first, parameters, result, doc, is_async=False):
