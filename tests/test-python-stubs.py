@@ -4,6 +4,7 @@ that the examples are valid by these types. TEST_PYTHON_STUBS is the path of the
 the installed stubs are used."""
 
 import ast
+import functools
 import glob
 import os
 import re
@@ -83,10 +84,17 @@ def runtime_names(found):
 
 
 def has_member(found, name):
-    """Returns whether a class has a member. The counters of a StatisticsAllocator are attributes of
-    the objects only."""
-    return hasattr(found, name) or found is Gpu.StatisticsAllocator and \
-        found.find_property(name.replace("_", "-")) is not None
+    """Returns whether a class has a member, or its objects have an attribute of that name."""
+    return hasattr(found, name) or name in attributes_of_objects().get(found, ())
+
+
+@functools.lru_cache(maxsize=None)
+def attributes_of_objects():
+    context = Gpu.Context("host")
+    image = Gpu.Image(context, "rgba-unorm8", (4, 4))
+    counters = Gpu.StatisticsAllocator(Gpu.MemoryPool(context)).counters
+    return {Gpu.Image: [name.replace("-", "_") for name in image.attributes],
+            Gpu.StatisticsAllocator: [name.replace("-", "_") for name in counters]}
 
 
 def plain_members():
@@ -227,6 +235,9 @@ reveal_type(Gpu.MemoryPool(context).alloc_block(100).size)
 np.from_dlpack(numbers)
 with Gpu.Buffer(context, 16) as scratch:
     reveal_type(scratch)
+reveal_type(Gpu.SvmAllocator(context)(100))
+reveal_type(Gpu.HostAllocator(context).alloc(100))
+reveal_type(Gpu.Image(context, "rgba-unorm8", (4, 4)).num_channels)
 reveal_type(Gpu.StatisticsAllocator(allocator).current_bytes)
 
 async def main() -> None:
@@ -237,8 +248,8 @@ async def main() -> None:
 REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]",
             "bytes", "int", "Gpu.Array", "tuple[int, int]", "tuple[int, ...]", "Gpu.Array",
             "Gpu.Kernel", "bool", "concurrent.futures._base.Future[int]", "int", "str",
-            "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer", "int",
-            "bool", "Gpu.Program"]
+            "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer",
+            "Gpu.Svm", "Gpu.HostMemory", "int", "int", "bool", "Gpu.Program"]
 
 # Wrong code, each with a part of mypy's error message
 WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),

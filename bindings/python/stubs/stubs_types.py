@@ -59,8 +59,16 @@ _Description: TypeAlias = str | Iterable[_Described | str]
 # driver attributes of memory are entries of memory.attributes.
 WITHOUT_GETATTR = ("Memory", "StatisticsAllocator")
 
-# Classes whose __getattr__() returns the values of properties
-COUNTERS = ("StatisticsAllocator",)
+# Integers that __getattr__() of a class returns: counters, and the driver attributes that images of
+# every back end have
+COMPUTED = {
+    "Image": ("array_size", "element_size", "num_channels", "num_mip_levels", "num_samples"),
+    "StatisticsAllocator": ("current_bytes", "current_count", "peak_bytes", "peak_count",
+                            "total_bytes", "total_count")}
+
+# The memory of allocators that inherit alloc() or __call__() from Allocator
+ALLOCATED = {"DeferredAllocator": "Buffer", "HostAllocator": "HostMemory",
+             "ImmediateAllocator": "Buffer", "StreamAllocator": "Buffer", "SvmAllocator": "Svm"}
 
 # Parameters by name, used if no entry of PARAMETERS_OF applies
 PARAMETERS = {

@@ -6,7 +6,7 @@ import re
 import textwrap
 
 from stubs_gir import Parameter
-from stubs_types import ALIASES, COUNTERS, WITHOUT_GETATTR
+from stubs_types import ALIASES, ALLOCATED, COMPUTED, WITHOUT_GETATTR
 
 HEAD = '''\
 # SPDX-License-Identifier: LGPL-2.1-or-later
@@ -152,9 +152,12 @@ class Writer:
         if found.name in self._overrides.with_properties:
             lines += [f"    {name}: {kind}" for name, kind in sorted(found.properties.items())
                       if name not in overridden]
-        if found.name in COUNTERS:
-            lines += [f"    @property\n    def {name}(self) -> {kind}: ..."
-                      for name, kind in sorted(found.properties.items())]
+        lines += [f"    @property\n    def {name}(self) -> int: ..."
+                  for name in COMPUTED.get(found.name, ())]
+        if found.name in ALLOCATED:
+            for name in {"__call__", "alloc"} - overridden.keys():
+                overridden[name] = self._overrides.members("Allocator")[name]
+                overridden[name].result = ALLOCATED[found.name]
         if found.properties:
             lines += ["    class Props(GObject.Object):"]
             lines += [f"        {name}: {kind}" for name, kind in sorted(found.properties.items())]
