@@ -133,7 +133,8 @@ check_timing (GpuCudaEvent  *event,
     return FALSE;
 
   if (!has_times)
-    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "the event records no times, or was never recorded");
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                         "the event records no times, or was never recorded");
 
   return has_times;
 }

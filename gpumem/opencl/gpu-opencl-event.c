@@ -570,7 +570,8 @@ _gpu_opencl_wait_and_release (GpuNativeStream  *stream,
 {
   GpuOpenclQueue *queue = ((GpuOpenclStream *) stream)->shared_queue;
   cl_int code = clWaitForEvents (1, &event);
-  gboolean success = G_LIKELY (code == CL_SUCCESS) || wait_failed (queue, event, FALSE, code, error);
+  gboolean success = G_LIKELY (code == CL_SUCCESS)
+                     || wait_failed (queue, event, FALSE, code, error);
 
   clReleaseEvent (event);
 
