@@ -250,9 +250,10 @@ install_knobs (void)
    *
    * The maximum number of bytes that the pool holds from the driver or its allocator; 0 for no
    * limit. A pool of kind %GPU_MEMORY_POOL_BINS counts each size rounded up to the size of its bin,
-   * see gpu_memory_pool_alloc_size(). On OpenCL, if the memory has device addresses, each segment
-   * includes spare bytes for the alignment of its first block. A request may therefore fail
-   * although the requested size is within the limit.
+   * see gpu_memory_pool_alloc_size(). An expandable pool maps whole units of the driver, which have
+   * 2 MiB on most devices: a lower limit permits no memory. On OpenCL, if the memory has device
+   * addresses, each segment includes spare bytes for the alignment of its first block. A request
+   * may therefore fail although the requested size is within the limit.
    *
    * Since: 0.1
    */
@@ -279,9 +280,10 @@ install_knobs (void)
   /**
    * GpuMemoryPool:fragmentation-target:
    *
-   * The memory that an expandable pool may hold beyond its peak use, as a fraction of that peak.
-   * If a request would exceed this target, the pool moves free memory and does not allocate more
-   * from the driver.
+   * The memory that an expandable pool may hold beyond its peak use, as a fraction of that peak, by
+   * default 0.01. If a request would exceed this target, the pool moves free memory. It only
+   * allocates more from the driver if it finds too little memory to move: it can only move whole
+   * units of the driver whose memory is free. Other kinds of pools ignore the target.
    *
    * Since: 0.1
    */

@@ -414,8 +414,9 @@ gpu_program_new_from_file (GpuContext  *context,
  * offset. Drivers before CUDA 12.4 only create the kernels of the portable dialect. If @mode is
  * %GPU_WRAP_MODE_BORROW, @handle must be valid until the last object of the program and its kernels
  * is finalized, and their launches have completed. The driver does not report the context of
- * @handle. If @handle is of another context, launches fail with the driver's error. Otherwise,
- * @handle must be a handle of the driver: drivers may crash on other values.
+ * @handle. If @handle is of another context, launches fail with the driver's error.
+ *
+ * On each back end, @handle must be a program of the driver: drivers may crash on other values.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle
  *   is 0, is not a program, belongs to another context of OpenCL or is not built,

@@ -29,8 +29,9 @@
  * complete. If @mode is %GPU_WRAP_MODE_BORROW, @handle must be valid until the object is finalized
  * and all waits for it have ended: until calls that wait for it have returned, GpuEvent::completed
  * was emitted if the object is watched, and streams that wait for it have started their next work.
- * The driver does not report the context of @handle, which may be any context of CUDA. Otherwise,
- * @handle must be a handle of the driver: drivers may crash on other values.
+ * The driver does not report the context of @handle, which may be any context of CUDA.
+ *
+ * On each back end, @handle must be an event of the driver: drivers may crash on other values.
  *
  * gpu_event_get_elapsed() and gpu_event_get_profiling_time() work if the program recorded the event
  * with timing (OpenCL: on a queue with CL_QUEUE_PROFILING_ENABLE; CUDA: without
