@@ -286,17 +286,20 @@ def test_cuda_array_lives(fixture):
     array = numbers(fixture)
     run_later(fixture, fixture.stream, array.device_address + 4, 1000)
     foreign = Foreign(array)
-    alive = weakref.ref(foreign)
+    collected = []
     fixture.stream.launch(kernel, 4, args=(foreign,))
+    event = fixture.stream.record()
+    # On a busy machine the kernel can complete before this line.
+    weakref.finalize(foreign, lambda: collected.append(event.query()))
     del foreign
     gc.collect()
-    assert alive() is not None
     equal(array.to_numpy().tolist(), [0, 3000, 6, 9])
     deadline = time.monotonic() + DEADLINE
-    while alive() is not None:
+    while not collected:
         assert time.monotonic() < deadline, "the object is still alive"
         fixture.stream.synchronize()
         time.sleep(0.001)
+    equal(collected, [Gpu.EventStatus.COMPLETE])
 
 
 def test_cuda_array_read_only(fixture):
