@@ -424,21 +424,25 @@ sim_map_chunks (gpointer         owner,
 }
 
 static void
-sim_unmap_chunk (gpointer owner,
-                 gsize    offset,
-                 gpointer data,
-                 gsize    size)
+sim_unmap_chunks (gpointer owner,
+                  gsize    offset,
+                  gsize    size)
 {
   Sim *sim = owner;
-  SimChunk *chunk = data;
 
   g_mutex_lock (&sim->lock);
-  g_assert_cmpuint (chunk->size, ==, size);
-  g_assert_cmpint (chunk->offset, ==, offset);
   check_unused (sim, sim->range, offset, size);
-  for (gsize at = 0; at < size; at += sim->granularity)
-    sim->mapped[(offset + at) / sim->granularity] = NULL;
-  chunk->offset = -1;
+  for (gsize at = 0; at < size; )
+    {
+      SimChunk *chunk = sim->mapped[(offset + at) / sim->granularity];
+
+      g_assert_nonnull (chunk);
+      g_assert_cmpint (chunk->offset, ==, offset + at);
+      g_assert_cmpuint (chunk->size, <=, size - at);
+      for (gsize end = at + chunk->size; at < end; at += sim->granularity)
+        sim->mapped[(offset + at) / sim->granularity] = NULL;
+      chunk->offset = -1;
+    }
   sim->stats.n_unmaps++;
   g_mutex_unlock (&sim->lock);
 }
@@ -464,7 +468,7 @@ const GpuPoolOps sim_ops = {
   .create_chunk = sim_create_chunk,
   .destroy_chunk = sim_destroy_chunk,
   .map_chunks = sim_map_chunks,
-  .unmap_chunk = sim_unmap_chunk,
+  .unmap_chunks = sim_unmap_chunks,
   .make_room = sim_make_room,
 };
 

@@ -52,8 +52,8 @@ typedef struct
                                         GpuNativeChunk *const   *chunks,
                                         guint                    n_chunks,
                                         GError                 **error);
-  /* Unmaps the chunk of @size bytes that begins at @offset. Called when no submitted work uses the
-   * chunk any more, or when the context is lost. */
+  /* Unmaps the adjacent chunks, at least one, of together @size bytes that begin at @offset. Called
+   * when no submitted work uses the chunks any more, or when the context is lost. */
   void              (*unmap)           (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,

@@ -280,10 +280,9 @@ map_chunks (gpointer         owner,
 }
 
 static void
-unmap_chunk (gpointer owner,
-             gsize    offset,
-             gpointer chunk G_GNUC_UNUSED,
-             gsize    size)
+unmap_chunks (gpointer owner,
+              gsize    offset,
+              gsize    size)
 {
   GpuPoolCore *core = owner;
 
@@ -382,7 +381,7 @@ static const GpuPoolOps chunk_ops = {
   .create_chunk = create_chunk,
   .destroy_chunk = destroy_chunk,
   .map_chunks = map_chunks,
-  .unmap_chunk = unmap_chunk,
+  .unmap_chunks = unmap_chunks,
   .make_room = make_room
 };
 

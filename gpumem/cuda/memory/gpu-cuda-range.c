@@ -288,9 +288,15 @@ _gpu_cuda_range_unmap (GpuCudaContext *context,
 
   g_mutex_lock (&context->ranges_lock);
   _gpu_cuda.cuMemUnmap (range->address + offset, size);
-  g_tree_remove (range->mapped, GSIZE_TO_POINTER (offset));
-  if (range->exported != NULL)
-    g_hash_table_remove (range->exported, GSIZE_TO_POINTER (offset));
+  for (gsize at = offset; at < offset + size; )
+    {
+      gpointer key = GSIZE_TO_POINTER (at);
+
+      at += GPOINTER_TO_SIZE (g_tree_lookup (range->mapped, key));
+      g_tree_remove (range->mapped, key);
+      if (range->exported != NULL)
+        g_hash_table_remove (range->exported, key);
+    }
   g_mutex_unlock (&context->ranges_lock);
 
   _gpu_cuda_leave (entered);

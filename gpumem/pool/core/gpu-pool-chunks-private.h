@@ -74,8 +74,10 @@ void       _gpu_pool_make_unmapped (GpuPool            *pool,
 
 void       _gpu_pool_destroy_chunk (GpuPool            *pool,
                                     const GpuPoolChunk *chunk);
-void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
-                                    const GpuPoolChunk *chunk);
+/* Unmaps the chunks, joining adjacent ones into one call. Returns the number of calls. */
+guint      _gpu_pool_unmap_chunks  (GpuPool            *pool,
+                                    const GpuPoolChunk *chunks,
+                                    guint               n_chunks);
 
 /* --- placements: caller holds lock ---------------------------------------------------- */
 

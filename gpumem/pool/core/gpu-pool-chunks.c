@@ -43,9 +43,8 @@ unmap_moved (GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
 
-  for (guint i = 0; i < growth->moved->len; i++)
-    _gpu_pool_unmap_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
-  growth->n_unmaps += growth->moved->len;
+  growth->n_unmaps += _gpu_pool_unmap_chunks (pool, (const GpuPoolChunk *) growth->moved->data,
+                                              growth->moved->len);
 
   _gpu_pool_lock (&pool->lock);
   for (guint i = 0; i < growth->holes->len; i++)
@@ -171,6 +170,7 @@ unmap_filled (GpuPoolGrowth *growth,
               GpuPoolNode   *end)
 {
   guint32 granule = growth->chunks->granule;
+  guint n = growth->moved->len;
 
   for (GpuPoolNode *node = first; node != end; node = node->next)
     for (guint32 at = node->offset / granule;
@@ -179,11 +179,13 @@ unmap_filled (GpuPoolGrowth *growth,
         const GpuPoolGranule *behind = &growth->chunks->granules[at];
         GpuPoolChunk chunk = { behind->handle, at, behind->n };
 
-        _gpu_pool_unmap_chunk (growth->pool, &chunk);
-        growth->n_unmaps++;
         g_array_append_val (growth->moved, chunk);
         at += chunk.n;
       }
+
+  growth->n_unmaps += _gpu_pool_unmap_chunks (growth->pool,
+                                              &g_array_index (growth->moved, GpuPoolChunk, n),
+                                              growth->moved->len - n);
 }
 
 static gboolean

@@ -95,15 +95,26 @@ _gpu_pool_destroy_chunk (GpuPool            *pool,
   pool->ops.destroy_chunk (pool->owner, chunk->handle, chunk->n * pool->config.granularity);
 }
 
-void
-_gpu_pool_unmap_chunk (GpuPool            *pool,
-                       const GpuPoolChunk *chunk)
+guint
+_gpu_pool_unmap_chunks (GpuPool            *pool,
+                        const GpuPoolChunk *chunks,
+                        guint               n_chunks)
 {
   gsize granularity = pool->config.granularity;
+  guint n_calls = 0;
 
-  pool->ops.unmap_chunk (pool->owner, chunk->first * granularity, chunk->handle,
-                         chunk->n * granularity);
-  memset (pool->chunks->granules + chunk->first, 0, chunk->n * sizeof (GpuPoolGranule));
+  for (guint i = 0; i < n_chunks; n_calls++)
+    {
+      guint32 first = chunks[i].first, end = first;
+
+      for (; i < n_chunks && chunks[i].first == end; i++)
+        end += chunks[i].n;
+
+      pool->ops.unmap_chunks (pool->owner, first * granularity, (end - first) * granularity);
+      memset (pool->chunks->granules + first, 0, (end - first) * sizeof (GpuPoolGranule));
+    }
+
+  return n_calls;
 }
 
 /* Frees all chunks, including memory with pending uses. */
@@ -117,7 +128,7 @@ _gpu_pool_chunks_free (GpuPool *pool)
       {
         GpuPoolChunk chunk = { chunks->granules[i].handle, i, chunks->granules[i].n };
 
-        _gpu_pool_unmap_chunk (pool, &chunk);
+        _gpu_pool_unmap_chunks (pool, &chunk, 1);
         _gpu_pool_destroy_chunk (pool, &chunk);
       }
 

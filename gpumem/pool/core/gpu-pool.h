@@ -56,10 +56,9 @@ typedef struct
                              const gsize           *sizes,
                              guint                  n_chunks,
                              GError               **error);
-  /* Unmaps one whole chunk, which has no pending uses. */
-  void     (*unmap_chunk)   (gpointer               owner,
+  /* Unmaps one or more adjacent chunks, which have no pending uses. */
+  void     (*unmap_chunks)  (gpointer               owner,
                              gsize                  offset,
-                             gpointer               chunk,
                              gsize                  size);
 
   /* Called when a request of @size bytes fails after the pool has freed all memory that it can
