@@ -12,7 +12,7 @@
  * 1/CHUNK_PEAK of the peak use. Large chunks need fewer driver calls, but small chunks are easier
  * to reuse for other requests, because the pool can only move whole chunks. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
-#define CHUNK_REQUEST  16
+#define CHUNK_REQUEST  2
 #define CHUNK_PEAK     256
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
  * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
