@@ -36,8 +36,9 @@ VOLATILE = re.compile("handle|address|hash|allocated|managed|elapsed|memory_info
                       "|get_profiling|held|stagi|is_from_cache|native|report|default_stream|alloc"
                       "|try_|poll|wait|is_idle|trim")
 
-# Addresses, temporary files and used memory in messages
-UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+|held \d+, free \d+")
+# Addresses, temporary files and used memory in messages, and the numbers by which Intel's compiler
+# counts programs
+UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+|held \d+, free \d+|^\d+(?=:\d+:\d+: )", re.MULTILINE)
 
 # These change the process, take any number for an address, print a warning, start a thread, or use
 # another device.
