@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* _gpu_binding_recycle_buffer(): the pool keeps the object and its data, and uses both for its next
- * buffer. */
+/* The pool keeps the objects of dropped buffers, and uses them for its next buffers.
+ * _gpu_binding_recycle_buffer() also keeps the data of the object. */
 #include "config.h"
 
 #include <gpumem/gpumem-bindings.h>
@@ -266,6 +266,59 @@ recycle_drop_order (TestFixture *fixture)
     }
 }
 
+static gpointer
+drop (gpointer buffer)
+{
+  g_object_unref (buffer);
+
+  return NULL;
+}
+
+/* Threads keep recycled objects in several lists. A thread without an object takes one that another
+ * thread dropped. */
+static void
+recycle_dropped_elsewhere (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  GpuBuffer *buffer = take (pool, SIZE);
+
+  for (guint i = 0; i < 40; i++)
+    {
+      gpointer before = buffer;
+
+      g_thread_join (g_thread_new ("drop", drop, buffer));
+      g_assert_cmpuint (get_active (pool), ==, 0);
+      buffer = take (pool, SIZE);
+      g_assert_true (buffer == before);
+    }
+
+  g_object_unref (buffer);
+}
+
+/* A recycled object has no handler of any signal from before. */
+static void
+recycle_handlers (TestFixture *fixture)
+{
+  const char *const signals[] = { "notify::size", "notify", "released" };
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+
+  for (guint i = 0; i < G_N_ELEMENTS (signals); i++)
+    {
+      guint n_calls = 0;
+      GpuBuffer *buffer = take (pool, SIZE);
+      gpointer before = buffer;
+
+      g_signal_connect_swapped (buffer, signals[i], G_CALLBACK (count_call), &n_calls);
+      g_object_unref (buffer);
+      buffer = take (pool, SIZE);
+      g_assert_true (buffer == before);
+      g_object_notify (G_OBJECT (buffer), "size");
+      g_assert_cmpuint (g_signal_handlers_disconnect_by_data (buffer, &n_calls), ==, 0);
+      g_assert_cmpuint (n_calls, ==, 0);
+      g_object_unref (buffer);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -276,6 +329,8 @@ main (int    argc,
   test_add ("attached", recycle_attached);
   test_add ("revived", recycle_revived);
   test_add ("drop-order", recycle_drop_order);
+  test_add ("dropped-elsewhere", recycle_dropped_elsewhere);
+  test_add ("handlers", recycle_handlers);
 
   return test_run ();
 }

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-stripe-private.h"
 
 /**
  * SECTION:gpu-debug
@@ -84,7 +85,11 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_ARRAY]          = "array"
 };
 
-static int live_counts[GPU_LIVE_N + 1];
+/* The sum over all stripes is the number of live objects. */
+static struct
+{
+  int counts[GPU_LIVE_N + 1];
+} __attribute__ ((aligned (GPU_LINE))) live[GPU_N_STRIPES];
 
 static gpointer
 parse_flags (gpointer unused G_GNUC_UNUSED)
@@ -138,7 +143,18 @@ void
 _gpu_live_add (GpuLiveKind kind,
                int         delta)
 {
-  __atomic_fetch_add (&live_counts[kind], delta, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&live[_gpu_stripe_get ()].counts[kind], delta, __ATOMIC_RELAXED);
+}
+
+static int
+count_live (guint kind)
+{
+  int count = 0;
+
+  for (guint stripe = 0; stripe < GPU_N_STRIPES; stripe++)
+    count += __atomic_load_n (&live[stripe].counts[kind], __ATOMIC_RELAXED);
+
+  return count;
 }
 
 /**
@@ -160,14 +176,14 @@ _gpu_live_add (GpuLiveKind kind,
 GVariant *
 gpu_debug_list_live_objects (void)
 {
-  int spare = __atomic_load_n (&live_counts[GPU_LIVE_RECYCLED], __ATOMIC_RELAXED);
+  int spare = count_live (GPU_LIVE_RECYCLED);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{su}"));
 
   for (guint i = 0; i < GPU_LIVE_N; i++)
     {
-      int count = __atomic_load_n (&live_counts[i], __ATOMIC_RELAXED);
+      int count = count_live (i);
 
       if (i == GPU_LIVE_BUFFER || i == GPU_LIVE_STORAGE)
         count -= spare;

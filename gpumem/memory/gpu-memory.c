@@ -3,6 +3,7 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
@@ -145,7 +146,7 @@ recycle (GpuMemory *memory)
       || g_atomic_int_get (&object->ref_count) != 1)
     return FALSE;
 
-  g_signal_handlers_destroy (object);
+  _gpu_signal_handlers_destroy (object);
 
   return g_atomic_int_get (&object->ref_count) == 1
          && memory->storage->suballocation->recycle (memory);

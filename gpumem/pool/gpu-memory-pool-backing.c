@@ -427,7 +427,7 @@ core_free (GpuPoolCore *core)
   g_weak_ref_clear (core->owner);
   g_free (core->owner);
   g_mutex_clear (&core->lock);
-  _gpu_pool_lock_clear (&core->recycled_lock);
+  _gpu_pool_core_clear_recycled (core);
   _gpu_native_context_unref (core->context);
   g_free (core);
   _gpu_live_add (GPU_LIVE_POOL_CORE, -1);
@@ -497,7 +497,7 @@ _gpu_pool_core_new (GpuMemoryPool  *pool,
   core->owner = g_new0 (GWeakRef, 1);
   g_weak_ref_init (core->owner, pool);
   g_mutex_init (&core->lock);
-  _gpu_pool_lock_init (&core->recycled_lock);
+  _gpu_pool_core_init_recycled (core);
   core->history = _gpu_pool_history_new ();
   core->unit = config.unit;
   core->next_address = ADDRESS_STEP;

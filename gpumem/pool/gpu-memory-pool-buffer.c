@@ -6,6 +6,7 @@
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 #include "gpumem/gpumem-bindings.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -51,23 +52,43 @@ pooled_free (gpointer data)
   g_free (pooled);
 }
 
+void
+_gpu_pool_core_init_recycled (GpuPoolCore *core)
+{
+  core->recycled = g_aligned_alloc0 (GPU_N_STRIPES, sizeof (GpuPoolRecycled), GPU_LINE);
+
+  for (guint i = 0; i < GPU_N_STRIPES; i++)
+    _gpu_pool_lock_init (&core->recycled[i].lock);
+}
+
+void
+_gpu_pool_core_clear_recycled (GpuPoolCore *core)
+{
+  for (guint i = 0; i < GPU_N_STRIPES; i++)
+    _gpu_pool_lock_clear (&core->recycled[i].lock);
+
+  g_aligned_free (core->recycled);
+}
+
 /* Takes the caller's reference to @memory, or returns FALSE. */
 static gboolean
 keep_recycled (GpuPoolCore *core,
                GpuMemory   *memory)
 {
+  GpuPoolRecycled *recycled = &core->recycled[_gpu_stripe_get ()];
   gboolean kept;
 
-  _gpu_pool_lock (&core->recycled_lock);
-  kept = !core->closed && core->n_recycled < GPU_POOL_MAX_RECYCLED;
+  _gpu_pool_lock (&recycled->lock);
+  kept = !recycled->closed && recycled->n < GPU_POOL_MAX_RECYCLED;
 
   if (kept)
     {
-      core->recycled[core->n_recycled++] = memory;
+      recycled->objects[recycled->n] = memory;
+      __atomic_store_n (&recycled->n, recycled->n + 1, __ATOMIC_RELAXED);
       _gpu_live_add (GPU_LIVE_RECYCLED, 1);
     }
 
-  _gpu_pool_unlock (&core->recycled_lock);
+  _gpu_pool_unlock (&recycled->lock);
 
   return kept;
 }
@@ -154,41 +175,50 @@ recycle (GpuMemory *memory)
   return FALSE;
 }
 
+/* In a forked child, the g_object_unref() call that recycled @object may never return, because its
+ * thread does not exist. Leaks such an object, and an object whose notifications are frozen. */
+static void
+drop_object (GObject *object)
+{
+  for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (object)
+                    && !g_atomic_int_get (&_gpu_forked); n++)
+    g_thread_yield ();
+
+  if (is_unref_finished (object))
+    g_object_unref (object);
+}
+
 void
 _gpu_pool_core_drop_recycled (GpuPoolCore *core)
 {
-  _gpu_pool_lock (&core->recycled_lock);
-  core->closed = TRUE;
-  _gpu_pool_unlock (&core->recycled_lock);
-
-  _gpu_live_add (GPU_LIVE_RECYCLED, -(int) core->n_recycled);
-
-  /* In a forked child, the g_object_unref() call that recycled an object may never return, because
-   * its thread does not exist. Leak such an object, and any object whose notifications are
-   * frozen. */
-  for (guint i = 0; i < core->n_recycled; i++)
+  for (guint i = 0; i < GPU_N_STRIPES; i++)
     {
-      for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
-                        && !g_atomic_int_get (&_gpu_forked); n++)
-        g_thread_yield ();
+      GpuPoolRecycled *recycled = &core->recycled[i];
 
-      if (is_unref_finished (G_OBJECT (core->recycled[i])))
-        g_object_unref (core->recycled[i]);
+      _gpu_pool_lock (&recycled->lock);
+      recycled->closed = TRUE;
+      _gpu_pool_unlock (&recycled->lock);
+
+      _gpu_live_add (GPU_LIVE_RECYCLED, -(int) recycled->n);
+
+      for (guint k = 0; k < recycled->n; k++)
+        drop_object (G_OBJECT (recycled->objects[k]));
     }
 }
 
 /* Takes the most recently recycled object, which is likely to be in the CPU's caches. Skips an
  * object if another thread is still in the g_object_unref() call that recycled it. */
 static GpuMemory *
-steal_recycled_locked (GpuPoolCore *core)
+steal_recycled_locked (GpuPoolRecycled *recycled)
 {
-  for (guint i = core->n_recycled; i > 0; i--)
+  for (guint i = recycled->n; i > 0; i--)
     {
-      GpuMemory *memory = core->recycled[i - 1];
+      GpuMemory *memory = recycled->objects[i - 1];
 
       if (G_LIKELY (is_unref_finished ((GObject *) memory)))
         {
-          core->recycled[i - 1] = core->recycled[--core->n_recycled];
+          recycled->objects[i - 1] = recycled->objects[recycled->n - 1];
+          __atomic_store_n (&recycled->n, recycled->n - 1, __ATOMIC_RELAXED);
           return memory;
         }
     }
@@ -197,16 +227,33 @@ steal_recycled_locked (GpuPoolCore *core)
 }
 
 static GpuMemory *
-take_recycled (GpuPoolCore *core)
+take_from_stripe (GpuPoolRecycled *recycled)
 {
   GpuMemory *memory = NULL;
 
-  _gpu_pool_lock (&core->recycled_lock);
+  if (__atomic_load_n (&recycled->n, __ATOMIC_RELAXED) == 0)
+    return NULL;
 
-  if (!core->closed)
-    memory = steal_recycled_locked (core);
+  _gpu_pool_lock (&recycled->lock);
 
-  _gpu_pool_unlock (&core->recycled_lock);
+  if (!recycled->closed)
+    memory = steal_recycled_locked (recycled);
+
+  _gpu_pool_unlock (&recycled->lock);
+
+  return memory;
+}
+
+/* Prefers the stripe of this thread. The other stripes have objects if other threads drop the
+ * buffers that this thread allocates. */
+static GpuMemory *
+take_recycled (GpuPoolCore *core)
+{
+  guint stripe = _gpu_stripe_get ();
+  GpuMemory *memory = NULL;
+
+  for (guint i = 0; i < GPU_N_STRIPES && memory == NULL; i++)
+    memory = take_from_stripe (&core->recycled[(stripe + i) % GPU_N_STRIPES]);
 
   if (memory != NULL)
     _gpu_live_add (GPU_LIVE_RECYCLED, -1);
@@ -432,7 +479,7 @@ recycle_undisposed (GpuBuffer *buffer,
     return FALSE;
 
   /* As g_object_unref() does. Freeing a closure may take a reference. */
-  g_signal_handlers_destroy (memory);
+  _gpu_signal_handlers_destroy ((GObject *) memory);
 
   if (g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
       || !_gpu_storage_renew (memory->storage, &uses))

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "gpumem/allocator/gpu-basic-allocator-private.h"
+#include "gpumem/base/gpu-stripe-private.h"
 #include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/core/gpu-pool-bins.h"
@@ -14,6 +15,7 @@
 
 G_BEGIN_DECLS
 
+/* Recycled objects per stripe. */
 #define GPU_POOL_MAX_RECYCLED 64
 
 /* Flags for GpuPoolCore.modes. The fast path handles a pool only if none is set. */
@@ -32,6 +34,15 @@ typedef enum
 } GpuPoolAction;
 
 typedef struct _GpuPoolHistory GpuPoolHistory;
+
+/* The recycled objects of the threads that use one stripe. */
+typedef struct
+{
+  GpuPoolLock  lock;                /* guards all members */
+  gboolean     closed;              /* the pool is finalized */
+  guint        n;                   /* also read without the lock, atomically */
+  GpuMemory   *objects[GPU_POOL_MAX_RECYCLED];  /* GpuBuffer objects */
+} __attribute__ ((aligned (GPU_LINE))) GpuPoolRecycled;
 
 typedef struct
 {
@@ -52,10 +63,7 @@ typedef struct
 
   GMutex             lock;          /* guards next_address and extras */
 
-  GpuPoolLock        recycled_lock; /* guards recycled, n_recycled, closed */
-  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects */
-  guint              n_recycled;
-  gboolean           closed;        /* the pool is finalized */
+  GpuPoolRecycled   *recycled;      /* array of GPU_N_STRIPES lists */
   guint64            next_address;  /* the next artificial address, if the driver reports none */
   GHashTable        *extras;        /* key: a GpuMemoryBlock with the owner flag; value: the Extra
                                      * of the block (see gpu-memory-block.c) */
@@ -231,6 +239,9 @@ GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GpuTimeline           *timeline,
                                             GError               **error);
+/* Creates and frees the empty lists of recycled objects. */
+void          _gpu_pool_core_init_recycled (GpuPoolCore        *core);
+void          _gpu_pool_core_clear_recycled (GpuPoolCore        *core);
 /* Drops the recycled objects. No object is recycled from now on. */
 void          _gpu_pool_core_drop_recycled (GpuPoolCore        *core);
 
