@@ -43,7 +43,8 @@ LLVMFuzzerTestOneInput (const guint8 *data,
 {
   Bytes bytes = { data, size };
   gboolean chunks = choose (&bytes, 2);
-  Model *model = model_new (chunks, choose, &bytes);
+  gboolean thread_heaps = choose (&bytes, 2);
+  Model *model = model_new (chunks, thread_heaps, choose, &bytes);
 
   while (bytes.size > 0)
     model_step (model);

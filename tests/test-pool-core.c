@@ -15,13 +15,22 @@ typedef struct
   SimStream *a, *b;
 } Fixture;
 
+/* The kinds of pools that the tests use. */
+#define CHUNKS       (1u << 0)
+#define THREAD_HEAPS (1u << 1)
+
+static const char *const kinds[] = {
+  "segments", "chunks", "segments-heaps", "chunks-heaps"
+};
+
 static void
 set_up (Fixture       *fixture,
         gconstpointer  data)
 {
-  gboolean chunks = GPOINTER_TO_INT (data);
+  guint kind = GPOINTER_TO_UINT (data);
 
-  fixture->sim = sim_new (64 * MIB, UNIT, chunks ? 64 * KIB : 0, TRUE);
+  fixture->sim = sim_new (64 * MIB, UNIT, (kind & CHUNKS) != 0 ? 64 * KIB : 0, TRUE);
+  sim_set_thread_heaps (fixture->sim, (kind & THREAD_HEAPS) != 0);
   fixture->pool = sim_pool_new (fixture->sim);
   fixture->a = sim_stream_new (fixture->sim, G_MAXUINT64);
   fixture->b = sim_stream_new (fixture->sim, G_MAXUINT64);
@@ -892,10 +901,10 @@ choose (gpointer data,
 
 static void
 run_model (GRand    *random,
-           gboolean  chunks,
+           guint     kind,
            guint     n_steps)
 {
-  Model *model = model_new (chunks, choose, random);
+  Model *model = model_new (kind & CHUNKS, (kind & THREAD_HEAPS) != 0, choose, random);
 
   for (guint i = 0; i < n_steps; i++)
     model_step (model);
@@ -911,7 +920,7 @@ test_random (gconstpointer data)
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (i);
 
-      run_model (random, GPOINTER_TO_INT (data), 5000);
+      run_model (random, GPOINTER_TO_UINT (data), 5000);
     }
 
   /* Runs ten million steps, half of them on a single pool. */
@@ -919,22 +928,22 @@ test_random (gconstpointer data)
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (n_models);
 
-      run_model (random, GPOINTER_TO_INT (data), 5000000);
+      run_model (random, GPOINTER_TO_UINT (data), 5000000);
     }
 }
 
+/* Adds a test for the first @n_kinds kinds of pools. */
 static void
 add (const char *name,
+     guint       n_kinds,
      void      (*test) (Fixture       *fixture,
                         gconstpointer  data))
 {
-  static const char *kinds[] = { "segments", "chunks" };
-
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+  for (guint i = 0; i < n_kinds; i++)
     {
       g_autofree char *path = g_strdup_printf ("/pool-core/%s/%s", kinds[i], name);
 
-      g_test_add (path, Fixture, GINT_TO_POINTER (i), set_up, test, tear_down);
+      g_test_add (path, Fixture, GUINT_TO_POINTER (i), set_up, test, tear_down);
     }
 }
 
@@ -944,35 +953,39 @@ main (int   argc,
 {
   g_test_init (&argc, &argv, NULL);
 
-  add ("same-stream", test_same_stream);
-  add ("cache-fit", test_cache_fit);
-  add ("cache-eviction", test_cache_eviction);
-  add ("other-stream", test_other_stream);
-  add ("completed-use", test_completed_use);
-  add ("host-waits-last", test_host_waits_last);
-  add ("freed-without-use", test_freed_without_use);
-  add ("several-streams", test_several_streams);
-  add ("many-streams", test_many_streams);
-  add ("released-on-other-streams", test_released_on_other_streams);
-  add ("completed-neighbour", test_completed_neighbour);
-  add ("best-fit", test_best_fit);
-  add ("alignment", test_alignment);
-  add ("coalesce", test_coalesce);
-  add ("owner-data", test_owner_data);
-  add ("out-of-memory", test_out_of_memory);
-  add ("use-all-memory", test_use_all_memory);
-  add ("limit", test_limit);
-  add ("whole-limit", test_whole_limit);
-  add ("larger-segments", test_larger_segments);
-  add ("soft-limit", test_soft_limit);
-  add ("close", test_close);
-  add ("stop-holding", test_stop_holding);
-  add ("release-threshold", test_release_threshold);
-  add ("failures", test_failures);
-  add ("threads", test_threads);
-  add ("thread-exit", test_thread_exit);
-  g_test_add_data_func ("/pool-core/segments/random", GINT_TO_POINTER (FALSE), test_random);
-  g_test_add_data_func ("/pool-core/chunks/random", GINT_TO_POINTER (TRUE), test_random);
+  add ("same-stream", G_N_ELEMENTS (kinds), test_same_stream);
+  add ("cache-fit", G_N_ELEMENTS (kinds), test_cache_fit);
+  add ("cache-eviction", G_N_ELEMENTS (kinds), test_cache_eviction);
+  add ("other-stream", G_N_ELEMENTS (kinds), test_other_stream);
+  add ("completed-use", G_N_ELEMENTS (kinds), test_completed_use);
+  add ("host-waits-last", G_N_ELEMENTS (kinds), test_host_waits_last);
+  add ("freed-without-use", G_N_ELEMENTS (kinds), test_freed_without_use);
+  add ("several-streams", G_N_ELEMENTS (kinds), test_several_streams);
+  add ("many-streams", G_N_ELEMENTS (kinds), test_many_streams);
+  add ("released-on-other-streams", G_N_ELEMENTS (kinds), test_released_on_other_streams);
+  add ("completed-neighbour", G_N_ELEMENTS (kinds), test_completed_neighbour);
+  add ("best-fit", G_N_ELEMENTS (kinds), test_best_fit);
+  add ("alignment", G_N_ELEMENTS (kinds), test_alignment);
+  add ("coalesce", G_N_ELEMENTS (kinds), test_coalesce);
+  add ("owner-data", G_N_ELEMENTS (kinds), test_owner_data);
+  add ("out-of-memory", G_N_ELEMENTS (kinds), test_out_of_memory);
+  add ("use-all-memory", G_N_ELEMENTS (kinds), test_use_all_memory);
+  add ("limit", G_N_ELEMENTS (kinds), test_limit);
+  add ("whole-limit", G_N_ELEMENTS (kinds), test_whole_limit);
+  add ("larger-segments", G_N_ELEMENTS (kinds), test_larger_segments);
+  add ("soft-limit", G_N_ELEMENTS (kinds), test_soft_limit);
+  add ("close", G_N_ELEMENTS (kinds), test_close);
+  add ("stop-holding", G_N_ELEMENTS (kinds), test_stop_holding);
+  add ("release-threshold", G_N_ELEMENTS (kinds), test_release_threshold);
+  add ("failures", G_N_ELEMENTS (kinds), test_failures);
+  add ("threads", G_N_ELEMENTS (kinds), test_threads);
+  add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/pool-core/%s/random", kinds[i]);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_random);
+    }
 
   return g_test_run ();
 }

@@ -447,6 +447,7 @@ model_pool (Model *model)
 
 Model *
 model_new (gboolean    chunks,
+           gboolean    thread_heaps,
            ModelChoose choose,
            gpointer    data)
 {
@@ -455,6 +456,7 @@ model_new (gboolean    chunks,
   model->choose = choose;
   model->choose_data = data;
   model->sim = sim_new (CAPACITY, UNIT, chunks ? GRANULARITY : 0, TRUE);
+  sim_set_thread_heaps (model->sim, thread_heaps);
   model->pool = sim_pool_new (model->sim);
   for (guint i = 0; i < MAX_STREAMS; i++)
     model->streams[i] = sim_stream_new (model->sim, pick (model, 100));

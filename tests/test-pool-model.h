@@ -16,6 +16,7 @@ typedef guint64 (*ModelChoose) (gpointer data,
                                 guint64  n);
 
 Model   *model_new   (gboolean     chunks,
+                      gboolean     thread_heaps,
                       ModelChoose  choose,
                       gpointer     data);
 /* Releases all blocks, and asserts that all memory was returned. */

@@ -54,6 +54,7 @@ struct _Sim
   GMutex      lock;
   gsize       capacity;
   gsize       lost;                 /* bytes by which an allocation exceeds its segment */
+  gboolean         has_thread_heaps;
   gsize       unit;
   gsize       granularity;
   gboolean    checked;
@@ -161,6 +162,7 @@ sim_config (Sim           *sim,
     .unit = sim->unit,
     .granularity = sim->granularity,
     .segment_size = MAX (sim->capacity / 16, sim->unit),
+    .has_thread_heaps = sim->has_thread_heaps,
   };
   if (sim->range != NULL)
     {
@@ -195,6 +197,13 @@ sim_set_capacity (Sim   *sim,
   g_mutex_lock (&sim->lock);
   sim->capacity = capacity;
   g_mutex_unlock (&sim->lock);
+}
+
+void
+sim_set_thread_heaps (Sim      *sim,
+                      gboolean  has_thread_heaps)
+{
+  sim->has_thread_heaps = has_thread_heaps;
 }
 
 void

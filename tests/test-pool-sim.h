@@ -39,6 +39,9 @@ void        sim_free            (Sim                   *sim);
 void        sim_config          (Sim                   *sim,
                                  GpuPoolConfig         *config);
 GpuPool    *sim_pool_new        (Sim                   *sim);
+/* Gives every thread its own heap in pools that are created afterwards. */
+void        sim_set_thread_heaps (Sim                  *sim,
+                                 gboolean               has_thread_heaps);
 void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,

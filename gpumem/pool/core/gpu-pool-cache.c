@@ -50,31 +50,54 @@ make_barrier (void)
 
 /* --- flushing ----------------------------------------------------------------------- */
 
-static void
-flush_class (GpuPool            *pool,
-             GpuPoolCache       *cache,
-             GpuPoolStreamCache *stream_cache,
-             guint               bin,
-             guint               n_left)
+/* Removes all blocks but @n_left from class @bin, and appends them to the list that ends at @end.
+ * Returns the new end of the list. */
+static GpuPoolNode **
+take_class (GpuPoolCache        *cache,
+            GpuPoolStreamCache  *stream_cache,
+            guint                bin,
+            guint                n_left,
+            GpuPoolNode        **end)
 {
   GpuPoolNode **link = &stream_cache->nodes[bin];
-  GpuPoolNode *node;
 
   for (guint i = 0; i < n_left && *link != NULL; i++)
     link = &(*link)->free_next;
 
-  node = *link;
+  *end = *link;
   *link = NULL;
   stream_cache->depth[bin] = MIN (stream_cache->depth[bin], n_left);
 
-  while (node != NULL)
-    {
-      GpuPoolNode *next = node->free_next;
+  for (; *end != NULL; end = &(*end)->free_next)
+    __atomic_store_n (&cache->units, cache->units - (*end)->units, __ATOMIC_RELAXED);
 
-      __atomic_store_n (&cache->units, cache->units - node->units, __ATOMIC_RELAXED);
-      _gpu_pool_heap_add (pool, node, node->use);
-      pool->n_out--;
-      node = next;
+  return end;
+}
+
+GpuPoolNode *
+_gpu_pool_cache_evict_all (GpuPoolCache *cache)
+{
+  GpuPoolNode *list = NULL, **end = &list;
+
+  for (GpuPoolStreamCache *stream_cache = cache->stream_caches;
+       stream_cache != NULL && cache->units > 0; stream_cache = stream_cache->next)
+    for (guint bin = 0; bin < GPU_POOL_CACHE_CLASSES; bin++)
+      if (stream_cache->nodes[bin] != NULL)
+        end = take_class (cache, stream_cache, bin, 0, end);
+
+  return list;
+}
+
+static void
+uncache_list (GpuPool     *pool,
+              GpuPoolNode *list)
+{
+  while (list != NULL)
+    {
+      GpuPoolNode *next = list->free_next;
+
+      _gpu_pool_uncache (pool, list);
+      list = next;
     }
 }
 
@@ -85,12 +108,7 @@ flush (GpuPool      *pool,
        GpuPoolCache *cache)
 {
   _gpu_pool_add_counts (pool, &cache->counts);
-
-  for (GpuPoolStreamCache *stream_cache = cache->stream_caches;
-       stream_cache != NULL && cache->units > 0; stream_cache = stream_cache->next)
-    for (guint bin = 0; bin < GPU_POOL_CACHE_CLASSES; bin++)
-      if (stream_cache->nodes[bin] != NULL)
-        flush_class (pool, cache, stream_cache, bin, 0);
+  uncache_list (pool, _gpu_pool_cache_evict_all (cache));
 }
 
 static void
@@ -126,7 +144,7 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
   for (cache = pool->caches; cache != NULL && !any; cache = cache->pool_next)
     any = __atomic_load_n (&cache->units, __ATOMIC_RELAXED) > 0;
   if (!any)
-    return FALSE;
+    return _gpu_pool_take_back (pool, NULL);
 
   for (cache = pool->caches; cache != NULL; cache = cache->pool_next)
     __atomic_store_n (&cache->stolen, 1, __ATOMIC_SEQ_CST);
@@ -140,6 +158,8 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
         free_stream_caches (cache);
       __atomic_store_n (&cache->stolen, 0, __ATOMIC_RELEASE);
     }
+
+  _gpu_pool_take_back (pool, NULL);
 
   return TRUE;
 }
@@ -170,6 +190,9 @@ unlink_cache (GpuPool      *pool,
     pool->caches = cache->pool_next;
   if (cache->pool_next != NULL)
     cache->pool_next->pool_prev = cache->pool_prev;
+
+  if (cache->heap != NULL)
+    cache->heap->has_thread = FALSE;
 
   pool->n_caches--;
   _gpu_pool_set_cache_limits (pool);
@@ -359,28 +382,36 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* If the class of @bin is full, evicts half of its blocks. If that class is not full, the cache as
- * a whole is full: each call then evicts the next size class, and the call after the last class
- * evicts the whole cache. Blocks of sizes that are no longer used therefore do not remain in the
- * cache. */
+GpuPoolNode *
+_gpu_pool_cache_evict (GpuPoolCache       *cache,
+                       GpuPoolStreamCache *stream_cache,
+                       guint               bin)
+{
+  GpuPoolNode *list = NULL;
+
+  if (stream_cache->depth[bin] == GPU_POOL_CACHE_DEPTH)
+    {
+      take_class (cache, stream_cache, bin, GPU_POOL_CACHE_DEPTH / 2, &list);
+      return list;
+    }
+
+  bin = next_filled (stream_cache, stream_cache->next_evicted, GPU_POOL_CACHE_CLASSES);
+  if (bin < GPU_POOL_CACHE_CLASSES)
+    take_class (cache, stream_cache, bin, 0, &list);
+  else
+    list = _gpu_pool_cache_evict_all (cache);
+  stream_cache->next_evicted = (bin + 1) % (GPU_POOL_CACHE_CLASSES + 1);
+
+  return list;
+}
+
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,
                             GpuPoolStreamCache *stream_cache,
                             guint               bin)
 {
-  if (stream_cache->depth[bin] == GPU_POOL_CACHE_DEPTH)
-    {
-      flush_class (pool, cache, stream_cache, bin, GPU_POOL_CACHE_DEPTH / 2);
-      return;
-    }
-
-  bin = next_filled (stream_cache, stream_cache->next_evicted, GPU_POOL_CACHE_CLASSES);
-  if (bin < GPU_POOL_CACHE_CLASSES)
-    flush_class (pool, cache, stream_cache, bin, 0);
-  else
-    flush (pool, cache);
-  stream_cache->next_evicted = (bin + 1) % (GPU_POOL_CACHE_CLASSES + 1);
+  uncache_list (pool, _gpu_pool_cache_evict (cache, stream_cache, bin));
 }
 
 void

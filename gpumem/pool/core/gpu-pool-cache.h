@@ -44,6 +44,11 @@ struct _GpuPoolCache
   GpuPoolStreamCache *last_used;
   GpuPoolStreamCache *stream_caches;
   GpuPoolCounts       counts;       /* other threads also read this member */
+  GpuPool            *heap;         /* the heap of the thread, or NULL; only the owning thread reads
+                                     * this member */
+  guint               contention;   /* see gpu-pool.c; only for the owning thread */
+  guint               n_unflushed;  /* requests that `heap` could not serve */
+  guint               n_uncounted;  /* requests to `heap` since its counts were added to the pool */
 
   GpuPoolCache       *next;         /* next cache of the thread */
   GpuPoolCache       *pool_prev;    /* caches of the pool, guarded by its lock */
@@ -69,7 +74,17 @@ GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
  * these classes have no node. */
 GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
                                             guint              *bin);
-/* Flushes part of the cache after a block of class @bin did not fit. Caller holds `lock`. */
+/* Takes blocks out of the cache after a block of class @bin did not fit. If that class is full,
+ * takes half of its blocks. Otherwise the cache as a whole is full: each call then takes the next
+ * size class, and the call after the last class takes all blocks. Blocks of sizes that are no
+ * longer used therefore do not remain in the cache. Returns the blocks, linked by free_next. Caller
+ * is the owning thread, and has entered the cache or holds `lock`. */
+GpuPoolNode   *_gpu_pool_cache_evict      (GpuPoolCache       *cache,
+                                           GpuPoolStreamCache *stream_cache,
+                                           guint               bin);
+/* Like _gpu_pool_cache_evict(), but takes all blocks. */
+GpuPoolNode   *_gpu_pool_cache_evict_all  (GpuPoolCache       *cache);
+/* Returns the blocks that _gpu_pool_cache_evict() takes to their heaps. Caller holds `lock`. */
 void           _gpu_pool_cache_flush_some (GpuPool            *pool,
                                            GpuPoolCache       *cache,
                                            GpuPoolStreamCache *stream_cache,
@@ -77,21 +92,15 @@ void           _gpu_pool_cache_flush_some (GpuPool            *pool,
 /* Flushes the cache of this thread. Returns TRUE if the cache had any blocks. Caller holds
  * `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Flushes the caches of all threads. Returns TRUE if any cache had blocks. With @streams, also
- * unpins the streams of the caches, so that the streams can be swept. Caller holds `lock`. */
+/* Flushes the caches of all threads, and takes unused memory back from the heaps of threads.
+ * Returns TRUE if any cache or heap had such memory. With @streams, also unpins the streams of the
+ * caches, so that the streams can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
 /* --- the fast path ------------------------------------------------------------------ */
-
-static inline void
-gpu_pool_cache_count (guint64 *counter,
-                      guint64  n)
-{
-  __atomic_store_n (counter, __atomic_load_n (counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
-}
 
 static inline void
 gpu_pool_cache_leave (GpuPoolCache *cache)
@@ -177,9 +186,9 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
       __atomic_store_n (&cache->units, cache->units - units, __ATOMIC_RELAXED);
       __atomic_store_n (&node->slack, ((gsize) units << unit_shift) - size, __ATOMIC_RELAXED);
       gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
-      gpu_pool_cache_count (&cache->counts.n_allocs, 1);
-      gpu_pool_cache_count ((guint64 *) &cache->counts.bytes, size);
-      gpu_pool_cache_count ((guint64 *) &cache->counts.units, units);
+      gpu_pool_add_to (&cache->counts.n_allocs, 1);
+      gpu_pool_add_to (&cache->counts.bytes, size);
+      gpu_pool_add_to (&cache->counts.units, units);
     }
 
   gpu_pool_cache_leave (cache);
@@ -232,9 +241,9 @@ gpu_pool_cache_push (GpuPool      *pool,
       stream_cache->filled[bin / 64] |= (guint64) 1 << bin % 64;
       stream_cache->depth[bin]++;
       __atomic_store_n (&cache->units, cache->units + units, __ATOMIC_RELAXED);
-      gpu_pool_cache_count (&cache->counts.n_frees, 1);
-      gpu_pool_cache_count ((guint64 *) &cache->counts.bytes, -size);
-      gpu_pool_cache_count ((guint64 *) &cache->counts.units, -(guint64) units);
+      gpu_pool_add_to (&cache->counts.n_frees, 1);
+      gpu_pool_add_to (&cache->counts.bytes, -size);
+      gpu_pool_add_to (&cache->counts.units, -(gint64) units);
       pushed = TRUE;
     }
 

@@ -426,7 +426,8 @@ get_supply (GpuPool              *pool,
 }
 
 /* Avoids growth beyond the limit `waste`. If growth would exceed this limit, first tries memory
- * whose uses have completed and then, if the shortage is large, waits for pending uses. */
+ * whose uses have completed and then, if the shortage is large, waits for pending uses. Does not
+ * wait for memory to lend. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)
@@ -438,7 +439,7 @@ find_more (GpuPool              *pool,
 
   _gpu_pool_reclaim_completed (pool);
   node = _gpu_pool_lock_and_serve (pool, request);
-  while (node == NULL && get_supply (pool, request) == SHORT
+  while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_pending (pool, request))
     node = _gpu_pool_lock_and_serve (pool, request);
 

@@ -37,6 +37,18 @@ _gpu_pool_heap_get_free_list (GpuPool       *pool,
   return free_list;
 }
 
+GpuPoolFreeList *
+_gpu_pool_heap_make_free_list (GpuPool *pool,
+                               guint    slot)
+{
+  GpuPoolStream *stream = NULL;
+
+  if (slot != 0)
+    stream = _gpu_pool_streams_get_at (pool->streams, slot);
+
+  return _gpu_pool_heap_get_free_list (pool, stream);
+}
+
 gboolean
 _gpu_pool_heap_is_completed (GpuPool *pool,
                              guint64  use)
@@ -44,7 +56,8 @@ _gpu_pool_heap_is_completed (GpuPool *pool,
   guint slot = gpu_pool_use_slot (use);
 
   return slot == 0
-         || gpu_pool_stream_has_reached (pool->free_lists[slot]->stream, gpu_pool_use_seq (use));
+         || gpu_pool_stream_has_reached (gpu_pool_heap_at_slot (pool, slot)->stream,
+                                         gpu_pool_use_seq (use));
 }
 
 void
@@ -63,7 +76,7 @@ _gpu_pool_heap_drop_data (GpuPool     *pool,
 
 GpuPoolNode *
 _gpu_pool_nodes_add (GpuPoolNodes *nodes,
-                     GpuPool      *pool)
+                     GpuPool      *heap)
 {
   GpuPoolSlab *slab = aligned_alloc (GPU_POOL_SLAB_SIZE, GPU_POOL_SLAB_SIZE);
   GpuPoolNode *first = (GpuPoolNode *) slab;
@@ -72,7 +85,8 @@ _gpu_pool_nodes_add (GpuPoolNodes *nodes,
     g_error ("gpumem: the host has no memory for %d bytes", GPU_POOL_SLAB_SIZE);
 
   memset (slab, 0, GPU_POOL_SLAB_SIZE);
-  slab->pool = pool;
+  slab->pool = heap->pool;
+  slab->heap = heap;
   slab->next = nodes->slabs;
   nodes->slabs = slab;
 
@@ -144,7 +158,7 @@ static inline void
 insert (GpuPool     *pool,
         GpuPoolNode *node)
 {
-  GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
+  GpuPoolFreeList *free_list = gpu_pool_heap_at_slot (pool, gpu_pool_use_slot (node->use));
   guint64 use_seq = gpu_pool_use_seq (node->use);
 
   gpu_pool_node_set_state (node, GPU_POOL_NODE_FREE);

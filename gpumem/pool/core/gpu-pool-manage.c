@@ -68,13 +68,18 @@ _gpu_pool_unlock_growth (GpuPool *pool)
 static guint
 count_pending (GpuPool *pool)
 {
-  guint n;
+  guint n = 0;
 
-  _gpu_pool_lock (&pool->lock);
-  n = pool->n_free_lists + pool->shared->len;
-  for (guint i = 0; i < pool->shared->len; i++)
-    n += ((GpuPoolShared *) g_ptr_array_index (pool->shared, i))->n_uses;
-  _gpu_pool_unlock (&pool->lock);
+  for (guint h = 0; h < gpu_pool_n_heaps (pool); h++)
+    {
+      GpuPool *heap = gpu_pool_heap_at (pool, h);
+
+      _gpu_pool_lock (&heap->lock);
+      n += heap->n_free_lists + heap->shared->len;
+      for (guint i = 0; i < heap->shared->len; i++)
+        n += ((GpuPoolShared *) g_ptr_array_index (heap->shared, i))->n_uses;
+      _gpu_pool_unlock (&heap->lock);
+    }
 
   return n;
 }
@@ -143,6 +148,24 @@ _gpu_pool_set_limits (GpuPool             *pool,
 
 /* --- closing --------------------------------------------------------------------------- */
 
+/* Returns the number of blocks that are active or in the caches of threads. Caller holds `lock`. */
+static guint64
+count_out (GpuPool *pool)
+{
+  guint64 n = pool->n_out;
+
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    {
+      GpuPool *heap = gpu_pool_heap_at (pool, i);
+
+      _gpu_pool_lock (&heap->lock);
+      n += heap->n_out;
+      _gpu_pool_unlock_nested (pool, heap);
+    }
+
+  return n;
+}
+
 /* Unlocks. The last thread inside a closed pool calls the pool's notify, which may free the
  * pool. */
 static void
@@ -151,7 +174,7 @@ unlock_and_notify (GpuPool *pool)
   GDestroyNotify notify = NULL;
   gpointer data = pool->closed_data;
 
-  if (pool->n_out == 0 && pool->n_inside == 0)
+  if (pool->closed != NULL && pool->n_inside == 0 && count_out (pool) == 0)
     notify = g_steal_pointer (&pool->closed);
 
   _gpu_pool_unlock_and_destroy (pool);
@@ -222,23 +245,53 @@ get_state (GpuPool           *pool,
 }
 
 static void
-visit_area (GpuPool           *pool,
-            const GpuPoolArea *area,
-            GpuPoolVisitFunc   func,
-            gpointer           data)
+visit_area (GpuPool              *pool,
+            const GpuPoolArea    *area,
+            const GpuPoolSegment *segment,
+            GpuPoolVisitFunc      func,
+            gpointer              data);
+
+static void
+visit_lent (GpuPool              *pool,
+            const GpuPoolArea    *area,
+            const GpuPoolSegment *segment,
+            GpuPoolVisitFunc      func,
+            gpointer              data)
+{
+  GpuPool *heap = gpu_pool_node_heap (area->first);
+
+  _gpu_pool_lock (&heap->lock);
+  visit_area (heap, area, segment, func, data);
+  _gpu_pool_unlock_nested (pool, heap);
+}
+
+/* @segment is the segment of the pool that contains @area. */
+static void
+visit_area (GpuPool              *pool,
+            const GpuPoolArea    *area,
+            const GpuPoolSegment *segment,
+            GpuPoolVisitFunc      func,
+            gpointer              data)
 {
   for (GpuPoolNode *node = area->first; node != NULL; node = node->next)
     {
-      GpuPoolState state = get_state (pool, node);
+      GpuPoolState state;
       gsize size = gpu_pool_bytes (pool, node->units), requested = 0;
       gpointer key = NULL;
 
+      if (__atomic_load_n (&node->state, __ATOMIC_ACQUIRE) == GPU_POOL_NODE_LENT)
+        {
+          visit_lent (pool, node->lent, segment, func, data);
+          continue;
+        }
+
+      state = get_state (pool, node);
       if (state == GPU_POOL_ACTIVE)
         requested = size - __atomic_load_n (&node->slack, __ATOMIC_RELAXED);
       if (state == GPU_POOL_PENDING && gpu_pool_node_state (node) == GPU_POOL_NODE_FREE)
         key = _gpu_pool_stream_get_key (gpu_pool_heap_use (pool, node->use).stream);
 
-      func (data, &area->segment,
+      func (data, segment,
             area->segment.address + gpu_pool_bytes (pool, node->offset), size, requested, state,
             key);
     }
@@ -270,7 +323,11 @@ _gpu_pool_visit (GpuPool          *pool,
   g_ptr_array_sort (areas, compare_areas);
 
   for (guint i = 0; i < areas->len; i++)
-    visit_area (pool, g_ptr_array_index (areas, i), func, data);
+    {
+      const GpuPoolArea *area = g_ptr_array_index (areas, i);
+
+      visit_area (pool, area, &area->segment, func, data);
+    }
 
   _gpu_pool_unlock (&pool->lock);
 }

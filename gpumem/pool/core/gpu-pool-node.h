@@ -25,10 +25,12 @@ typedef enum
   GPU_POOL_NODE_FREE,               /* in an index */
   GPU_POOL_NODE_SHARED,             /* freed, with uses on several streams */
   GPU_POOL_NODE_BUSY,               /* in no list; owned by a thread that has released the lock */
-  GPU_POOL_NODE_UNMAPPED            /* addresses without memory */
+  GPU_POOL_NODE_UNMAPPED,           /* addresses without memory */
+  GPU_POOL_NODE_LENT                /* lent to the heap of a thread, as an area of that heap */
 } GpuPoolNodeState;
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
+typedef struct _GpuPoolArea    GpuPoolArea;
 
 /* Data that the owner of the pool attaches to a range. When the range is split or joined with
  * another range, the pool destroys the data. */
@@ -40,14 +42,18 @@ struct _GpuPoolData
   GpuPoolData    *next;             /* next in a list of data to destroy */
 };
 
-/* The pool's lock guards all members, with one exception: slack, use, state, flag and free_next of
- * an active or cached block belong to the thread that holds the block. */
+/* The lock of the node's heap guards all members, with one exception: slack, use, state, flag and
+ * free_next of an active or cached block belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
   GpuPoolNode *next;
   GpuPoolNode *free_prev;           /* in the bin */
-  GpuPoolNode *free_next;           /* in the bin or the thread's cache */
+  union
+  {
+    GpuPoolNode *free_next;         /* in the bin or the thread's cache */
+    GpuPoolArea *lent;              /* of a lent node: the area that it is lent as */
+  };
   guint32      offset;              /* in the area, in units */
   guint32      units;
   guint64      use;                 /* the last use: stream slot in the upper 16 bits, use sequence
@@ -69,6 +75,7 @@ typedef struct _GpuPoolSlab GpuPoolSlab;
 struct _GpuPoolSlab
 {
   GpuPool     *pool;
+  GpuPool     *heap;                /* the pool itself, or the heap of a thread */
   GpuPoolSlab *next;
 };
 
@@ -79,18 +86,18 @@ typedef struct
 } GpuPoolNodes;
 
 GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,
-                                    GpuPool      *pool);
+                                    GpuPool      *heap);
 void         _gpu_pool_nodes_clear (GpuPoolNodes *nodes);
 
 /* Never returns NULL: aborts the process, like GLib, if the host is out of memory. */
 static inline GpuPoolNode *
 gpu_pool_node_new (GpuPoolNodes *nodes,
-                   GpuPool      *pool)
+                   GpuPool      *heap)
 {
   GpuPoolNode *node = nodes->unused;
 
   if (G_UNLIKELY (node == NULL))
-    return _gpu_pool_nodes_add (nodes, pool);
+    return _gpu_pool_nodes_add (nodes, heap);
 
   nodes->unused = node->next;
 
@@ -125,10 +132,23 @@ gpu_pool_node_free (GpuPoolNodes *nodes,
   nodes->unused = node;
 }
 
+static inline const GpuPoolSlab *
+gpu_pool_node_slab (const GpuPoolNode *node)
+{
+  return (const GpuPoolSlab *) ((gsize) node & ~(gsize) (GPU_POOL_SLAB_SIZE - 1));
+}
+
 static inline GpuPool *
 gpu_pool_node_pool (const GpuPoolNode *node)
 {
-  return ((GpuPoolSlab *) ((gsize) node & ~(gsize) (GPU_POOL_SLAB_SIZE - 1)))->pool;
+  return gpu_pool_node_slab (node)->pool;
+}
+
+/* Returns the heap that @node belongs to. A node never changes its heap. */
+static inline GpuPool *
+gpu_pool_node_heap (const GpuPoolNode *node)
+{
+  return gpu_pool_node_slab (node)->heap;
 }
 
 /* --- uses packed into 64 bits ----------------------------------------------------------- */

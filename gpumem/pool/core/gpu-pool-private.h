@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Shared by the files of the core. Lock order, outermost first: threads_lock, growth_lock and lock
- * of GpuPool, lock of GpuPoolStreams. */
+ * of GpuPool, lock of the heap of a thread, lock of GpuPoolStreams. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
@@ -13,18 +13,23 @@
 G_BEGIN_DECLS
 
 #define GPU_POOL_MAX_AREAS 65536
+/* Heaps of threads. Any further threads only use the heap of the pool. */
+#define GPU_POOL_MAX_HEAPS 64
 
 typedef struct _GpuPoolCache GpuPoolCache;
 typedef struct _GpuPoolChunks GpuPoolChunks;
+typedef struct _GpuPoolRequest GpuPoolRequest;
 
-/* A segment, or the address range that chunks are mapped into. */
-typedef struct
+/* A segment, the address range that chunks are mapped into, or a range that the pool has lent to
+ * the heap of a thread. */
+struct _GpuPoolArea
 {
   GpuPoolSegment  segment;
   guint32         units;
   guint           id;
   GpuPoolNode    *first;
-} GpuPoolArea;
+  GpuPoolNode    *lent;             /* the lent node, of another heap; NULL in the pool itself */
+};
 
 /* Free ranges last used by one stream; slot 0 holds ranges without pending uses. */
 typedef struct
@@ -54,12 +59,17 @@ typedef struct
   gint64  units;
 } GpuPoolCounts;
 
+/* A pool, or the heap of a thread. The heap of a thread has its own lock and uses only the members
+ * nodes, free_lists, areas, shared, dropped, counts, n_out, and the counters in stats. Its areas
+ * are ranges of the pool. */
 struct _GpuPool
 {
   /* Read by every call */
+  GpuPool          *pool;           /* the pool itself, or the pool of this heap */
   guint             unit_shift;
   guint32           cached_units;   /* atomic: size of the largest block that caches accept */
   guint32           cache_budget;   /* atomic: maximum size of a thread cache */
+  guint32           lent_units;     /* atomic: size of the ranges that threads borrow */
   gboolean          is_holding;     /* atomic */
   GThread          *grower;         /* atomic: owner of growth_lock, or NULL */
   guint             n_inside;       /* threads that are releasing excess memory or closing the pool;
@@ -80,7 +90,13 @@ struct _GpuPool
   guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
-  GpuPoolLock       lock;           /* guards all members below */
+  GpuPool          *heaps[GPU_POOL_MAX_HEAPS];  /* of threads; elements are set once */
+  guint             n_heaps;        /* atomic; only changes under `lock` */
+  gboolean          may_lend;       /* atomic: whether the heaps of threads may get memory */
+  gboolean          has_thread;     /* heap of a thread: a thread uses it; guarded by the lock of
+                                     * the pool */
+
+  GpuPoolLock       lock __attribute__ ((aligned (GPU_LINE)));  /* guards all members below */
   GpuPoolNodes      nodes;
   GpuPoolFreeList **free_lists;     /* by slot */
   guint             n_free_lists;
@@ -93,7 +109,7 @@ struct _GpuPool
   GpuPoolData      *dropped;        /* to destroy after unlocking */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
-  guint64           n_out;          /* active blocks, and blocks in thread caches */
+  guint64           n_out;          /* active blocks, and blocks in thread caches; of this heap */
   GpuPoolStats      stats;          /* counters updated directly */
 };
 
@@ -134,21 +150,85 @@ void          _gpu_pool_count_managed     (GpuPool           *pool,
 void          _gpu_pool_add_counts        (GpuPool           *pool,
                                            GpuPoolCounts     *counts);
 
+/* Adds @n to a counter that one thread at a time writes, and that others read at any time. */
+static inline void
+gpu_pool_add_to (gpointer counter,
+                 gint64   n)
+{
+  guint64 *value = counter;
+
+  __atomic_store_n (value, __atomic_load_n (value, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+
 /* Counts the free of @node. Caller holds `lock`. */
 static inline void
 gpu_pool_count_free (GpuPool           *pool,
                      const GpuPoolNode *node)
 {
   pool->n_out--;
-  pool->counts.n_frees++;
-  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
-  pool->counts.units -= node->units;
+  gpu_pool_add_to (&pool->counts.n_frees, 1);
+  gpu_pool_add_to (&pool->counts.bytes,
+                   node->slack - (gint64) gpu_pool_bytes (pool, node->units));
+  gpu_pool_add_to (&pool->counts.units, -(gint64) node->units);
 }
+
+/* --- heaps of threads -------------------------------------------------------------- */
+
+static inline gboolean
+gpu_pool_may_lend (GpuPool *pool)
+{
+  return __atomic_load_n (&pool->may_lend, __ATOMIC_SEQ_CST);
+}
+
+/* The number of heaps, including that of the pool. */
+static inline guint
+gpu_pool_n_heaps (GpuPool *pool)
+{
+  return 1 + __atomic_load_n (&pool->n_heaps, __ATOMIC_ACQUIRE);
+}
+
+/* Heap 0 is the pool itself. */
+static inline GpuPool *
+gpu_pool_heap_at (GpuPool *pool,
+                  guint    i)
+{
+  return i == 0 ? pool : pool->heaps[i - 1];
+}
+
+/* Returns a heap for the calling thread, or NULL if there are too many. Caller holds `lock`. */
+GpuPool      *_gpu_pool_heap_claim        (GpuPool           *pool);
+void          _gpu_pool_heap_free         (GpuPool           *heap);
+/* Takes a free range of @from that can serve @request, to lend it to another heap. Returns NULL if
+ * no range is large enough. Takes the lock of @from. */
+GpuPoolNode  *_gpu_pool_take_lendable     (GpuPool              *from,
+                                           const GpuPoolRequest *request);
+/* Lends @node, which is busy, to @heap, and serves @request from it. Takes the lock of @heap. */
+GpuPoolNode  *_gpu_pool_lend              (GpuPool              *heap,
+                                           GpuPoolNode          *node,
+                                           const GpuPoolRequest *request);
+/* Takes back the areas of heaps that have no block. Returns TRUE if there were any. Sets
+ * @has_excess (nullable) to TRUE if the pool must return memory to the owner. Caller holds
+ * `lock`. */
+gboolean      _gpu_pool_take_back         (GpuPool           *pool,
+                                           gboolean          *has_excess);
+/* Returns a block of a thread's cache to its heap. Caller holds `lock`. */
+void          _gpu_pool_uncache           (GpuPool           *pool,
+                                           GpuPoolNode       *node);
+/* Adds the counts of @heap to those of the pool. Caller holds `lock`. */
+void          _gpu_pool_add_heap_counts   (GpuPool           *pool,
+                                           GpuPool           *heap);
+/* Unlocks @heap. Its data to destroy is destroyed when the pool is unlocked. Caller holds
+ * `lock`. */
+void          _gpu_pool_unlock_nested     (GpuPool           *pool,
+                                           GpuPool           *heap);
 
 /* --- the heap: caller holds lock -------------------------------------------------- */
 
 GpuPoolFreeList *_gpu_pool_heap_get_free_list (GpuPool           *pool,
                                                GpuPoolStream     *stream);
+/* Like _gpu_pool_heap_get_free_list(), for the stream of @slot. */
+GpuPoolFreeList *_gpu_pool_heap_make_free_list (GpuPool           *pool,
+                                                guint              slot);
 gboolean      _gpu_pool_heap_is_completed (GpuPool           *pool,
                                            guint64            use);
 /* Frees @node and joins it with its neighbours; returns the resulting node. */
@@ -188,13 +268,25 @@ GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
 void          _gpu_pool_heap_remove_area  (GpuPool           *pool,
                                            GpuPoolArea       *area);
 
+/* Returns the free list of @slot. The heap of a thread gets a list when it first has memory of that
+ * stream, and may see uses of the stream before. */
+static inline GpuPoolFreeList *
+gpu_pool_heap_at_slot (GpuPool *pool,
+                       guint    slot)
+{
+  if (G_LIKELY (slot < pool->n_free_lists && pool->free_lists[slot] != NULL))
+    return pool->free_lists[slot];
+
+  return _gpu_pool_heap_make_free_list (pool, slot);
+}
+
 static inline GpuPoolUse
 gpu_pool_heap_use (GpuPool *pool,
                    guint64  use)
 {
   guint slot = gpu_pool_use_slot (use);
 
-  return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
+  return (GpuPoolUse) { gpu_pool_heap_at_slot (pool, slot)->stream, gpu_pool_use_seq (use) };
 }
 
 /* Returns a use by @stream, packed into a number, that covers all work submitted to @stream so far.
@@ -210,14 +302,16 @@ gpu_pool_get_use_now (GpuPoolStream *stream)
 
 /* --- serving --------------------------------------------------------------------- */
 
-typedef struct
+struct _GpuPoolRequest
 {
   gsize          size;              /* bytes */
   guint32        units;
   guint32        align;             /* units, a power of two */
   GpuPoolStream *stream;
   guint          slot;
-} GpuPoolRequest;
+  gboolean       is_lent;           /* memory to lend to the heap of a thread; not counted as an
+                                     * allocation */
+};
 
 /* Serves @request from a free range of the stream of the request, or from a free range without
  * pending uses, if that range is smaller. Caller holds `lock`. */
@@ -239,6 +333,13 @@ void          _gpu_pool_serve_undo        (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
+/* Grows the pool by a range, and lends this range to @heap, unless the pool has too much unused
+ * memory. A heap that uses memory of other heaps instead must wait for their streams, and the
+ * memory cannot be joined with its neighbours. Returns NULL without an error on failure. Caller
+ * does not hold `lock`. */
+GpuPoolNode  *_gpu_pool_grow_early        (GpuPool              *pool,
+                                           GpuPool              *heap,
+                                           const GpuPoolRequest *request);
 /* Counts the refused request, and sets an error that quotes the figures of the pool. */
 void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
@@ -275,8 +376,8 @@ gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
  * whose work waits for an action of the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Returns whether the pool must return memory to the owner after the free of @node. Caller holds
- * `lock`. */
+/* Returns whether the pool must return memory to the owner after the free of @node. Memory of the
+ * heap of a thread first has to return to the pool. Caller holds `lock`. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,
                      const GpuPoolNode *node)
@@ -284,8 +385,11 @@ gpu_pool_has_excess (GpuPool           *pool,
   guint64 used = gpu_pool_used_bytes (pool);
   gsize whole = pool->config.granularity;
 
-  if (!pool->is_holding)
+  if (!__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED))
     return TRUE;
+
+  if (pool->pool != pool)
+    return FALSE;
 
   if (pool->stats.managed_bytes <= used
       || pool->stats.managed_bytes - used <= pool->limits.release_threshold)

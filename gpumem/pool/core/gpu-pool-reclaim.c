@@ -22,8 +22,8 @@ drop_completed_uses (GpuPoolShared *shared,
 /* Checks the freed blocks that had pending uses on several streams. A block with only one pending
  * use left becomes free memory of the stream of that use. A block with none left becomes free
  * memory without a pending use. */
-gboolean
-_gpu_pool_reclaim_shared (GpuPool *pool)
+static gboolean
+reclaim_shared (GpuPool *pool)
 {
   g_autoptr (GPtrArray) all = NULL;
   gboolean any = FALSE;
@@ -66,6 +66,36 @@ _gpu_pool_reclaim_shared (GpuPool *pool)
   return any;
 }
 
+gboolean
+_gpu_pool_reclaim_shared (GpuPool *pool)
+{
+  gboolean any = FALSE;
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    any |= reclaim_shared (gpu_pool_heap_at (pool, i));
+
+  return any;
+}
+
+/* Moves the free ranges of all heaps whose uses have completed to the lists of ranges without
+ * pending uses. */
+static void
+reclaim_ranges (GpuPool *pool)
+{
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    {
+      GpuPool *heap = gpu_pool_heap_at (pool, i);
+
+      _gpu_pool_lock (&heap->lock);
+      _gpu_pool_heap_reclaim_completed (heap, TRUE);
+      _gpu_pool_unlock_and_destroy (heap);
+    }
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_take_back (pool, NULL);
+  _gpu_pool_unlock_and_destroy (pool);
+}
+
 static gboolean
 is_worth_waiting (const GpuPoolRequest *request,
                   GpuPoolStream        *stream)
@@ -74,9 +104,9 @@ is_worth_waiting (const GpuPoolRequest *request,
 }
 
 static gboolean
-find_pending (GpuPool              *pool,
-              const GpuPoolRequest *request,
-              GpuPoolUse           *use)
+find_pending_in (GpuPool              *pool,
+                 const GpuPoolRequest *request,
+                 GpuPoolUse           *use)
 {
   gboolean found = FALSE;
 
@@ -104,6 +134,19 @@ find_pending (GpuPool              *pool,
   return found;
 }
 
+static gboolean
+find_pending (GpuPool              *pool,
+              const GpuPoolRequest *request,
+              GpuPoolUse           *use)
+{
+  gboolean found = FALSE;
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool) && !found; i++)
+    found = find_pending_in (gpu_pool_heap_at (pool, i), request, use);
+
+  return found;
+}
+
 gboolean
 _gpu_pool_wait_for_pending (GpuPool              *pool,
                             const GpuPoolRequest *request)
@@ -117,22 +160,21 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   _gpu_pool_reclaim_shared (pool);
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_waits += waited;
-  _gpu_pool_heap_reclaim_completed (pool, TRUE);
-  _gpu_pool_unlock_and_destroy (pool);
+  _gpu_pool_unlock (&pool->lock);
+  reclaim_ranges (pool);
 
   return TRUE;
 }
 
-/* For each stream that has free memory with pending uses, creates a fence unless one exists. */
+/* Adds the latest use of the free ranges of each stream to @uses. */
 static void
-fence_pending (GpuPool *pool)
+list_latest (GpuPool *heap,
+             GArray  *uses)
 {
-  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
-
-  _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_free_lists; slot++)
+  _gpu_pool_lock (&heap->lock);
+  for (guint slot = 1; slot < heap->n_free_lists; slot++)
     {
-      GpuPoolFreeList *free_list = pool->free_lists[slot];
+      GpuPoolFreeList *free_list = heap->free_lists[slot];
 
       if (free_list != NULL && free_list->n > 0)
         {
@@ -141,7 +183,17 @@ fence_pending (GpuPool *pool)
           g_array_append_val (uses, use);
         }
     }
-  _gpu_pool_unlock (&pool->lock);
+  _gpu_pool_unlock (&heap->lock);
+}
+
+/* For each stream that has free memory with pending uses, creates a fence unless one exists. */
+static void
+fence_pending (GpuPool *pool)
+{
+  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    list_latest (gpu_pool_heap_at (pool, i), uses);
 
   for (guint i = 0; i < uses->len; i++)
     _gpu_pool_use_add_fence (&g_array_index (uses, GpuPoolUse, i), NULL);
@@ -153,10 +205,30 @@ _gpu_pool_reclaim_completed (GpuPool *pool)
   fence_pending (pool);
   _gpu_pool_streams_poll (pool->streams);
   _gpu_pool_reclaim_shared (pool);
+  reclaim_ranges (pool);
+}
 
-  _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_reclaim_completed (pool, TRUE);
-  _gpu_pool_unlock_and_destroy (pool);
+static void
+add_pending_streams (GpuPool   *heap,
+                     GPtrArray *streams)
+{
+  _gpu_pool_lock (&heap->lock);
+
+  for (guint slot = 1; slot < heap->n_free_lists; slot++)
+    if (heap->free_lists[slot] != NULL && heap->free_lists[slot]->n > 0
+        && !g_ptr_array_find (streams, heap->free_lists[slot]->stream, NULL))
+      g_ptr_array_add (streams, heap->free_lists[slot]->stream);
+
+  for (guint i = 0; i < heap->shared->len; i++)
+    {
+      const GpuPoolShared *shared = g_ptr_array_index (heap->shared, i);
+
+      for (guint k = 0; k < shared->n_uses; k++)
+        if (!g_ptr_array_find (streams, shared->uses[k].stream, NULL))
+          g_ptr_array_add (streams, shared->uses[k].stream);
+    }
+
+  _gpu_pool_unlock (&heap->lock);
 }
 
 GPtrArray *
@@ -164,22 +236,8 @@ _gpu_pool_list_pending (GpuPool *pool)
 {
   g_autoptr (GPtrArray) streams = g_ptr_array_new ();
 
-  _gpu_pool_lock (&pool->lock);
-
-  for (guint slot = 1; slot < pool->n_free_lists; slot++)
-    if (pool->free_lists[slot] != NULL && pool->free_lists[slot]->n > 0)
-      g_ptr_array_add (streams, pool->free_lists[slot]->stream);
-
-  for (guint i = 0; i < pool->shared->len; i++)
-    {
-      const GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
-
-      for (guint k = 0; k < shared->n_uses; k++)
-        if (!g_ptr_array_find (streams, shared->uses[k].stream, NULL))
-          g_ptr_array_add (streams, shared->uses[k].stream);
-    }
-
-  _gpu_pool_unlock (&pool->lock);
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    add_pending_streams (gpu_pool_heap_at (pool, i), streams);
 
   return _gpu_pool_streams_ref_keys (streams);
 }

@@ -6,6 +6,9 @@
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define MAX_ATTEMPTS 3
+/* The heap of a thread gets new memory, instead of memory of other heaps, while at most
+ * 1/EARLY_GROWTH of the peak of used bytes, or one range for each heap, is unused. */
+#define EARLY_GROWTH 8
 
 static GpuPoolNode *
 poll_and_serve (GpuPool              *pool,
@@ -110,6 +113,80 @@ steal (GpuPool               *pool,
   return followed ? node : NULL;
 }
 
+/* Returns whether the pool may grow by @bytes so that a heap need not use memory of other heaps. */
+static gboolean
+may_grow_early (GpuPool *pool,
+                guint64  bytes)
+{
+  guint64 used, managed;
+
+  _gpu_pool_lock (&pool->lock);
+  used = MAX (_gpu_pool_sum_used (pool), pool->stats.peak_used_bytes);
+  managed = pool->stats.managed_bytes;
+  _gpu_pool_unlock (&pool->lock);
+
+  return managed + bytes <= used + MAX (used / EARLY_GROWTH, gpu_pool_n_heaps (pool) * bytes);
+}
+
+GpuPoolNode *
+_gpu_pool_grow_early (GpuPool              *pool,
+                      GpuPool              *heap,
+                      const GpuPoolRequest *request)
+{
+  GpuPoolRequest lent = *request;
+  GpuPoolNode *node;
+
+  lent.is_lent = TRUE;
+  lent.units = __atomic_load_n (&pool->lent_units, __ATOMIC_RELAXED);
+  lent.size = gpu_pool_bytes (pool, lent.units);
+  if (!may_grow_early (pool, lent.size) || !_gpu_pool_lock_growth (pool))
+    return NULL;
+
+  node = _gpu_pool_grow (pool, &lent, NULL);
+  _gpu_pool_unlock_growth (pool);
+
+  return node != NULL ? _gpu_pool_lend (heap, node, request) : NULL;
+}
+
+/* Serves @request from a free range of its stream, or a free range without pending uses, in the
+ * heap of any thread. */
+static GpuPoolNode *
+serve_from_heaps (GpuPool              *pool,
+                  const GpuPoolRequest *request)
+{
+  GpuPoolNode *node = NULL;
+
+  for (guint i = 1; i < gpu_pool_n_heaps (pool) && node == NULL; i++)
+    {
+      GpuPool *heap = gpu_pool_heap_at (pool, i);
+
+      _gpu_pool_lock (&heap->lock);
+      _gpu_pool_heap_reclaim_completed (heap, FALSE);
+      node = _gpu_pool_serve (heap, request);
+      _gpu_pool_unlock_and_destroy (heap);
+    }
+
+  return node;
+}
+
+/* Steals memory of other streams from the pool, or else from the heaps of threads. */
+static GpuPoolNode *
+steal_anywhere (GpuPool               *pool,
+                const GpuPoolRequest  *request,
+                GError               **error)
+{
+  GError *local_error = NULL;
+  GpuPoolNode *node = NULL;
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool) && node == NULL && local_error == NULL; i++)
+    node = steal (gpu_pool_heap_at (pool, i), request, &local_error);
+
+  if (local_error != NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
 /* Tries all fallbacks that need no new memory. */
 static GpuPoolNode *
 serve_without_growth (GpuPool               *pool,
@@ -124,11 +201,15 @@ serve_without_growth (GpuPool               *pool,
   if (node == NULL)
     node = poll_and_serve (pool, request);
   if (node == NULL)
-    node = steal (pool, request, &local_error);
+    node = serve_from_heaps (pool, request);
+  if (node == NULL)
+    node = steal_anywhere (pool, request, &local_error);
   if (node == NULL && local_error == NULL)
     node = flush_and_serve (pool, request, TRUE);
   if (node == NULL && local_error == NULL)
-    node = steal (pool, request, &local_error);
+    node = serve_from_heaps (pool, request);
+  if (node == NULL && local_error == NULL)
+    node = steal_anywhere (pool, request, &local_error);
 
   if (local_error != NULL)
     g_propagate_error (error, local_error);

@@ -13,6 +13,10 @@
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
 /* In a pool with a limit, a thread caches at most 1/LIMIT_DIVISOR of the limit. */
 #define LIMIT_DIVISOR 64
+/* The size of the ranges that the pool lends to the heaps of threads, in bytes: each heap gets
+ * 1/CACHE_DIVISOR of its share of the managed bytes at once. */
+#define MIN_LENT      (4 * 1024 * 1024)
+#define MAX_LENT      (32 * 1024 * 1024)
 /* The maximum size of a small block in bytes. */
 #define SMALL_BYTES   (256 * 1024)
 
@@ -22,7 +26,7 @@ void
 _gpu_pool_set_cache_limits (GpuPool *pool)
 {
   const GpuPoolLimits *limits = &pool->limits;
-  gsize least = CACHE_BUDGET, budget;
+  gsize least = CACHE_BUDGET, budget, lent;
   guint32 units;
 
   if (limits->limit != 0)
@@ -34,6 +38,13 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
   if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
     budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
                     MAX_CACHE_BUDGET);
+
+  lent = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * gpu_pool_n_heaps (pool)), MIN_LENT,
+                MAX_LENT);
+  __atomic_store_n (&pool->lent_units, lent >> pool->unit_shift, __ATOMIC_RELAXED);
+  __atomic_store_n (&pool->may_lend,
+                    pool->is_holding && limits->limit == 0 && limits->soft_limit == 0
+                    && limits->release_threshold == G_MAXUINT64, __ATOMIC_SEQ_CST);
 
   units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
   while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
@@ -88,6 +99,9 @@ sum_active (GpuPool *pool)
 {
   gint64 bytes = pool->counts.bytes;
 
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    bytes += __atomic_load_n (&gpu_pool_heap_at (pool, i)->counts.bytes, __ATOMIC_RELAXED);
+
   for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
     bytes += __atomic_load_n (&cache->counts.bytes, __ATOMIC_RELAXED);
 
@@ -114,26 +128,46 @@ _gpu_pool_sum_used (GpuPool *pool)
 {
   gint64 units = pool->counts.units;
 
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    units += __atomic_load_n (&gpu_pool_heap_at (pool, i)->counts.units, __ATOMIC_RELAXED);
+
   for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
     units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
 
   return gpu_pool_bytes (pool, MAX (units, 0));
 }
 
-void
-_gpu_pool_add_counts (GpuPool       *pool,
-                      GpuPoolCounts *counts)
+static void
+move_counts (GpuPool       *pool,
+             GpuPoolCounts *counts)
 {
   pool->counts.n_allocs += counts->n_allocs;
   pool->counts.n_frees += counts->n_frees;
   pool->counts.bytes += counts->bytes;
   pool->counts.units += counts->units;
-  pool->stats.n_cache_hits += counts->n_allocs;
 
   __atomic_store_n (&counts->n_allocs, 0, __ATOMIC_RELAXED);
   __atomic_store_n (&counts->n_frees, 0, __ATOMIC_RELAXED);
   __atomic_store_n (&counts->bytes, 0, __ATOMIC_RELAXED);
   __atomic_store_n (&counts->units, 0, __ATOMIC_RELAXED);
+}
+
+void
+_gpu_pool_add_counts (GpuPool       *pool,
+                      GpuPoolCounts *counts)
+{
+  pool->stats.n_cache_hits += counts->n_allocs;
+  move_counts (pool, counts);
+}
+
+void
+_gpu_pool_add_heap_counts (GpuPool *pool,
+                           GpuPool *heap)
+{
+  _gpu_pool_lock (&heap->lock);
+  move_counts (pool, &heap->counts);
+  _gpu_pool_unlock_nested (pool, heap);
+  update_peaks (pool);
 }
 
 static void
@@ -147,11 +181,15 @@ count_alloc (GpuPool              *pool,
       && cache->pool == pool)
     _gpu_pool_add_counts (pool, &cache->counts);
 
+  if (request->is_lent)
+    return;
+
   pool->n_out++;
-  pool->counts.n_allocs++;
-  pool->counts.bytes += request->size;
-  pool->counts.units += node->units;
-  update_peaks (pool);
+  gpu_pool_add_to (&pool->counts.n_allocs, 1);
+  gpu_pool_add_to (&pool->counts.bytes, request->size);
+  gpu_pool_add_to (&pool->counts.units, node->units);
+  if (pool->pool == pool)
+    update_peaks (pool);
 }
 
 static guint64
@@ -184,15 +222,43 @@ find_largest (GpuPool *pool)
   return gpu_pool_bytes (pool, largest);
 }
 
+/* Adds the figures of the heaps of threads. Returns the number of blocks that the heaps hold, and
+ * blocks that are in use. */
+static guint64
+add_heap_stats (GpuPool      *pool,
+                GpuPoolStats *stats)
+{
+  guint64 n = 0;
+
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    {
+      GpuPool *heap = gpu_pool_heap_at (pool, i);
+
+      _gpu_pool_lock (&heap->lock);
+      move_counts (pool, &heap->counts);
+      n += count_held (heap) + heap->n_out;
+      stats->n_hits += heap->stats.n_hits;
+      stats->n_steals += heap->stats.n_steals;
+      stats->n_waits += heap->stats.n_waits;
+      stats->largest_free = MAX (stats->largest_free, find_largest (heap));
+      _gpu_pool_unlock_nested (pool, heap);
+    }
+
+  return n;
+}
+
 void
 _gpu_pool_get_stats (GpuPool      *pool,
                      GpuPoolStats *stats)
 {
   GpuPoolCounts counts;
+  guint64 n;
 
   _gpu_pool_lock (&pool->lock);
 
   *stats = pool->stats;
+  stats->largest_free = find_largest (pool);
+  n = count_held (pool) + pool->n_out + add_heap_stats (pool, stats);
   counts = pool->counts;
   for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
     {
@@ -214,10 +280,9 @@ _gpu_pool_get_stats (GpuPool      *pool,
   stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
   pool->stats.peak_active_bytes = stats->peak_active_bytes;
   pool->stats.peak_used_bytes = stats->peak_used_bytes;
-  stats->held_blocks = count_held (pool) + pool->n_out - stats->active_blocks;
-  stats->largest_free = find_largest (pool);
+  stats->held_blocks = n - stats->active_blocks;
 
-  _gpu_pool_unlock (&pool->lock);
+  _gpu_pool_unlock_and_destroy (pool);
 }
 
 void
@@ -315,8 +380,8 @@ _gpu_pool_serve_undo (GpuPool     *pool,
                       guint64      use)
 {
   gpu_pool_count_free (pool, node);
-  pool->counts.n_allocs--;
-  pool->counts.n_frees--;
+  gpu_pool_add_to (&pool->counts.n_allocs, -1);
+  gpu_pool_add_to (&pool->counts.n_frees, -1);
   _gpu_pool_heap_add (pool, node, use);
 }
 

@@ -123,6 +123,19 @@ _gpu_pool_streams_get (GpuPoolStreams *streams,
 }
 
 GpuPoolStream *
+_gpu_pool_streams_get_at (GpuPoolStreams *streams,
+                          guint           slot)
+{
+  GpuPoolStream *stream;
+
+  _gpu_pool_lock (&streams->lock);
+  stream = g_ptr_array_index (streams->by_slot, slot - 1);
+  _gpu_pool_unlock (&streams->lock);
+
+  return stream;
+}
+
+GpuPoolStream *
 _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
                               gpointer        key)
 {

@@ -68,6 +68,9 @@ void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
  * key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
+/* Returns the stream with @slot, which is not 0. */
+GpuPoolStream  *_gpu_pool_streams_get_at (GpuPoolStreams        *streams,
+                                          guint                  slot);
 /* Like _gpu_pool_streams_get(), but also pins the stream: it is not swept until it is unpinned. */
 GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
                                               gpointer                key);

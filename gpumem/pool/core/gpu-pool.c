@@ -3,6 +3,16 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
+/* A thread gets its own heap when its contention exceeds MAX_CONTENTION: each time that the thread
+ * finds the lock of the pool taken adds CONTENTION_STEP, and each other time subtracts 1. So a
+ * thread gets a heap if it often finds the lock taken more than once in CONTENTION_STEP times. */
+#define CONTENTION_STEP 16
+#define MAX_CONTENTION  256
+/* The counts of a heap are added to those of the pool after this many requests. */
+#define MAX_UNCOUNTED   256
+/* A thread flushes its cache for every FLUSH_INTERVAL-th request that its heap cannot serve. */
+#define FLUSH_INTERVAL  16
+
 /* --- creating and freeing ---------------------------------------------------------- */
 
 /* Returns the binary logarithm of the unit: the configured unit, doubled until the largest area has
@@ -24,8 +34,9 @@ _gpu_pool_new (const GpuPoolConfig    *config,
                gpointer                owner,
                const GpuPoolStreamOps *stream_ops)
 {
-  GpuPool *pool = g_new0 (GpuPool, 1);
+  GpuPool *pool = g_aligned_alloc0 (1, sizeof (GpuPool), GPU_LINE);
 
+  pool->pool = pool;
   pool->config = *config;
   pool->ops = *ops;
   pool->owner = owner;
@@ -54,6 +65,8 @@ _gpu_pool_free (GpuPool *pool)
   if (pool->chunks != NULL)
     _gpu_pool_chunks_free (pool);
   _gpu_pool_segments_free (pool);
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    _gpu_pool_heap_free (gpu_pool_heap_at (pool, i));
 
   for (guint i = 0; i < pool->n_free_lists; i++)
     g_free (pool->free_lists[i]);
@@ -64,7 +77,7 @@ _gpu_pool_free (GpuPool *pool)
   _gpu_pool_streams_free (pool->streams);
   _gpu_pool_lock_clear (&pool->lock);
   _gpu_pool_lock_clear (&pool->growth_lock);
-  g_free (pool);
+  g_aligned_free (pool);
 }
 
 gpointer
@@ -129,6 +142,43 @@ sweep_streams (GpuPool *pool)
   _gpu_pool_streams_sweep (pool->streams);
 }
 
+static inline GpuPoolCache *
+get_cache (GpuPool *pool)
+{
+  GpuPoolCache *cache = gpu_pool_cache_here (pool);
+
+  if (G_LIKELY (cache != NULL))
+    return cache;
+
+  cache = _gpu_pool_cache_get (pool, TRUE);
+  if (pool->config.has_thread_heaps)
+    cache->contention = MAX_CONTENTION + 2;
+
+  return cache;
+}
+
+/* Locks the pool. If this thread contends for the lock, gives it a heap. */
+static void
+lock_for_thread (GpuPool      *pool,
+                 GpuPoolCache *cache)
+{
+  if (G_LIKELY (_gpu_pool_try_lock (&pool->lock)))
+    cache->contention -= cache->contention > 0;
+  else
+    {
+      cache->contention += CONTENTION_STEP;
+      _gpu_pool_lock (&pool->lock);
+    }
+
+  if (G_UNLIKELY (cache->contention > MAX_CONTENTION) && cache->heap == NULL
+      && gpu_pool_may_lend (pool))
+    {
+      cache->contention = 0;
+      cache->heap = _gpu_pool_heap_claim (pool);
+      _gpu_pool_set_cache_limits (pool);
+    }
+}
+
 /* Gets the thread's cache and the cache's entry for @key, and locks the pool. Creates the cache and
  * the entry if they do not exist. */
 static GpuPoolStreamCache *
@@ -138,11 +188,8 @@ lock_with_stream_cache (GpuPool       *pool,
 {
   GpuPoolStreamCache *stream_cache;
 
-  *cache = gpu_pool_cache_here (pool);
-  if (G_UNLIKELY (*cache == NULL))
-    *cache = _gpu_pool_cache_get (pool, TRUE);
-
-  _gpu_pool_lock (&pool->lock);
+  *cache = get_cache (pool);
+  lock_for_thread (pool, *cache);
   while (G_UNLIKELY ((stream_cache = gpu_pool_cache_find (*cache, key)) == NULL))
     {
       _gpu_pool_unlock (&pool->lock);
@@ -153,6 +200,240 @@ lock_with_stream_cache (GpuPool       *pool,
 
   return stream_cache;
 }
+
+/* --- heaps of threads ------------------------------------------------------------------- */
+
+/* Enters the cache, and finds its entry for @key. Creates the entry if it does not exist. */
+static GpuPoolStreamCache *
+enter_stream_cache (GpuPool      *pool,
+                    GpuPoolCache *cache,
+                    gpointer      key)
+{
+  while (TRUE)
+    {
+      GpuPoolStreamCache *stream_cache;
+
+      if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
+        {
+          /* Another thread flushes the cache, and holds the lock until it has finished. */
+          _gpu_pool_lock (&pool->lock);
+          _gpu_pool_unlock (&pool->lock);
+          continue;
+        }
+
+      stream_cache = gpu_pool_cache_find (cache, key);
+      if (G_LIKELY (stream_cache != NULL))
+        return stream_cache;
+
+      gpu_pool_cache_leave (cache);
+      sweep_streams (pool);
+      _gpu_pool_cache_get_stream (pool, cache, key);
+    }
+}
+
+/* Locks @heap. If the pool must not keep unused memory in @heap, locks the pool first, and returns
+ * TRUE. Check that under the lock: a thread that clears may_lend takes unused memory back
+ * afterwards, under the same lock. */
+static gboolean
+lock_heap (GpuPool *pool,
+           GpuPool *heap)
+{
+  _gpu_pool_lock (&heap->lock);
+  if (heap == pool || G_LIKELY (gpu_pool_may_lend (pool)))
+    return FALSE;
+
+  _gpu_pool_unlock (&heap->lock);
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_lock (&heap->lock);
+
+  return TRUE;
+}
+
+/* Undoes lock_heap(), which returned @nested. */
+static void
+unlock_heap (GpuPool  *pool,
+             GpuPool  *heap,
+             gboolean  nested,
+             gboolean  has_excess)
+{
+  if (nested)
+    {
+      _gpu_pool_unlock_nested (pool, heap);
+      _gpu_pool_take_back (pool, &has_excess);
+    }
+
+  if (nested || heap == pool)
+    _gpu_pool_unlock_and_release_excess (pool, has_excess || !pool->is_holding);
+  else
+    _gpu_pool_unlock_and_destroy (heap);
+}
+
+/* Adds the blocks of @heap in @list, which were in a thread's cache, to the free ranges of @heap.
+ * Returns the other blocks. Caller holds the lock of @heap. */
+static GpuPoolNode *
+add_evicted (GpuPool     *heap,
+             GpuPoolNode *list)
+{
+  GpuPoolNode *others = NULL;
+
+  while (list != NULL)
+    {
+      GpuPoolNode *node = list;
+
+      list = node->free_next;
+      if (gpu_pool_node_heap (node) == heap)
+        {
+          _gpu_pool_heap_add (heap, node, node->use);
+          heap->n_out--;
+        }
+      else
+        {
+          node->free_next = others;
+          others = node;
+        }
+    }
+
+  return others;
+}
+
+static void
+return_evicted (GpuPool     *pool,
+                GpuPoolNode *list)
+{
+  while (list != NULL)
+    {
+      GpuPool *heap = gpu_pool_node_heap (list);
+      gboolean nested = lock_heap (pool, heap);
+
+      list = add_evicted (heap, list);
+      unlock_heap (pool, heap, nested, FALSE);
+    }
+}
+
+/* Returns the cached blocks of this thread to their heaps, so that they can be joined. Returns FALSE
+ * if there are none, or if the last attempt was a short time ago. */
+static gboolean
+flush_to_heaps (GpuPool      *pool,
+                GpuPoolCache *cache,
+                gpointer      key)
+{
+  GpuPoolNode *evicted;
+
+  if (cache->n_unflushed++ % FLUSH_INTERVAL != 0 || cache->units == 0)
+    return FALSE;
+
+  enter_stream_cache (pool, cache, key);
+  evicted = _gpu_pool_cache_evict_all (cache);
+  gpu_pool_cache_leave (cache);
+  return_evicted (pool, evicted);
+
+  return TRUE;
+}
+
+/* Lends a free range to @heap, from the pool or from another heap, and serves @request from it.
+ * Returns NULL if no free range of the stream of @request, or without pending uses, is large
+ * enough. */
+static GpuPoolNode *
+lend_and_serve (GpuPool              *pool,
+                GpuPool              *heap,
+                const GpuPoolRequest *request)
+{
+  if (heap->n_areas == GPU_POOL_MAX_AREAS)
+    return NULL;
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    {
+      GpuPool *from = gpu_pool_heap_at (pool, i);
+      GpuPoolNode *node = from != heap ? _gpu_pool_take_lendable (from, request) : NULL;
+
+      if (node != NULL)
+        return _gpu_pool_lend (heap, node, request);
+    }
+
+  return NULL;
+}
+
+/* Adds the counts of the thread to those of the pool from time to time. The counts of the pool
+ * determine the peaks. */
+static void
+count_request (GpuPool      *pool,
+               GpuPoolCache *cache)
+{
+  GpuPool *heap = cache->heap;
+  gint64 units = __atomic_load_n (&heap->counts.units, __ATOMIC_RELAXED) + cache->counts.units;
+
+  if (G_LIKELY (++cache->n_uncounted < MAX_UNCOUNTED
+                && ABS (units) <= __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED)))
+    return;
+
+  cache->n_uncounted = 0;
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_add_counts (pool, &cache->counts);
+  _gpu_pool_add_heap_counts (pool, heap);
+  _gpu_pool_unlock_and_destroy (pool);
+}
+
+/* Serves @request from the heap of this thread. Returns NULL if that heap has no memory, and the
+ * pool has none to lend. */
+static GpuPoolNode *
+alloc_from_thread_heap (GpuPool        *pool,
+                        GpuPoolCache   *cache,
+                        gpointer        key,
+                        GpuPoolRequest *request)
+{
+  GpuPool *heap = cache->heap;
+  GpuPoolNode *node;
+
+  request->stream = enter_stream_cache (pool, cache, key)->stream;
+  gpu_pool_cache_leave (cache);
+  request->slot = _gpu_pool_stream_get_slot (request->stream);
+
+  node = _gpu_pool_lock_and_serve (heap, request);
+  if (node == NULL)
+    node = lend_and_serve (pool, heap, request);
+  if (node == NULL && flush_to_heaps (pool, cache, key))
+    node = _gpu_pool_lock_and_serve (heap, request);
+  if (node == NULL)
+    node = _gpu_pool_grow_early (pool, heap, request);
+  if (node != NULL)
+    count_request (pool, cache);
+
+  return node;
+}
+
+static void
+release_node (GpuPool       *pool,
+              GpuPoolNode   *node,
+              GpuPoolStream *stream,
+              gboolean      *has_excess);
+
+/* Returns @node to its heap, and evicts blocks from the cache of this thread, which has no room for
+ * @node. */
+static void
+release_to_thread_heap (GpuPool      *pool,
+                        GpuPoolCache *cache,
+                        GpuPoolNode  *node,
+                        gpointer      key)
+{
+  GpuPool *heap = gpu_pool_node_heap (node);
+  GpuPoolStreamCache *stream_cache = enter_stream_cache (pool, cache, key);
+  GpuPoolStream *stream = stream_cache->stream;
+  GpuPoolNode *evicted = NULL;
+  gboolean has_excess = FALSE, nested;
+
+  if (node->units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
+    evicted = _gpu_pool_cache_evict (cache, stream_cache, gpu_pool_index_bin (node->units));
+  gpu_pool_cache_leave (cache);
+
+  nested = lock_heap (pool, heap);
+  release_node (heap, node, stream, &has_excess);
+  evicted = add_evicted (heap, evicted);
+  unlock_heap (pool, heap, nested, has_excess);
+
+  return_evicted (pool, evicted);
+}
+
+/* --- alloc and release ------------------------------------------------------------------- */
 
 static GPU_APART GpuMemoryBlock *
 alloc_from_heap (GpuPool   *pool,
@@ -167,6 +448,15 @@ alloc_from_heap (GpuPool   *pool,
 
   if (!make_request (pool, size, alignment, &request, error))
     return NULL;
+
+  cache = gpu_pool_cache_here (pool);
+  if (cache != NULL && cache->heap != NULL && request.align == 1 && gpu_pool_may_lend (pool)
+      && request.units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
+    {
+      node = alloc_from_thread_heap (pool, cache, key, &request);
+      if (node != NULL)
+        return node;
+    }
 
   request.stream = lock_with_stream_cache (pool, &cache, key)->stream;
   request.slot = request.stream != NULL ? request.stream->slot : 0;
@@ -235,7 +525,7 @@ release_node (GpuPool       *pool,
           shared->uses[0] = gpu_pool_heap_use (pool, use);
           shared->uses[1] = gpu_pool_heap_use (pool, node->use);
           add_shared (pool, node, shared);
-          *has_excess |= !pool->is_holding;
+          *has_excess |= !__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED);
           return;
         }
       use = node->use;
@@ -252,9 +542,16 @@ release_to_heap (GpuPool      *pool,
 {
   guint32 units = node->units;
   gboolean has_excess = FALSE;
-  GpuPoolCache *cache;
-  GpuPoolStreamCache *stream_cache = lock_with_stream_cache (pool, &cache, key);
+  GpuPoolCache *cache = get_cache (pool);
+  GpuPoolStreamCache *stream_cache;
 
+  if (cache->heap != NULL || gpu_pool_node_heap (node) != pool)
+    {
+      release_to_thread_heap (pool, cache, node, key);
+      return;
+    }
+
+  stream_cache = lock_with_stream_cache (pool, &cache, key);
   release_node (pool, node, stream_cache->stream, &has_excess);
   if (units <= pool->cached_units)
     _gpu_pool_cache_flush_some (pool, cache, stream_cache, gpu_pool_index_bin (units));
@@ -284,12 +581,12 @@ _gpu_pool_release (GpuMemoryBlock *block,
 gpointer
 _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock *block)
 {
-  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPool *heap = gpu_pool_node_heap (block);
   GpuPoolStream *stream;
 
-  _gpu_pool_lock (&pool->lock);
-  stream = gpu_pool_heap_use (pool, block->use).stream;
-  _gpu_pool_unlock_and_destroy (pool);
+  _gpu_pool_lock (&heap->lock);
+  stream = gpu_pool_heap_use (heap, block->use).stream;
+  _gpu_pool_unlock_and_destroy (heap);
 
   return stream != NULL ? _gpu_pool_stream_ref_key (stream) : NULL;
 }
@@ -297,14 +594,14 @@ _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock *block)
 void
 _gpu_pool_release_on_alloc_stream (GpuMemoryBlock *block)
 {
-  GpuPool *pool = gpu_pool_node_pool (block);
-  gboolean has_excess = FALSE;
+  GpuPool *pool = gpu_pool_node_pool (block), *heap = gpu_pool_node_heap (block);
+  gboolean has_excess = FALSE, nested;
 
   g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
 
-  _gpu_pool_lock (&pool->lock);
-  release_node (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
-  _gpu_pool_unlock_and_release_excess (pool, has_excess);
+  nested = lock_heap (pool, heap);
+  release_node (heap, block, gpu_pool_heap_use (heap, block->use).stream, &has_excess);
+  unlock_heap (pool, heap, nested, has_excess);
 }
 
 /* --- several streams or blocks at once -------------------------------------------------- */
@@ -325,8 +622,9 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
                        const gpointer *keys,
                        guint           n_keys)
 {
-  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPool *pool = gpu_pool_node_pool (block), *heap = gpu_pool_node_heap (block);
   GpuPoolCache *cache = _gpu_pool_cache_get (pool, TRUE);
+  gboolean nested;
   GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + (n_keys + 1) * sizeof (GpuPoolUse));
   gpointer last = NULL;
 
@@ -349,12 +647,12 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
       return;
     }
 
-  _gpu_pool_lock (&pool->lock);
-  if (!_gpu_pool_heap_is_completed (pool, block->use))
-    add_use (shared, gpu_pool_heap_use (pool, block->use));
-  gpu_pool_count_free (pool, block);
-  add_shared (pool, block, shared);
-  _gpu_pool_unlock_and_release_excess (pool, !pool->is_holding);
+  nested = lock_heap (pool, heap);
+  if (!_gpu_pool_heap_is_completed (heap, block->use))
+    add_use (shared, gpu_pool_heap_use (heap, block->use));
+  gpu_pool_count_free (heap, block);
+  add_shared (heap, block, shared);
+  unlock_heap (pool, heap, nested, !__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED));
 }
 
 gboolean
@@ -371,7 +669,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
   guint n_done;
 
   memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
-  for (n_done = 0; n_done < n; n_done++)
+  for (n_done = 0; n_done < n && cache->heap == NULL; n_done++)
     {
       if (sizes[n_done] == 0)
         continue;
@@ -404,6 +702,29 @@ _gpu_pool_alloc_n (GpuPool         *pool,
   return TRUE;
 }
 
+/* Releases the blocks that belong to heaps of threads. Returns @n, or 0 if no block is left: the
+ * pool may then no longer exist. */
+static guint
+release_from_heaps (GpuPool               *pool,
+                    GpuMemoryBlock *const *blocks,
+                    guint                  n,
+                    gpointer               key)
+{
+  guint n_left = 0;
+
+  if (gpu_pool_n_heaps (pool) == 1)
+    return n;
+
+  for (guint i = 0; i < n; i++)
+    n_left += blocks[i] != NULL && gpu_pool_node_heap (blocks[i]) == pool;
+
+  for (guint i = 0; i < n; i++)
+    if (blocks[i] != NULL && gpu_pool_node_heap (blocks[i]) != pool)
+      _gpu_pool_release (blocks[i], key);
+
+  return n_left > 0 ? n : 0;
+}
+
 void
 _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
                      guint                  n,
@@ -423,9 +744,13 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
     return;
 
   pool = gpu_pool_node_pool (blocks[0]);
+  n = release_from_heaps (pool, blocks, n, key);
+  if (n == 0)
+    return;
+
   stream = lock_with_stream_cache (pool, &cache, key)->stream;
   for (guint i = 0; i < n; i++)
-    if (blocks[i] != NULL)
+    if (blocks[i] != NULL && gpu_pool_node_heap (blocks[i]) == pool)
       release_node (pool, blocks[i], stream, &has_excess);
   _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
@@ -441,9 +766,9 @@ _gpu_pool_block_get_pool (const GpuMemoryBlock *block)
 guint64
 _gpu_pool_block_get_address (const GpuMemoryBlock *block)
 {
-  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPool *heap = gpu_pool_node_heap (block);
 
-  return pool->areas[block->area]->segment.address + gpu_pool_bytes (pool, block->offset);
+  return heap->areas[block->area]->segment.address + gpu_pool_bytes (heap, block->offset);
 }
 
 gsize
@@ -474,7 +799,7 @@ _gpu_pool_block_set_owner_flag (GpuMemoryBlock *block,
 gpointer
 _gpu_pool_block_get_segment (const GpuMemoryBlock *block)
 {
-  return gpu_pool_node_pool (block)->areas[block->area]->segment.data;
+  return gpu_pool_node_heap (block)->areas[block->area]->segment.data;
 }
 
 gpointer

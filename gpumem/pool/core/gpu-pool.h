@@ -79,6 +79,8 @@ typedef struct
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
                                      * segment */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
+  gboolean has_thread_heaps;        /* every thread gets its own heap; otherwise only threads that
+                                     * contend for the lock of the pool do */
   gsize    slack;                   /* additional bytes that the pool requests, because a segment
                                      * may begin after the start of its allocation */
 } GpuPoolConfig;
